@@ -1,0 +1,170 @@
+"""The one error type of the relay, its codes, and what each code means to a shell.
+
+Every failure that a person may see is a `RelayError`. Its code selects, in the one table below, the exit code of
+the command line and the hint that is shown when the place that failed knew no better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum, StrEnum
+from typing import Final, NamedTuple
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the `relay` command and of the relay's processes (docs/exit-codes.md)."""
+
+    OK = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    CONFIG = 3
+    SOURCE = 4
+    STOPPED = 5
+    NOT_RUNNING = 6
+    REMAINDER = 7
+    ALREADY_RUNNING = 8
+    ENVIRONMENT = 9
+    REFUSED = 10
+    CHECK_FAILED = 11
+
+
+class StopCode(StrEnum):
+    """Named stops: reasons for which the relay stops rather than loop or skip silently."""
+
+    BINLOG_PURGED = "binlog_purged"
+    GTID_GAP = "gtid_gap"
+    WRONG_SOURCE = "wrong_source"
+    SERVER_ID_CLASH = "server_id_clash"
+    UNKNOWN_EVENT = "unknown_event"
+    PARTIAL_IMAGE = "partial_image"
+    CHECKSUM_MISMATCH = "checksum_mismatch"
+    SCHEMA_UNPROVEN = "schema_unproven"
+    SOURCE_DENIED = "source_denied"
+    STATEMENT_FORMAT = "statement_format"
+    JOURNAL_LOST = "journal_lost"
+    DISK_FULL = "disk_full"
+    UNSUPPORTED_COLUMN = "unsupported_column"
+
+
+class ErrorCode(StrEnum):
+    """Failures that are not named stops of the stream."""
+
+    UNEXPECTED = "unexpected"
+    USAGE = "usage"
+    CONFIG = "config"
+    SOURCE_UNREACHABLE = "source_unreachable"
+    NOT_RUNNING = "not_running"
+    REMAINDER = "remainder"
+    ALREADY_RUNNING = "already_running"
+    ENVIRONMENT = "environment"
+    ADMIN_REFUSED = "admin_refused"
+    PROTOCOL = "protocol"
+    JOURNAL_CORRUPT = "journal_corrupt"
+    CHECK_FAILED = "check_failed"
+
+
+class Meaning(NamedTuple):
+    """What a code means: the exit code it ends a command with and the hint shown with it."""
+
+    exit_code: ExitCode
+    hint: str
+
+
+_ACCEPT_GAP = "`relay start --accept-gap` goes on after the loss and records it for every client"
+
+MEANINGS: Final[Mapping[str, Meaning]] = {
+    ErrorCode.UNEXPECTED: Meaning(ExitCode.UNEXPECTED, "a defect of the relay: please report it with the log"),
+    ErrorCode.USAGE: Meaning(ExitCode.USAGE, "see `relay --help`"),
+    ErrorCode.CONFIG: Meaning(ExitCode.CONFIG, "see docs/config.md"),
+    ErrorCode.SOURCE_UNREACHABLE: Meaning(ExitCode.SOURCE, "check IPAddr, Port and SourceTLS in [Server]"),
+    ErrorCode.NOT_RUNNING: Meaning(
+        ExitCode.NOT_RUNNING, "start it with `relay start`, or point -c at its configuration"
+    ),
+    ErrorCode.REMAINDER: Meaning(ExitCode.REMAINDER, "the rows left are kept; they are served after the next start"),
+    ErrorCode.ALREADY_RUNNING: Meaning(
+        ExitCode.ALREADY_RUNNING, "stop the other one with `relay stop`, or use another DataDir"
+    ),
+    ErrorCode.ENVIRONMENT: Meaning(ExitCode.ENVIRONMENT, "run `make setup`, or install the package again"),
+    ErrorCode.ADMIN_REFUSED: Meaning(ExitCode.REFUSED, "check AdminSecret and AdminFrom in [Server]"),
+    ErrorCode.PROTOCOL: Meaning(ExitCode.UNEXPECTED, "is a relay listening at this address and port?"),
+    ErrorCode.JOURNAL_CORRUPT: Meaning(ExitCode.STOPPED, "restore DataDir, or move it away and start anew"),
+    ErrorCode.CHECK_FAILED: Meaning(ExitCode.CHECK_FAILED, "apply the remedies above and check again"),
+    StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
+    StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),
+    StopCode.WRONG_SOURCE: Meaning(
+        ExitCode.STOPPED, "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir"
+    ),
+    StopCode.SERVER_ID_CLASH: Meaning(
+        ExitCode.STOPPED, "another replica uses this server id: set another ServerId in [Source]"
+    ),
+    StopCode.UNKNOWN_EVENT: Meaning(ExitCode.STOPPED, "`OnUnknown = skip` in [Relay] skips and counts such events"),
+    StopCode.PARTIAL_IMAGE: Meaning(
+        ExitCode.STOPPED, "set binlog_row_image = FULL on the source, or `OnPartialImage = send` in [Relay]"
+    ),
+    StopCode.CHECKSUM_MISMATCH: Meaning(
+        ExitCode.STOPPED, "an event was damaged on its way or on the source's disk: check it there with mysqlbinlog"
+    ),
+    StopCode.SCHEMA_UNPROVEN: Meaning(
+        ExitCode.STOPPED,
+        "set binlog_row_metadata = FULL on the source, or `OnUnproven = positional` in [Relay]",
+    ),
+    StopCode.SOURCE_DENIED: Meaning(
+        ExitCode.SOURCE, "check Login and Password in [Server]; `relay check` prints the grants that are needed"
+    ),
+    StopCode.STATEMENT_FORMAT: Meaning(ExitCode.STOPPED, "set binlog_format = ROW on the source, for every session"),
+    StopCode.JOURNAL_LOST: Meaning(
+        ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
+    ),
+    StopCode.DISK_FULL: Meaning(ExitCode.STOPPED, "make room for DataDir, or lower JournalMaxBytes in [Relay]"),
+    StopCode.UNSUPPORTED_COLUMN: Meaning(
+        ExitCode.STOPPED, "leave the column out with ExcludeColumns in [Source], or set `OnUnknown = skip` in [Relay]"
+    ),
+}
+"""The only mapping from a code to its exit code and its usual hint."""
+
+
+class RelayError(Exception):
+    """A failure with what a person needs: what failed, where, why, and what to do.
+
+    `code` is an `ErrorCode` or a `StopCode`; `operation` what was being done ("read config"); `position` where
+    ("relay.conf:12", "binlog.000007:4711", a client's name), empty if nowhere in particular; `cause` why;
+    `hint` what to do, by default the code's own.
+    """
+
+    def __init__(
+        self,
+        code: ErrorCode | StopCode,
+        operation: str,
+        cause: str | BaseException = "",
+        *,
+        position: str = "",
+        hint: str = "",
+    ) -> None:
+        self.code = code
+        self.operation = operation
+        self.position = position
+        self.cause = _text(cause)
+        self.hint = hint or MEANINGS[code].hint
+        super().__init__(code, operation, self.cause)
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code that a command ends with on this error."""
+        return MEANINGS[self.code].exit_code
+
+    def __str__(self) -> str:
+        """One line without the hint: `operation: position: cause`."""
+        return " ".join(": ".join(part for part in (self.operation, self.position, self.cause) if part).split())
+
+    def line(self) -> str:
+        """The line that every surface shows: `relay: <what>: <why> (hint: ...)`."""
+        return f"relay: {self} (hint: {self.hint})"
+
+
+def _text(cause: str | BaseException) -> str:
+    """Words for a cause; an operating system's error without its number."""
+    if isinstance(cause, str):
+        return cause
+    if isinstance(cause, OSError) and cause.strerror:
+        return f"{cause.strerror}: {cause.filename}" if cause.filename else cause.strerror
+    return str(cause) or type(cause).__name__
