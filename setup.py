@@ -10,10 +10,11 @@ from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
 
 NATIVE = Path("relay/native")
+GENERATED = NATIVE / "_native.cpp"  # beside its source: a build folder would hold copies of headers that go stale
 COMMON = ["-std=c++17", "-O3", "-g1", "-fvisibility=hidden"]
 # Only hand-written sources: the file that Cython writes is not ours to mend.
 STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
-REMEDY = "install a C++17 compiler and the Python headers (Debian, Ubuntu: apt-get install g++ python3-dev) or use a wheel"
+REMEDY = "install a C++17 compiler and the Python headers (apt-get install g++ python3-dev) or use a wheel"
 
 
 class BuildNative(build_ext):
@@ -26,7 +27,7 @@ class BuildNative(build_ext):
         compile_one = self.compiler._compile
 
         def with_warnings(obj: str, src: str, extension: str, cc_args: Any, extra: list[str], pp_opts: Any) -> None:
-            own = not Path(src).name.startswith("_native.")
+            own = Path(src) != GENERATED
             compile_one(obj, src, extension, cc_args, [*extra, *STRICT] if own else extra, pp_opts)
 
         self.compiler._compile = with_warnings
@@ -36,7 +37,7 @@ class BuildNative(build_ext):
             raise SystemExit(f"binlog-relay: cannot build relay._native: {error}; {REMEDY}") from error
 
 
-sources = [NATIVE / "_native.pyx", *sorted(path for path in NATIVE.glob("*.cpp") if path.name != "_native.cpp")]
+sources = [NATIVE / "_native.pyx", *sorted(path for path in NATIVE.glob("*.cpp") if path != GENERATED)]
 headers = sorted([*NATIVE.glob("*.hpp"), *NATIVE.glob("*.pxi"), *NATIVE.glob("*.pxd")])
 native = Extension(
     "relay._native",
@@ -47,6 +48,6 @@ native = Extension(
     language="c++",
 )
 setup(
-    ext_modules=cythonize([native], compiler_directives={"language_level": "3"}, build_dir="build/cython"),
+    ext_modules=cythonize([native], compiler_directives={"language_level": "3"}),
     cmdclass={"build_ext": BuildNative},
 )

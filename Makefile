@@ -1,0 +1,59 @@
+# One word for each thing one does here. Everything but clean makes sure of `make setup` first; it is cheap when done.
+SHELL := /bin/bash
+PY := .venv/bin/python
+NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx relay/native/*.pxi relay/native/*.pxd)
+KEEP ?=
+SCALE ?= 1
+
+.PHONY: help setup demo test kill fuzz lint types fmt bench wheel lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+setup: .venv/stamp-native  ## system packages, .venv from the lock file, native build
+	@echo "setup: in place (.venv/bin/relay)"
+
+.venv/stamp-venv: requirements.lock pyproject.toml scripts/setup.sh
+	@scripts/setup.sh
+
+.venv/stamp-native: .venv/stamp-venv setup.py $(NATIVE)
+	@echo "setup: building relay._native in place"
+	@rm -f relay/_native*.so
+	@$(PY) -m pip install --quiet --quiet --no-index --no-build-isolation --no-deps --editable .
+	@touch $@
+
+demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it running
+	@KEEP=$(KEEP) $(PY) -m examples.demo
+
+test: setup  ## the suite, against three real database servers
+	@$(PY) -m pytest
+
+kill: setup  ## the slow suites: processes killed at every instruction, soaks
+	@$(PY) -m pytest -m slow --timeout 3000
+
+fuzz: setup  ## byte-level fuzzing of the parsers; SECONDS=n per target
+	@scripts/fuzz.sh
+
+bench: setup  ## speed as ratios, from one run; SCALE=n for longer ones
+	@SCALE=$(SCALE) $(PY) -m bench
+
+lint: setup  ## ruff: rules and format
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+
+types: setup  ## mypy, strict
+	@.venv/bin/mypy
+
+fmt: setup  ## format and mend what can be mended
+	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+
+wheel: setup  ## a wheel in dist/ that needs no compiler where it is installed
+	@$(PY) -m pip wheel --quiet --quiet --no-index --no-build-isolation --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+lock: setup  ## compile requirements.lock anew from pyproject.toml
+	@.venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --no-emit-options --no-emit-trusted-host --extra dev \
+	  --output-file requirements.lock pyproject.toml
+
+clean:  ## remove everything that make made
+	rm -rf .venv build dist *.egg-info relay/_native*.so relay/native/_native.cpp .pytest_cache .mypy_cache .ruff_cache
