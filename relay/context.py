@@ -1,0 +1,75 @@
+"""What each process of the relay is given by the supervisor that forked it: its parts of the shared machinery, nothing global.
+
+All sockets, eventfds and the arena are made before the first fork and outlive any child: a successor carries on with them.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from relay.config import Config
+from relay.log import Log
+
+if TYPE_CHECKING:
+    from relay._native import Arena
+
+
+@dataclass
+class Context:
+    """Common to all children."""
+
+    name: str  # "reader", "broker", "server-0", "monitor"
+    slot: int  # this process's heartbeat slot in the arena
+    config: Config
+    arena: Arena
+    log: Log
+    stopping: bool = False  # set by SIGTERM: finish what is in hand and return
+
+    @property
+    def data_dir(self) -> Path:
+        return Path(self.config.relay.data_dir)
+
+    @property
+    def journal_dir(self) -> Path:
+        return self.data_dir / "journal"
+
+
+@dataclass
+class ReaderContext(Context):
+    broker_wake: int = -1  # the broker's eventfd
+    accept_gap: bool = False  # go on after what cannot be resumed, and record the gap
+
+    def wake_broker(self) -> None:
+        """After `committed` has moved: one write, and only if the broker sleeps."""
+        if self.arena.broker_waiting:
+            os.eventfd_write(self.broker_wake, 1)
+
+
+@dataclass
+class BrokerContext(Context):
+    wake: int = -1  # this process's eventfd
+    server_wakes: list[int] = field(default_factory=list)  # the servers' eventfds, by index
+    servers: list[socket.socket] = field(default_factory=list)  # control messages, by server index (SOCK_SEQPACKET)
+
+
+@dataclass
+class ServerContext(Context):
+    index: int = 0
+    workers: int = 1
+    listener: socket.socket | None = None  # shared by all servers, non-blocking
+    wake: int = -1  # this server's eventfd
+    inboxes: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)  # (receive, send) for handed-over connections
+    broker: socket.socket | None = None  # control messages to the broker (SOCK_SEQPACKET)
+    supervisor: Callable[[str], None] = lambda command: None  # "stop", "drain", "pause", "resume"
+    stat: Callable[[], dict[str, object]] = dict  # the stat document, as JSON-able values
+
+
+@dataclass
+class MonitorContext(Context):
+    listener: socket.socket | None = None
+    stat: Callable[[], dict[str, object]] = dict

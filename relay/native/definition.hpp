@@ -1,0 +1,48 @@
+// What is known of a table while its rows are read: the payload of a TABLE frame, parsed.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "bytes.hpp"
+
+namespace relay {
+
+// Column types as they stand in a table map (the server's enum_field_types).
+enum ColumnType : uint8_t {
+  kTiny = 1, kShort = 2, kLong = 3, kFloat = 4, kDouble = 5, kNull = 6, kTimestamp = 7, kLongLong = 8, kInt24 = 9, kDate = 10,
+  kTime = 11, kDatetime = 12, kYear = 13, kVarchar = 15, kBit = 16, kTimestamp2 = 17, kDatetime2 = 18, kTime2 = 19,
+  kBlobCompressed = 140, kVarcharCompressed = 141, kVector = 242, kJson = 245, kNewDecimal = 246, kEnum = 247, kSet = 248,
+  kTinyBlob = 249, kMediumBlob = 250, kLongBlob = 251, kBlob = 252, kVarString = 253, kString = 254, kGeometry = 255,
+};
+
+class Charset;  // charset.hpp: how text of a column becomes UTF-8
+
+struct Column {
+  std::string name;
+  uint32_t name_id = 0;
+  uint8_t type = 0;   // the real type: ENUM and SET, not the STRING that carries them
+  uint16_t meta = 0;  // normalised; see ARCHITECTURE.md, "Definitions"
+  bool is_unsigned = false;
+  bool nullable = true;
+  bool primary = false;
+  std::string charset;  // MySQL's name; "binary" is raw bytes, "" is no text
+  std::vector<std::string> labels;
+  std::string sql_type;
+  const Charset* conversion = nullptr;  // nullptr: the bytes are already what a client gets
+};
+
+struct Definition {
+  std::string schema;
+  std::string table;
+  uint32_t version = 0;
+  uint32_t schema_id = 0;
+  uint32_t table_id = 0;
+  bool proven = false;
+  std::vector<Column> columns;
+
+  // nullptr, with the reason in `error`, if the bytes are no definition or hold a type or charset that cannot be read.
+  static std::shared_ptr<const Definition> parse(Bytes packed, std::string* error);
+};
+
+}  // namespace relay

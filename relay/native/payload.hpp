@@ -1,0 +1,37 @@
+// From a row image to what a client gets: classic Poll and PollV2 payloads, and PollMany's rows.
+#pragma once
+
+#include "rows.hpp"
+
+namespace relay {
+
+struct RenderOptions {
+  std::string null_text = "NULL";
+  bool utc = true;  // TIMESTAMP in UTC; else in the process's TZ, which the server process set from TimeZone
+};
+
+// One row: its kind and images (after is empty unless an update), and the facts of its frame.
+struct Row {
+  const Definition* definition = nullptr;
+  RowKind kind = RowKind::insert;
+  const uint8_t* before_present = nullptr;
+  const uint8_t* after_present = nullptr;
+  Bytes before;  // the only image of an insert or delete
+  Bytes after;   // the second image of an update
+  uint64_t position = 0;  // EventPosition as configured
+};
+
+// Appends the payload of a Poll (version 1) or PollV2 (version 2) reply. False, `out` unchanged, if a value cannot be decoded.
+bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
+                 std::string* error);
+
+// Appends a row of PollMany format 0: u64 sequence, the PollV2 payload, then per side present in the row (insert: after;
+// delete: before; update: before, after) a NULL bitmap of (columns + 7) / 8 bytes.
+bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size, const RenderOptions& options,
+                      std::string* error);
+
+// Appends a row of PollMany format 1: msgpack [sequence, kind, position, schema, table, instance, before, after]; before and
+// after are maps of name to typed value, or nil where the kind has no such side.
+bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options, std::string* error);
+
+}  // namespace relay
