@@ -1,0 +1,313 @@
+"""The table of configuration keys: section, name, attribute, how to read it, default, meaning.
+
+Parsing, conf/relay.conf and docs/config.md are all driven by, or tested against, this one table.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from datetime import timedelta, timezone
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from relay.errors import ErrorCode, RelayError
+
+Value = str | int | bool | list[str]
+Parser = Callable[[str], Value]
+
+MAX_U32: Final = 2**32 - 1
+_MAX_SIZE: Final = 2**62
+_SIZE_UNITS: Final = {
+    "": 1, "b": 1,
+    "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+_TIME_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_MYSQL_GTID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[a-z_]\w*)?(:\d+(-\d+)?)+", re.IGNORECASE)
+_MARIADB_GTID: Final = re.compile(r"\d+-\d+-\d+")
+
+
+class Secret(str):
+    """Text that does not show itself in logs and tracebacks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Stars, however long the secret is."""
+        return "'***'"
+
+
+def text(value: str) -> str:
+    """Any text, as it stands."""
+    return value
+
+
+def secret(value: str) -> str:
+    """Any text, hidden in representations."""
+    return Secret(value)
+
+
+def listing(value: str) -> list[str]:
+    """A comma-separated list; blanks around items are dropped, empty items are left out."""
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+def integer(lowest: int, highest: int) -> Parser:
+    """A reader of whole numbers within bounds, tolerant of a `// comment` behind, as old files have."""
+
+    def read(value: str) -> int:
+        bare = _without_comment(value)
+        if not re.fullmatch(r"[+-]?\d+", bare, re.ASCII):
+            raise ValueError(f"{value!r} is not a whole number")
+        return _bounded(int(bare), lowest, highest)
+
+    return read
+
+
+def size(lowest: int, highest: int = _MAX_SIZE) -> Parser:
+    """A reader of bytes: `1048576`, `64KiB`, `256MiB`, `1.5GiB`, also decimal KB, MB, GB."""
+
+    def read(value: str) -> int:
+        return _bounded(_with_unit(value, _SIZE_UNITS, "a size such as 64KiB, 256MiB or 1GiB"), lowest, highest)
+
+    return read
+
+
+def duration(lowest: int, highest: int = 10 * 365 * 86400) -> Parser:
+    """A reader of seconds: `90`, `90s`, `5m`, `24h`, `7d`; `never` is 0 where 0 is allowed."""
+
+    def read(value: str) -> int:
+        bare = "0" if lowest == 0 and value.lower() == "never" else value
+        return _bounded(_with_unit(bare, _TIME_UNITS, "a duration such as 30s, 5m, 24h or 7d"), lowest, highest)
+
+    return read
+
+
+def choice(*options: str) -> Parser:
+    """A reader of one of the given words, in any case."""
+
+    def read(value: str) -> str:
+        word = _without_comment(value).lower()
+        if word not in options:
+            raise ValueError(f"{value!r} is not one of {', '.join(options)}")
+        return word
+
+    return read
+
+
+def boolean(value: str) -> bool:
+    """yes/no, true/false, on/off, 1/0."""
+    word = _without_comment(value).lower()
+    if word in ("yes", "true", "on", "1"):
+        return True
+    if word in ("no", "false", "off", "0"):
+        return False
+    raise ValueError(f"{value!r} is neither yes nor no")
+
+
+def address(value: str) -> str:
+    """An IPv4 or IPv6 address to listen on."""
+    ipaddress.ip_address(value)
+    return value
+
+
+def networks(value: str) -> list[str]:
+    """A list of addresses and networks in CIDR notation."""
+    return [str(ipaddress.ip_network(item, strict=False)) for item in listing(value)]
+
+
+def tables(value: str) -> list[str]:
+    """A list of patterns `schema.table`, `*` standing for any run of characters."""
+    return _patterns(value, 2, "schema.table, such as shop.orders, shop.* or *.orders")
+
+
+def columns(value: str) -> list[str]:
+    """A list of patterns `schema.table.column`."""
+    return _patterns(value, 3, "schema.table.column, such as shop.users.password or *.*.password")
+
+
+def start_position(value: str) -> str:
+    """`newest`, `oldest`, `FILE:POS` or a GTID set (MySQL `uuid:1-5,...`, MariaDB `0-1-100,...`)."""
+    if value.lower() in ("newest", "oldest"):
+        return value.lower()
+    parts = listing(value)
+    for gtid in (_MYSQL_GTID, _MARIADB_GTID):
+        if parts and all(gtid.fullmatch(part) for part in parts):
+            return ",".join(parts)
+    file, _, offset = value.rpartition(":")
+    if file and offset.isdecimal() and not re.search(r"[\s,:/]", file):
+        if int(offset) < 4:
+            raise ValueError(f"{value!r}: a binlog file's first event is at 4")
+        return value
+    raise ValueError(f"{value!r} is not newest, oldest, FILE:POS or a GTID set")
+
+
+def time_zone(value: str) -> str:
+    """`UTC`, an offset such as `+02:00`, or a name such as `Europe/Brussels`."""
+    zone(value)
+    return value
+
+
+def zone(name: str) -> timezone | ZoneInfo:
+    """The zone that a `TimeZone` value names. Raises `ValueError` if there is none of that name."""
+    offset = re.fullmatch(r"([+-])(\d{1,2}):(\d{2})", name)
+    if offset and int(offset[2]) <= 14 and int(offset[3]) < 60:
+        span = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+        return timezone(-span if offset[1] == "-" else span)
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(f"{name!r} is no time zone known here (UTC, +02:00, Europe/Brussels)") from None
+
+
+def _without_comment(value: str) -> str:
+    return value.partition("//")[0].strip()
+
+
+def _bounded(number: int, lowest: int, highest: int) -> int:
+    if not lowest <= number <= highest:
+        raise ValueError(f"{number} is not between {lowest} and {highest}")
+    return number
+
+
+def _with_unit(value: str, units: dict[str, int], example: str) -> int:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", _without_comment(value).lower(), re.ASCII)
+    if not match or match[2] not in units:
+        raise ValueError(f"{value!r} is not {example}")
+    whole, _, fraction = match[1].partition(".")
+    unit = units[match[2]]
+    return int(whole) * unit + (int(fraction) * unit // 10 ** len(fraction) if fraction else 0)
+
+
+def _patterns(value: str, parts: int, example: str) -> list[str]:
+    patterns = listing(value)
+    for pattern in patterns:
+        pieces = pattern.split(".")
+        if len(pieces) != parts or not all(pieces):
+            raise ValueError(f"{pattern!r} is not {example}")
+    return patterns
+
+
+class Key(NamedTuple):
+    """One key of the file. `default` is text in the file's own notation; `files` allows `NAMEFile = PATH`."""
+
+    section: str
+    name: str
+    attribute: str
+    read: Parser
+    default: str
+    doc: str
+    aliases: tuple[str, ...] = ()
+    files: bool = False
+
+    def value(self, content: str, position: str) -> Value:
+        """Read `content`, which stands at `position`. Raises `RelayError` (config).
+
+        Nothing behind the `=` means the default, except where nothing is a text of its own.
+        """
+        if not content and self.read not in (text, secret, listing, networks, tables, columns):
+            content = self.default
+        try:
+            return self.read(content)
+        except ValueError as error:
+            raise RelayError(
+                ErrorCode.CONFIG,
+                "read config",
+                f"[{self.section}] {self.name}: {error}",
+                position=position,
+                hint=self.doc,
+            ) from None
+
+
+_PORT: Final = integer(0, 65535)
+
+KEYS: Final[tuple[Key, ...]] = (
+    Key("Server", "IPAddr", "ip_addr", listing, "127.0.0.1",
+        "host of the source; a comma list of hosts fails over by GTID"),
+    Key("Server", "Port", "port", integer(1, 65535), "3306", "port of the source"),
+    Key("Server", "Login", "login", text, "", "account on the source; required"),
+    Key("Server", "Password", "password", secret, "", "password of that account", files=True),
+    Key("Server", "Database", "database", text, "", "read for the original's sake, not needed",
+        aliases=("DatabaseName",)),
+    Key("Server", "SourceTLS", "source_tls", choice("off", "prefer", "required", "verify"), "prefer",
+        "TLS to the source: off, prefer, required, or verify (also checks the certificate)"),
+    Key("Server", "SourceCA", "source_ca", text, "", "file of CA certificates for verify; empty: the system's"),
+    Key("Server", "AuthSecret", "auth_secret", secret, "", "secret shared by all clients; required", files=True),
+    Key("Server", "AdminSecret", "admin_secret", secret, "", "secret of admin commands; empty switches them off",
+        files=True),
+    Key("Server", "AdminFrom", "admin_from", networks, "",
+        "addresses and networks admin commands may come from, besides loopback"),
+    Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to"),
+    Key("Server", "ServerPort", "server_port", _PORT, "6001",
+        "port that clients connect to; 0 picks a free one, which the ready line names"),
+    Key("Server", "HTTPAddress", "http_address", address, "0.0.0.0", "address of the monitoring page"),
+    Key("Server", "HTTPPort", "http_port", _PORT, "6081",
+        "port of the monitoring page; 0 picks a free one, which the ready line names"),
+    Key("Server", "TLS", "tls", choice("off", "optional", "required"), "off",
+        "TLS for clients: off, optional or required"),
+    Key("Server", "TLSCert", "tls_cert", text, "", "certificate chain of the relay, PEM"),
+    Key("Server", "TLSKey", "tls_key", text, "", "private key to it, PEM"),
+    Key("Server", "LegacyKeys", "legacy_keys", boolean, "yes",
+        "accept the three further hashes of AuthSecret that the original's clients send"),
+    Key("Server", "UnlistedClients", "unlisted_clients", choice("allow", "deny"), "allow",
+        "whether a client may log in that has no [Client NAME] section"),
+    Key("Server", "MaxConnections", "max_connections", integer(1, 1_000_000), "10000",
+        "client connections at a time; more are refused"),
+    Key("Server", "AuthAttempts", "auth_attempts", integer(1, 1_000_000), "10",
+        "failed logins a minute from one address before further ones are refused"),
+    Key("MySQL", "Host", "host", text, "", "host for schema queries; empty: as in [Server]", aliases=("IPAddr",)),
+    Key("MySQL", "Port", "port", _PORT, "0", "port for schema queries; 0: as in [Server]"),
+    Key("MySQL", "Login", "login", text, "", "account for schema queries; empty: account and password of [Server]"),
+    Key("MySQL", "Password", "password", secret, "", "password of that account", files=True),
+    Key("Logger", "Path", "path", text, "/var/log/replicaterelay/", "folder of the CSV log"),
+    Key("Logger", "Schema", "schema", listing, "", "schemas to log; empty switches the log off"),
+    Key("Logger", "Excludes", "excludes", listing, "", "tables to leave out of the log"),
+    Key("Source", "Tables", "tables", tables, "*.*", "tables to read, patterns schema.table"),
+    Key("Source", "ExcludeTables", "exclude_tables", tables, "", "tables never to read, patterns schema.table"),
+    Key("Source", "ExcludeColumns", "exclude_columns", columns, "",
+        "columns never to store, patterns schema.table.column"),
+    Key("Source", "StartPosition", "start_position", start_position, "newest",
+        "where the very first start begins: newest, oldest, FILE:POS or a GTID set"),
+    Key("Source", "ServerId", "server_id", integer(0, MAX_U32), "0",
+        "replica id shown to the source; 0 picks one at random and keeps it"),
+    Key("Source", "Heartbeat", "heartbeat_seconds", duration(1, 3600), "10s",
+        "how often a silent source has to show that it lives"),
+    Key("Relay", "DataDir", "data_dir", text, "/var/lib/relay", "folder of the journal and of all state"),
+    Key("Relay", "Workers", "workers", integer(0, 256), "0", "server processes; 0: by number of cores"),
+    Key("Relay", "Delivery", "delivery", choice("at-least-once", "at-most-once"), "at-least-once",
+        "at-least-once repeats what was in flight when a connection died; at-most-once drops it, as the original did"),
+    Key("Relay", "EventPosition", "event_position", choice("position", "timestamped", "sequence"), "position",
+        "what EventPosition holds: position in the binlog file, that with the time (original), or a row sequence"),
+    Key("Relay", "NullText", "null_text", text, "NULL", "text of SQL NULL in Poll and PollV2"),
+    Key("Relay", "TimeZone", "time_zone", time_zone, "UTC", "zone of TIMESTAMP values: UTC, +02:00, Europe/Brussels"),
+    Key("Relay", "OnUnknown", "on_unknown", choice("stop", "skip"), "stop",
+        "an event or column that is not understood: stop by name, or skip and count"),
+    Key("Relay", "OnPartialImage", "on_partial_image", choice("stop", "send"), "stop",
+        "a row without all its columns: stop by name, or send what is there"),
+    Key("Relay", "OnUnproven", "on_unproven", choice("stop", "positional"), "stop",
+        "a row whose column names cannot be proven: stop by name, or send it with names @1, @2, ..."),
+    Key("Relay", "JournalKeepBytes", "journal_keep_bytes", size(0), "1GiB", "history kept in any case, by size"),
+    Key("Relay", "JournalKeepAge", "journal_keep_age", duration(0), "24h", "history kept in any case, by age"),
+    Key("Relay", "JournalMaxBytes", "journal_max_bytes", size(2**20), "20GiB",
+        "size at which history is cut even if a client still needs it"),
+    Key("Relay", "SegmentBytes", "segment_bytes", size(2**16, 2**40), "256MiB", "size of a journal file"),
+    Key("Relay", "ClientExpiry", "client_expiry", duration(0), "never",
+        "how long a client may be away before it is forgotten"),
+    Key("Relay", "MaxClients", "max_clients", integer(1, 100_000), "1000", "clients known by name"),
+    Key("Relay", "MaxFilters", "max_filters", integer(1, 100_000), "1000", "filters of one client"),
+    Key("Relay", "MaxRequestBytes", "max_request_bytes", size(1024, MAX_U32), "64MiB", "largest request payload"),
+    Key("Relay", "MaxBufferedBytes", "max_buffered_bytes", size(2**16), "256MiB",
+        "bytes of replies that may wait in one connection"),
+    Key("Relay", "QueueMemory", "queue_memory", size(2**20), "64MiB", "memory for the queues of clients with limits"),
+    Key("Relay", "DrainTimeout", "drain_timeout", duration(1), "60s", "how long a drain lets the queues empty"),
+)  # fmt: skip
+
+CLIENT_KEYS: Final[tuple[Key, ...]] = (
+    Key("Client NAME", "Secret", "secret", secret, "", "the only secret this name may use; required", files=True),
+    Key("Client NAME", "Tables", "tables", tables, "*.*", "tables this name may ask for, patterns schema.table"),
+)
+
+ORIGINAL_ONLY: Final = frozenset({("mysql", "database"), ("module", "loglevel")})
+"""Keys, lower case, that the original's files may hold and that mean nothing here."""
