@@ -1,0 +1,401 @@
+"""Throwaway database servers for the demo, the tests and the benchmark: nothing is installed and root is not needed.
+
+The servers are Debian's own packages, fetched with apt into a cache folder, verified by the distribution's keys,
+unpacked and run through their own dynamic linker, so that what they link to is theirs and not this machine's. An
+initialised data folder is kept beside them and copied for each server: a fresh one is a matter of a second or two.
+
+    with DatabaseServer("mariadb118") as server:
+        connection = server.connect()            # root, over the socket
+        address = "127.0.0.1", server.port       # user relay, password relaypw, every right
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pymysql
+
+USER, PASSWORD = "relay", "relaypw"
+START_SECONDS, STOP_SECONDS = 90, 60
+KEYRINGS = [Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(suffix) for suffix in (".gpg", ".pgp")]
+PUBLIC_MIRROR = "http://deb.debian.org/debian"
+
+
+class ServerError(Exception):
+    """A database server could not be had, started or stopped; the text says which, why and what to do."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One server: where Debian has it and how it is run."""
+
+    title: str
+    suite: str
+    packages: tuple[str, ...]
+    mysql: bool
+
+
+KINDS = {
+    "mysql97": Kind("MySQL 9.7", "sid", ("mysql-server-core",), mysql=True),
+    "mariadb118": Kind("MariaDB 11.8", "trixie", ("mariadb-server-core",), mysql=False),
+    "mariadb1011": Kind("MariaDB 10.11", "bookworm", ("mariadb-server-core",), mysql=False),
+}
+
+
+def say(line: str) -> None:
+    """Report progress, one line at a time, where it does not mix with a program's output."""
+    print(f"dbserver: {line}", file=sys.stderr, flush=True)
+
+
+def cache_folder() -> Path:
+    """Where downloads and templates are kept: $XDG_CACHE_HOME or ~/.cache."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "binlog-relay" / "servers"
+
+
+def debian_mirror(apt: Path = Path("/etc/apt")) -> str:
+    """The Debian mirror that this machine's own apt sources name, in either of apt's formats, else the public one."""
+    files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
+    for file in files:
+        if file.suffix not in {".list", ".sources"} or not file.is_file():
+            continue
+        text = re.sub(r"(?m)^\s*#.*\n?", "", file.read_text(errors="replace"))
+        pattern = r"(?m)^URIs:(.*)$" if file.suffix == ".sources" else r"(?m)^deb\s+(?:\[[^]]*\]\s*)?(\S+)"
+        for uris in re.findall(pattern, text):
+            for uri in uris.split():
+                if uri.rstrip("/").endswith("/debian"):
+                    return str(uri.rstrip("/"))
+    return PUBLIC_MIRROR
+
+
+def first(*folders: Path, holding: str = "") -> Path:
+    """The first of the folders that exists and holds that file; distributions moved them over the years."""
+    for folder in folders:
+        if (folder / holding).exists():
+            return folder
+    raise ServerError(
+        f"none of {', '.join(map(str, folders))} has {holding or 'anything'}: remove {cache_folder()}, try again"
+    )
+
+
+class Packages:
+    """The unpacked packages of one kind of server, and the data folder template, both in the cache."""
+
+    def __init__(self, name: str, progress: Callable[[str], None] = say) -> None:
+        if name not in KINDS:
+            raise ServerError(f"no server {name!r}; there are {', '.join(KINDS)}")
+        self.name, self.kind, self.progress = name, KINDS[name], progress
+        self.folder = cache_folder() / name
+        self.root = self.folder / "root"
+        self.template = self.folder / "template"
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Let one process at a time fill the cache; the others wait and find it full."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with open(self.folder / "lock", "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def run(self, command: Sequence[str], **options: Any) -> bytes:
+        """Run a step to its end and return its output; a failure carries the last lines of it."""
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
+        )
+        if done.returncode != 0:
+            tail = "\n  ".join(done.stdout.decode(errors="replace").strip().splitlines()[-8:])
+            raise ServerError(f"{self.kind.title}: {Path(command[0]).name} exited with {done.returncode}:\n  {tail}")
+        return done.stdout
+
+    def fetch(self) -> None:
+        """Download, verify and unpack, unless the cache has it."""
+        if self.root.is_dir():
+            return
+        keyring = next((path for path in KEYRINGS if path.exists()), None)
+        if keyring is None or shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+            raise ServerError(
+                f"{self.kind.title} comes from Debian's packages, verified by Debian's keys, and apt-get, dpkg-deb "
+                "or the keys are missing here: apt-get install apt dpkg debian-archive-keyring"
+            )
+        mirror = debian_mirror()
+        self.progress(f"{self.kind.title}: downloading Debian {self.kind.suite} packages from {mirror}")
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="fetch-") as scratch:
+            debs = self._download(Path(scratch), mirror, keyring)
+            self.progress(f"{self.kind.title}: unpacking {len(debs)} packages")
+            self._unpack(debs, Path(scratch) / "root")
+            (Path(scratch) / "root").rename(self.root)
+
+    def _download(self, apt: Path, mirror: str, keyring: Path) -> list[Path]:
+        for folder in ("lists/partial", "cache/archives/partial", "empty"):
+            (apt / folder).mkdir(parents=True)
+        (apt / "status").touch()
+        (apt / "sources.list").write_text(f"deb [arch=amd64 signed-by={keyring}] {mirror} {self.kind.suite} main\n")
+        settings = {
+            "Dir::State": apt,
+            "Dir::State::lists": apt / "lists",
+            "Dir::State::status": apt / "status",
+            "Dir::Cache": apt / "cache",
+            "Dir::Etc::sourcelist": apt / "sources.list",
+            "Dir::Etc::sourceparts": apt / "empty",
+            "Dir::Etc::preferences": apt / "none",
+            "Dir::Etc::preferencesparts": apt / "empty",
+            "APT::Install-Recommends": "false",
+            "APT::Sandbox::User": "",
+            "APT::Architecture": "amd64",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+            "Debug::NoLocking": "true",
+        }
+        apt_get = ["apt-get", "-qq"]
+        for key, value in settings.items():
+            apt_get += ["-o", f"{key}={value}"]
+        self.run([*apt_get, "update"])
+        self.run([*apt_get, "install", "-y", "--download-only", *self.kind.packages])
+        return sorted((apt / "cache" / "archives").glob("*.deb"))
+
+    def _unpack(self, debs: Sequence[Path], root: Path) -> None:
+        for folder in ("bin", "sbin", "lib", "lib64"):
+            (root / "usr" / folder).mkdir(parents=True)
+            (root / folder).symlink_to(f"usr/{folder}")
+        for deb in debs:
+            with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE) as archive:
+                self.run(
+                    ["tar", "-x", "-C", str(root), "--keep-directory-symlink", "--no-same-owner"], stdin=archive.stdout
+                )
+            if archive.returncode != 0:
+                raise ServerError(
+                    f"{self.kind.title}: {deb.name} could not be unpacked (dpkg-deb {archive.returncode})"
+                )
+
+    def command(self, data: Path, *options: str) -> list[str]:
+        """The command line of the server on a data folder: its own linker, its own libraries, its own messages."""
+        usr = self.root / "usr"
+        program = usr / "sbin" / ("mysqld" if self.kind.mysql else "mariadbd")
+        messages = first(usr / "share/mysql", usr / "share/mariadb", holding="english/errmsg.sys")
+        line = [str(self.root / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(usr / "lib/x86_64-linux-gnu")]
+        line += [
+            str(program),
+            "--no-defaults",
+            f"--datadir={data}",
+            f"--basedir={usr}",
+            f"--lc-messages-dir={messages}",
+        ]
+        line += [f"--plugin-dir={usr / 'lib/mysql/plugin'}"]
+        if os.getuid() == 0:
+            line += ["--user=root"]
+        return [*line, *options]
+
+    def make_template(self) -> None:
+        """Initialise a data folder with the user that the relay connects as, once; later servers are copies of it."""
+        if self.template.is_dir():
+            return
+        self.progress(f"{self.kind.title}: preparing an empty data folder")
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="init-") as scratch:
+            data = Path(scratch) / "data"
+            if self.kind.mysql:
+                self.run(self.command(data, "--initialize-insecure", "--innodb-redo-log-capacity=64M"))
+            else:
+                (data / "mysql").mkdir(parents=True)
+                options = ("--bootstrap", "--enforce-storage-engine=", "--max-allowed-packet=64M", "--log-warnings=0")
+                self.run(self.command(data, *options), input=self._system_tables())
+            # The copies differ in identity: nothing that names this one stays behind.
+            with DatabaseServer(self.name, options=("--skip-log-bin",), data=data) as server:
+                server.execute(
+                    f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
+                    f"GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION",
+                    "CREATE DATABASE IF NOT EXISTS test",
+                )
+                server.stop()
+            (data / "auto.cnf").unlink(missing_ok=True)
+            data.rename(self.template)
+
+    def _system_tables(self) -> bytes:
+        usr = self.root / "usr"
+        share = first(usr / "share/mariadb", usr / "share/mysql", holding="fill_help_tables.sql")
+        prefix = "mariadb" if (share / "mariadb_system_tables.sql").exists() else "mysql"
+        names = [f"{prefix}_system_tables", f"{prefix}_performance_tables", f"{prefix}_system_tables_data"]
+        names += ["fill_help_tables", "maria_add_gis_sp_bootstrap", f"{prefix}_sys_schema"]
+        scripts = b"".join((share / f"{name}.sql").read_bytes() + b"\n" for name in names)
+        return b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\n" + scripts.replace(b"@auth_root_socket", b"NULL")
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on at this moment."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+class DatabaseServer:
+    """One running server in a temporary folder of its own: binary log on, row format, metadata as the server's default.
+
+    `options` are given to the server as they are. `stop` and `kill` leave the data where it is for `start`; `close`, or
+    the end of the `with` block, removes everything. The server dies with the process that started it, unless `outlive`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        port: int = 0,
+        options: Sequence[str] = (),
+        *,
+        data: Path | None = None,
+        outlive: bool = False,
+        progress: Callable[[str], None] = say,
+    ) -> None:
+        self.packages = Packages(kind, progress)
+        self.name, self.kind = kind, self.packages.kind
+        self.port = port or free_port()
+        self.options, self.outlive = tuple(options), outlive
+        self.folder = Path(tempfile.mkdtemp(prefix="relay-db-"))
+        self.data = data or self.folder / "data"
+        self.socket = str(self.folder / "sock")
+        self.log = self.folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running server."""
+        if self._process is None:
+            raise ServerError(f"{self.kind.title} is not running")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start the server, on what is in its data folder or on a fresh one, and wait until it answers."""
+        if self._process is not None:
+            raise ServerError(f"{self.kind.title} on port {self.port} is already running")
+        if not self.data.exists():
+            with self.packages.lock():
+                self.packages.fetch()
+                self.packages.make_template()
+            copy = ["cp", "-r", "--reflink=auto", "--sparse=always", str(self.packages.template), str(self.data)]
+            self.packages.run(copy)
+        common = (
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            f"--socket={self.socket}",
+            f"--pid-file={self.folder / 'pid'}",
+            f"--log-error={self.log}",
+            f"--server-id={self.port}",
+            "--log-bin=binlog",
+            "--binlog-format=ROW",
+            "--innodb-flush-log-at-trx-commit=0",
+            "--sync-binlog=0",
+            "--innodb-buffer-pool-size=128M",
+            "--max-allowed-packet=256M",
+        )
+        mysql = (
+            "--mysqlx=OFF",
+            "--secure-file-priv=NULL",
+            "--gtid-mode=ON",
+            "--enforce-gtid-consistency=ON",
+            "--innodb-redo-log-capacity=64M",
+        )
+        line = self.packages.command(self.data, *common, *(mysql if self.kind.mysql else ()), *self.options)
+        if not self.outlive:
+            line = ["setpriv", "--pdeathsig", "KILL", *line]
+        with open(self.folder / "output", "ab") as output:
+            # A session of its own: Ctrl-C in a terminal is for the program that uses the server.
+            self._process = subprocess.Popen(
+                line, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        self._wait_ready()
+        return self
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.connect().close()
+                return
+            except pymysql.err.OperationalError as error:
+                assert self._process is not None
+                status = self._process.poll()
+                if status is None and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                    continue
+                texts = [
+                    path.read_text(errors="replace") for path in (self.log, self.folder / "output") if path.exists()
+                ]
+                tail = "\n  ".join("".join(texts).splitlines()[-8:])
+                reason = f"exited with {status}" if status is not None else f"does not answer: {error.args[-1]}"
+                self.kill()
+                raise ServerError(f"{self.kind.title} on port {self.port} {reason}:\n  {tail}") from error
+
+    def stop(self) -> None:
+        """Shut down in good order and wait for it."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            self.kill()
+            raise ServerError(
+                f"{self.kind.title} on port {self.port} did not stop in {STOP_SECONDS} s; it was killed"
+            ) from error
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL: what a crash leaves behind stays for the next start."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        """Stop in good order and start again on the same data and port."""
+        self.stop()
+        self.start()
+
+    def close(self) -> None:
+        """Kill the server and remove its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def connect(self, **options: Any) -> pymysql.connections.Connection[Any]:
+        """A connection as root over the socket, autocommit on; `options` are PyMySQL's."""
+        settings: dict[str, Any] = {
+            "unix_socket": self.socket,
+            "user": "root",
+            "autocommit": True,
+            "charset": "utf8mb4",
+        }
+        return pymysql.connect(**(settings | options))
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements one after the other as root; the rows of the last one come back."""
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+                return list(cursor.fetchall())
+        finally:
+            connection.close()
