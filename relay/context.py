@@ -30,6 +30,10 @@ class Context:
     log: Log
     stopping: bool = False  # set by SIGTERM: finish what is in hand and return
 
+    def beat(self) -> None:
+        """Tells the supervisor that the work loop turns; sent by the loop itself, at least once in some seconds."""
+        self.arena.beat(self.slot, os.getpid())
+
     @property
     def data_dir(self) -> Path:
         return Path(self.config.relay.data_dir)
@@ -55,6 +59,7 @@ class BrokerContext(Context):
     wake: int = -1  # this process's eventfd
     server_wakes: list[int] = field(default_factory=list)  # the servers' eventfds, by index
     servers: list[socket.socket] = field(default_factory=list)  # control messages, by server index (SOCK_SEQPACKET)
+    allocate: Callable[[int, int], None] = lambda offset, size: None  # makes that part of the shared memory real
 
 
 @dataclass

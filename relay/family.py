@@ -1,0 +1,92 @@
+"""What all processes share, made before the first fork: arena, listening sockets, eventfds, sockets between processes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay import memory
+from relay._native import Arena
+from relay.config import Config
+from relay.errors import ErrorCode, RelayError
+
+_MESSAGE_BUFFER = 1 << 20  # bytes a control socket buffers: as many registrations as arrive while the broker restarts
+
+
+def worker_count(config: Config) -> int:
+    """`Workers`, or one server process a core."""
+    return config.relay.workers or len(os.sched_getaffinity(0))
+
+
+def _listen(address: str, port: int, what: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((address, port))
+    except OSError as error:
+        raise RelayError(ErrorCode.ENVIRONMENT, f"listen for {what}", error, position=f"{address}:{port}",
+                         hint="free the port, or set another in [Server]") from error  # fmt: skip
+    listener.listen(1024)
+    listener.setblocking(False)
+    return listener
+
+
+def _pair() -> tuple[socket.socket, socket.socket]:
+    pair = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in pair:
+        end.setblocking(False)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MESSAGE_BUFFER)
+    return pair
+
+
+@dataclass
+class Family:
+    """The shared things. A packet socket keeps a message whole when its writer is killed, which a byte stream would not."""
+
+    arena: Arena
+    block: memory.SharedMemory
+    listener: socket.socket  # classic protocol
+    http: socket.socket
+    broker_wake: int
+    server_wakes: list[int]
+    control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
+    inboxes: list[tuple[socket.socket, socket.socket]]  # by server: (receive, send)
+    orders: tuple[socket.socket, socket.socket]  # commands for the supervisor: (receive, send)
+
+    @property
+    def workers(self) -> int:
+        return len(self.server_wakes)
+
+
+def assemble(config: Config, data_dir: Path) -> Family:
+    """Makes everything; with the arena of a killed predecessor if it left one of the same shape."""
+    listener = _listen(config.server.bind_address, config.server.server_port, "clients")
+    http = _listen(config.server.http_address, config.server.http_port, "the monitoring page")
+    workers = worker_count(config)
+    arena, block = _arena(config, data_dir, workers)
+    return Family(
+        arena=arena,
+        block=block,
+        listener=listener,
+        http=http,
+        broker_wake=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
+        server_wakes=[os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(workers)],
+        control=[_pair() for _ in range(workers)],
+        inboxes=[_pair() for _ in range(workers)],
+        orders=_pair(),
+    )
+
+
+def _arena(config: Config, data_dir: Path, workers: int) -> tuple[Arena, memory.SharedMemory]:
+    shape = (config.relay.max_clients, workers, config.relay.queue_memory)
+    left = memory.find(data_dir)
+    if left is not None:
+        if Arena.fits(left.buf, *shape):
+            return Arena(left.buf), left
+        memory.discard(data_dir, left)
+    block = memory.create(data_dir, Arena.size(*shape))
+    memory.allocate(block, 0, Arena.fixed_size(*shape))
+    return Arena(block.buf, *shape), block

@@ -1,0 +1,63 @@
+"""The shared memory block (`multiprocessing.shared_memory`) that holds the arena, and its way over the supervisor's death.
+
+The block belongs to one DataDir: its name stands in DataDir/arena. A supervisor that finds the block of a predecessor
+that was killed carries on with it, so that not even rows confirmed in the last second are handed out twice; after a loss
+of the host there is none, and the broker rebuilds the queues from its checkpoints.
+"""
+
+from __future__ import annotations
+
+import os
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
+
+from relay.errors import ErrorCode, RelayError
+
+
+def _disown(block: SharedMemory) -> None:
+    # The resource tracker would unlink the block when this process dies; it must outlive a killed supervisor.
+    resource_tracker.unregister(f"/{block.name}", "shared_memory")
+
+
+def allocate(block: SharedMemory, offset: int, size: int) -> None:
+    """Makes the pages real. A map over pages that a full /dev/shm cannot give would be a SIGBUS at first touch."""
+    fd = os.open(f"/dev/shm/{block.name}", os.O_RDWR)
+    try:
+        os.posix_fallocate(fd, offset, size)
+    except OSError as error:
+        raise RelayError(
+            ErrorCode.ENVIRONMENT,
+            "allocate shared memory",
+            error,
+            position=f"/dev/shm, {size} bytes",
+            hint="make /dev/shm larger (docker run --shm-size), or lower MaxClients and QueueMemory in [Relay]",
+        ) from error
+    finally:
+        os.close(fd)
+
+
+def find(data_dir: Path) -> SharedMemory | None:
+    """The block that a killed supervisor of this DataDir left, if it is still there."""
+    try:
+        block = SharedMemory((data_dir / "arena").read_text().strip())
+    except (FileNotFoundError, ValueError):
+        return None
+    _disown(block)
+    return block
+
+
+def create(data_dir: Path, size: int) -> SharedMemory:
+    """A new zeroed block, noted in DataDir before it is used. Its pages are not allocated yet."""
+    block = SharedMemory(create=True, size=size)
+    _disown(block)
+    note = data_dir / "arena.new"
+    note.write_text(block.name + "\n")
+    note.replace(data_dir / "arena")
+    return block
+
+
+def discard(data_dir: Path, block: SharedMemory) -> None:
+    """Ends the block after an orderly stop, or because it cannot be used."""
+    (data_dir / "arena").unlink(missing_ok=True)
+    Path(f"/dev/shm/{block.name}").unlink(missing_ok=True)

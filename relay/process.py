@@ -1,0 +1,48 @@
+"""A child's side of the fork: signals, its tie to the supervisor, and what its end means."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from types import FrameType
+
+from relay.context import Context
+from relay.errors import ErrorCode, ExitCode, RelayError, StopCode
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
+    """Turns the process just forked by `supervisor` (a pid) into the child that `context` names, and runs it.
+
+    Returns its exit code: 0 when asked to stop, STOPPED after a named stop, which stands in the arena by then.
+    """
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:  # it died before the tie was made
+        return ExitCode.UNEXPECTED
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        context.stopping = True
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the supervisor decides
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGABRT, signal.SIG_DFL)
+    context.beat()
+    try:
+        return run()
+    except RelayError as error:
+        context.log("failed", code=error.code, error=error, hint=error.hint)
+        if isinstance(error.code, StopCode):
+            context.arena.set_stop(str(error.code), str(error), error.hint)
+        return error.exit_code
+    except Exception as error:
+        context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error))
+        traceback.print_exc(file=sys.stderr)
+        return ExitCode.UNEXPECTED

@@ -1,0 +1,1 @@
+"""Client queues: their durable state. The rings themselves are native (`relay/native/queue.hpp`)."""

@@ -1,0 +1,236 @@
+"""The stat document: what `relay stat --json`, the admin command stat and /api/stat show, collected from everybody's counters."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from relay import __version__
+from relay._native import Arena
+from relay.config import Config
+from relay.queues import state
+
+
+class Stop(msgspec.Struct):
+    """A named stop: why nothing more is read from the source, and what to do."""
+
+    code: str
+    text: str
+    hint: str
+
+
+class Source(msgspec.Struct):
+    """The server read from. `position` is a byte offset in `file`; lags are of what is committed in the journal."""
+
+    host: str
+    port: int
+    state: str  # starting, connecting, streaming, unreachable, stopped
+    file: str
+    position: int
+    gtid_set: str
+    last_event: float  # unix seconds on the source's clock, 0 before the first event
+    silent_seconds: float  # since the source was last heard, heartbeats included
+
+
+class Journal(msgspec.Struct):
+    """Positions in the journal, in bytes since its beginning, and what it holds on disk."""
+
+    first: int
+    decided: int  # everything before it stands in the queues of those who asked for it
+    committed: int
+    flushed: int
+    bytes: int
+    sequence: int  # number of the next row
+
+
+class Process(msgspec.Struct):
+    """One process of the relay; `cpu_seconds` of its life so far, `rss_bytes` with shared memory."""
+
+    name: str
+    pid: int
+    state: str  # running, starting, down
+    restarts: int
+    cpu_seconds: float
+    rss_bytes: int
+
+
+class Filter(msgspec.Struct):
+    """A filter in force; kinds is a subset of "IUD"."""
+
+    schema: str
+    table: str
+    kinds: str
+    discard: int
+    limit: int
+
+
+class Dropped(msgspec.Struct):
+    """Rows that a client asked for and did not get, by reason."""
+
+    limit_oldest: int
+    limit_newest: int
+    cut: int  # by retention
+    flush: int  # by an operator, seek included
+    undecodable: int
+
+
+class Client(msgspec.Struct):
+    """A client and its rows: matched = confirmed + in_flight + waiting + all dropped."""
+
+    id: int
+    name: str
+    connected: bool
+    last_seen: float  # unix seconds of the last request, 0 if none since the start
+    filters: list[Filter]
+    matched: int
+    confirmed: int
+    in_flight: int
+    waiting: int
+    dropped: Dropped
+    lagging: bool  # the queue goes on in the journal
+
+
+class Stat(msgspec.Struct):
+    """The whole document."""
+
+    version: str
+    state: str  # starting, running, paused, draining, stopped
+    started: float
+    stop: Stop | None
+    source: Source
+    journal: Journal
+    rows: dict[str, int]
+    events: dict[str, int]
+    processes: list[Process]
+    clients: list[Client]
+    addresses: dict[str, str]
+
+
+def _kinds(mask: int) -> str:
+    return "".join(letter for bit, letter in ((1, "I"), (2, "U"), (4, "D")) if mask & bit)
+
+
+def _filters(data_dir: Path) -> dict[int, list[Filter]]:
+    try:
+        database = state.connect(data_dir / "state.db", readonly=True)
+    except sqlite3.OperationalError:  # before the broker's first start there is no file
+        return {}
+    try:
+        found: dict[int, list[Filter]] = {}
+        for client, schema, table, kinds, discard, limit in database.execute(
+            "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters WHERE until = ? ORDER BY id",
+            (state.OPEN_END.to_bytes(8, "big"),),
+        ):
+            found.setdefault(client, []).append(Filter(schema, table, _kinds(kinds), discard, limit))
+        return found
+    except sqlite3.OperationalError:  # the file is there, the broker's tables not yet
+        return {}
+    finally:
+        database.close()
+
+
+def _process(arena: Arena, slot: int, name: str) -> Process:
+    pid = arena.pid(slot)
+    restarts = arena.restarts(slot)
+    try:
+        process = psutil.Process(pid) if pid else None
+        if process is None:
+            return Process(name, 0, "down", restarts, 0.0, 0)
+        times = process.cpu_times()
+        up = "running" if arena.running(slot) else "starting"
+        return Process(name, pid, up, restarts, round(times.user + times.system, 2), process.memory_info().rss)
+    except psutil.NoSuchProcess:
+        return Process(name, 0, "down", restarts, 0.0, 0)
+
+
+def _clients(arena: Arena, data_dir: Path) -> list[Client]:
+    filters = _filters(data_dir)
+    clients = []
+    for slot in arena.client_slots():
+        facts = arena.client_stats(slot)
+        clients.append(
+            Client(
+                id=facts["client_id"],
+                name=facts["name"],
+                connected=facts["connected"] > 0,
+                last_seen=facts["last_seen"],
+                filters=filters.get(facts["client_id"], []),
+                matched=facts["matched"],
+                confirmed=facts["confirmed"],
+                in_flight=facts["in_flight"],
+                waiting=facts["waiting"],
+                dropped=Dropped(**facts["dropped"]),
+                lagging=facts["lagging"],
+            )
+        )
+    return sorted(clients, key=lambda client: client.id)
+
+
+def _state(arena: Arena, stop: Stop | None) -> str:
+    if stop:
+        return "stopped"
+    if arena.draining:
+        return "draining"
+    if arena.paused:
+        return "paused"
+    return "running" if arena.source_state() == "streaming" else "starting"
+
+
+def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str]) -> Stat:
+    """The document as of now. `processes` names the heartbeat slots in their order."""
+    stop_facts = arena.stop()
+    stop = Stop(**stop_facts) if stop_facts else None
+    source = arena.source()
+    segments = list((data_dir / "journal").glob("*.seg"))
+    server = config.server
+    now = time.time()
+    return Stat(
+        version=__version__,
+        state=_state(arena, stop),
+        started=psutil.Process().create_time(),
+        stop=stop,
+        source=Source(
+            host=source["host"] or server.ip_addr[0],
+            port=server.port,
+            state=arena.source_state(),
+            file=source["file"],
+            position=source["position"],
+            gtid_set=source["gtid_set"],
+            last_event=source["last_event"],
+            silent_seconds=max(0.0, now - source["heard"]) if source["heard"] else 0.0,
+        ),
+        journal=Journal(
+            first=arena.first,
+            decided=arena.broker_scan,
+            committed=arena.committed,
+            flushed=arena.flushed,
+            bytes=sum(_size(segment) for segment in segments),
+            sequence=arena.sequence,
+        ),
+        rows=arena.rows(),
+        events=arena.events(),
+        processes=[_process(arena, slot, name) for slot, name in enumerate(processes)],
+        clients=_clients(arena, data_dir),
+        addresses={
+            "classic": f"{server.bind_address}:{server.server_port}",
+            "http": f"http://{server.http_address}:{server.http_port}/",
+        },
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # retention was faster
+        return 0
+
+
+def document(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str]) -> dict[str, object]:
+    """`collect` as JSON-able values."""
+    built: dict[str, object] = msgspec.to_builtins(collect(config, arena, data_dir, processes))
+    return built

@@ -1,0 +1,281 @@
+"""The supervisor: forks the processes, watches and restarts them, and ends them in order.
+
+Single-threaded, and imports nothing that starts threads: a fork copies only the thread that calls it. What the children
+use was made before the first fork (relay/family.py), so a successor carries on where its predecessor died.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from relay import broker, family, memory, monitor, process, reader, server, stat
+from relay.config import Config
+from relay.context import BrokerContext, Context, MonitorContext, ReaderContext, ServerContext
+from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.log import Log, logger
+
+TICK = 0.25  # seconds between looks at the children
+FREEZE = 30.0  # seconds without a heartbeat after which a child counts as hung
+STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
+READY_PATIENCE = 15.0  # seconds the ready line waits for the source
+BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
+QUICK = 2.0  # a child that lived for less seconds died quickly
+
+
+def run(config: Config, config_path: str | None, accept_gap: bool) -> int:
+    """`relay start`: serves until SIGTERM, SIGINT or the admin command stop; returns the command's exit code."""
+    data_dir = Path(config.relay.data_dir)
+    data_dir.mkdir(parents=True, exist_ok=True)
+    with _locked(data_dir):
+        return Supervisor(config, data_dir, accept_gap, logger("supervisor")).serve()
+
+
+@contextmanager
+def _locked(data_dir: Path) -> Iterator[None]:
+    """Holds DataDir for this process, whose pid the lock file tells to `relay stop`."""
+    with open(data_dir / "lock", "a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise RelayError(
+                ErrorCode.ALREADY_RUNNING, "lock DataDir", f"process {file.read().strip()} holds it", position=str(data_dir)
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+        file.truncate(0)
+
+
+@dataclass
+class Child:
+    """A process to keep alive; `run` is called in the forked child and returns its exit code."""
+
+    context: Context
+    run: Callable[[], int]
+    pid: int = 0
+    started: float = 0.0  # monotonic, as are all times here
+    quick_deaths: int = 0
+    restarts: int = 0
+    due: float = 0.0  # when it is to be started, if it does not run
+    held: bool = False  # not to be restarted: it stopped by name, or ended its work in a drain
+
+
+class Supervisor:
+    """The loop over signals, commands, deaths and heartbeats."""
+
+    def __init__(self, config: Config, data_dir: Path, accept_gap: bool, log: Log) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._log = log
+        self._family = family.assemble(config, data_dir)
+        self._arena = self._family.arena
+        self._arena.paused = self._arena.draining = False
+        self._arena.clear_stop()
+        self._children = self._make_children(accept_gap)
+        self._ending = False
+
+    def _make_children(self, accept_gap: bool) -> list[Child]:
+        shared, config, arena = self._family, self._config, self._arena
+        names = ["reader", "broker", "monitor", *(f"server-{i}" for i in range(shared.workers))]
+
+        def common(name: str) -> tuple[str, int, Config, family.Arena, Log]:
+            return name, names.index(name), config, arena, logger(name)
+
+        def stat_document() -> dict[str, object]:
+            return stat.document(config, arena, self._data_dir, names)
+
+        reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
+        broker_context = BrokerContext(
+            *common("broker"),
+            wake=shared.broker_wake,
+            server_wakes=shared.server_wakes,
+            servers=[broker_end for _, broker_end in shared.control],
+            allocate=lambda offset, size: memory.allocate(shared.block, offset, size),
+        )
+        monitor_context = MonitorContext(*common("monitor"), listener=shared.http, stat=stat_document)
+        children = [
+            Child(reader_context, lambda: reader.run(reader_context)),
+            Child(broker_context, lambda: broker.run(broker_context)),
+            Child(monitor_context, lambda: monitor.run(monitor_context)),
+        ]
+        for index in range(shared.workers):
+            server_context = ServerContext(
+                *common(f"server-{index}"),
+                index=index,
+                workers=shared.workers,
+                listener=shared.listener,
+                wake=shared.server_wakes[index],
+                inboxes=shared.inboxes,
+                broker=shared.control[index][0],
+                supervisor=lambda command: self._family.orders[1].send(command.encode()),
+                stat=stat_document,
+            )
+            children.append(Child(server_context, lambda context=server_context: server.run(context)))  # type: ignore[misc]
+        return children
+
+    def serve(self) -> int:
+        """Runs until told to stop; the second signal ends everything at once."""
+        signals, wakeup = socket.socketpair()
+        signals.setblocking(False)
+        wakeup.setblocking(False)
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)  # the wakeup socket carries its number into the loop
+        orders = self._family.orders[0]
+        ready_by = time.monotonic() + READY_PATIENCE
+        announced = False
+        while not self._ending:
+            self._start_due()
+            select.select([signals, orders], [], [], TICK)
+            self._reap()
+            self._check_heartbeats()
+            if not announced and (self._all_up() or time.monotonic() > ready_by):
+                announced = self._announce()
+            for number in _drained(signals):
+                self._ending |= number in (signal.SIGTERM, signal.SIGINT)
+            self._obey(orders)
+        return self._end(signals)
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for child in self._children:
+            if not child.pid and not child.held and child.due <= now:
+                self._fork(child, now)
+
+    def _fork(self, child: Child, now: float) -> None:
+        supervisor = os.getpid()
+        self._arena.beat(child.context.slot, 0)
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(process.become(child.context, supervisor, child.run))
+        child.pid, child.started = pid, now
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for child in self._children:
+                if child.pid == pid:
+                    self._bury(child, os.waitstatus_to_exitcode(status))
+
+    def _bury(self, child: Child, code: int) -> None:
+        now = time.monotonic()
+        child.pid = 0
+        if self._ending:
+            return
+        if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):
+            child.held = True
+            stop = self._arena.stop()
+            self._log("held", process=child.context.name, **(stop or {}))
+            return
+        child.quick_deaths = child.quick_deaths + 1 if now - child.started < QUICK else 0
+        child.restarts += 1
+        self._arena.count_restart(child.context.slot)
+        child.due = now + BACKOFF[min(child.quick_deaths, len(BACKOFF) - 1)]
+        self._log("died", process=child.context.name, code=code, restart_in=child.due - now)
+
+    def _check_heartbeats(self) -> None:
+        """Ends a child whose work loop stands still: first so that it tells where, then for certain."""
+        now = time.monotonic()
+        for child in self._children:
+            if not child.pid or now - child.started < FREEZE:
+                continue
+            silent = now - self._arena.heartbeat(child.context.slot)
+            if silent > FREEZE:
+                hard = silent > FREEZE + 5
+                self._log("hung", process=child.context.name, silent=f"{silent:.0f}s")
+                os.kill(child.pid, signal.SIGKILL if hard else signal.SIGABRT)
+
+    def _all_up(self) -> bool:
+        return all(self._arena.running(child.context.slot) or child.held for child in self._children)
+
+    def _announce(self) -> bool:
+        server_config, stop = self._config.server, self._arena.stop()
+        state = f"stopped:{stop['code']}" if stop else self._arena.source_state()
+        print(
+            f"ready classic={server_config.bind_address}:{server_config.server_port}"
+            f" http=http://{server_config.http_address}:{server_config.http_port}/"
+            f" source={server_config.ip_addr[0]}:{server_config.port} state={state}"
+            f" workers={self._family.workers} pid={os.getpid()}",
+            flush=True,
+        )
+        if stop:
+            print(f"relay: {stop['text']} (hint: {stop['hint']})", file=sys.stderr, flush=True)
+        return True
+
+    def _obey(self, orders: socket.socket) -> None:
+        while True:
+            try:
+                command = orders.recv(64).decode()
+            except BlockingIOError:
+                return
+            self._log("command", command=command)
+            if command == "stop":
+                self._ending = True
+            elif command == "drain":
+                self._arena.draining = True
+            elif command == "pause":
+                self._arena.paused = True
+            elif command == "resume":
+                self._resume()
+
+    def _resume(self) -> None:
+        """Ends a pause, and tries again what stopped by name: the operator has mended the cause."""
+        self._arena.paused = False
+        self._arena.clear_stop()
+        for child in self._children:
+            if child.held:
+                child.held, child.due, child.quick_deaths = False, 0.0, 0
+
+    def _end(self, signals: socket.socket) -> int:
+        """Readers and servers first, so that the broker's last checkpoint sees what they did."""
+        self._log("stopping")
+        others = [c for c in self._children if c.context.name != "broker"]
+        last = [c for c in self._children if c.context.name == "broker"]
+        for group, patience in ((others, STOP_PATIENCE), (last, 1.0)):
+            self._terminate(group, patience, signals)
+        memory.discard(self._data_dir, self._family.block)
+        self._log("stopped")
+        return ExitCode.OK
+
+    def _terminate(self, group: list[Child], patience: float, signals: socket.socket) -> None:
+        deadline = time.monotonic() + patience
+        for child in group:
+            if child.pid:
+                os.kill(child.pid, signal.SIGTERM)
+        while any(child.pid for child in group) and time.monotonic() < deadline:
+            select.select([signals], [], [], 0.05)
+            if any(number in (signal.SIGTERM, signal.SIGINT) for number in _drained(signals)):
+                break
+            self._reap()
+        for child in group:
+            if child.pid:
+                self._log("killed", process=child.context.name)
+                os.kill(child.pid, signal.SIGKILL)
+                os.waitpid(child.pid, 0)
+                child.pid = 0
+
+
+def _drained(signals: socket.socket) -> bytes:
+    """The numbers of the signals that came, one a byte."""
+    try:
+        return signals.recv(4096)
+    except BlockingIOError:
+        return b""
