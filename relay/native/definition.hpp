@@ -17,6 +17,7 @@ enum ColumnType : uint8_t {
 };
 
 class Charset;  // charset.hpp: how text of a column becomes UTF-8
+struct Layout;  // layout.hpp: how rows of a table are written for clients, computed once
 
 struct Column {
   std::string name;
@@ -26,10 +27,17 @@ struct Column {
   bool is_unsigned = false;
   bool nullable = true;
   bool primary = false;
-  std::string charset;  // MySQL's name; "binary" is raw bytes, "" is no text
+  std::string charset;  // MySQL's name; "binary" is raw bytes, "" is not known or no text
   std::vector<std::string> labels;
   std::string sql_type;
   const Charset* conversion = nullptr;  // nullptr: the bytes are already what a client gets
+};
+
+// How far a value that is not NULL reaches in an image: `fixed` bytes, then, unless `prefix` is 0, a length of `prefix`
+// bytes (least significant first) and that many bytes.
+struct Extent {
+  uint32_t fixed = 0;
+  uint32_t prefix = 0;
 };
 
 struct Definition {
@@ -41,8 +49,19 @@ struct Definition {
   bool proven = false;
   std::vector<Column> columns;
 
+  // Derived by parse.
+  std::vector<Extent> extents;  // of each column
+  std::vector<Extent> runs;     // of an image that has every column and no NULL, fixed neighbours added up
+  std::shared_ptr<const Layout> layout;
+
   // nullptr, with the reason in `error`, if the bytes are no definition or hold a type or charset that cannot be read.
   static std::shared_ptr<const Definition> parse(Bytes packed, std::string* error);
 };
+
+// The extent of a column's values; false if the type is not known or the metadata cannot be right.
+bool extent_of(const Column& column, Extent* out);
+
+// Bytes of a DECIMAL's image.
+uint32_t decimal_size(unsigned precision, unsigned scale);
 
 }  // namespace relay

@@ -1,0 +1,149 @@
+#include "definition.hpp"
+
+#include "charset.hpp"
+#include "layout.hpp"
+#include "msgpack.hpp"
+
+namespace relay {
+
+namespace {
+
+constexpr size_t kMaxColumns = 4096;  // the servers' own limit
+constexpr unsigned kMaxPrecision = 65;
+constexpr unsigned kMaxScale = 38;
+constexpr unsigned kDefinitionFields = 7;
+constexpr unsigned kColumnFields = 10;
+
+bool is_text(uint8_t type) {
+  switch (type) {
+    case kVarchar: case kVarString: case kString: case kTinyBlob: case kMediumBlob: case kLongBlob: case kBlob:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Columns of tables made by very old servers keep TIME, DATETIME and TIMESTAMP in layouts whose size a fraction changes,
+// and the event does not say so.
+bool has_hidden_fraction(const Column& column) {
+  bool old = column.type == kTimestamp || column.type == kTime || column.type == kDatetime;
+  return old && column.sql_type.find('(') != std::string::npos && column.sql_type.find("(0)") == std::string::npos;
+}
+
+bool read_column(msgpack::Unpacker& in, Column* c) {
+  if (in.array() != kColumnFields) return false;
+  c->name = in.str();
+  c->name_id = static_cast<uint32_t>(in.uint());
+  c->type = static_cast<uint8_t>(in.uint());
+  c->meta = static_cast<uint16_t>(in.uint());
+  c->is_unsigned = in.boolean();
+  c->nullable = in.boolean();
+  c->primary = in.boolean();
+  c->charset = in.str();
+  uint64_t labels = in.array();
+  for (uint64_t i = 0; i < labels && in.ok(); ++i) c->labels.push_back(in.str());
+  c->sql_type = in.str();
+  return in.ok();
+}
+
+std::string name_of(const Definition& d, const Column& c) {
+  return "column " + c.name + " of " + d.schema + "." + d.table;
+}
+
+bool understand(const Definition& d, Column* c, Extent* extent, std::string* error) {
+  if (!extent_of(*c, extent) || has_hidden_fraction(*c)) {
+    *error = name_of(d, *c) + ": column type " + std::to_string(c->type) + " (metadata " + std::to_string(c->meta) +
+             (c->sql_type.empty() ? "" : ", " + c->sql_type) + ") cannot be read";
+    return false;
+  }
+  if (is_text(c->type) && !Charset::find(c->charset, &c->conversion)) {
+    *error = name_of(d, *c) + ": character set " + c->charset + " cannot be converted to UTF-8 here";
+    return false;
+  }
+  return true;
+}
+
+std::vector<Extent> runs_of(const std::vector<Extent>& extents) {
+  std::vector<Extent> runs;
+  Extent run;
+  for (const Extent& e : extents) {
+    run.fixed += e.fixed;
+    if (e.prefix) {
+      run.prefix = e.prefix;
+      runs.push_back(run);
+      run = Extent{};
+    }
+  }
+  if (run.fixed) runs.push_back(run);
+  return runs;
+}
+
+}  // namespace
+
+uint32_t decimal_size(unsigned precision, unsigned scale) {
+  static const uint8_t kPartial[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};  // bytes that hold fewer than nine digits
+  unsigned whole = precision - scale;
+  return whole / 9 * 4 + kPartial[whole % 9] + scale / 9 * 4 + kPartial[scale % 9];
+}
+
+bool extent_of(const Column& c, Extent* out) {
+  unsigned m = c.meta;
+  auto fixed = [out](uint32_t n) {
+    *out = Extent{n, 0};
+    return true;
+  };
+  auto prefixed = [out](uint32_t n) {
+    *out = Extent{0, n};
+    return n >= 1 && n <= 4;
+  };
+  switch (c.type) {
+    case kTiny: case kYear: return fixed(1);
+    case kShort: return fixed(2);
+    case kInt24: case kDate: case kTime: return fixed(3);
+    case kLong: case kFloat: case kTimestamp: return fixed(4);
+    case kLongLong: case kDouble: case kDatetime: return fixed(8);
+    case kTime2: return m <= 6 && fixed(3 + (m + 1) / 2);
+    case kTimestamp2: return m <= 6 && fixed(4 + (m + 1) / 2);
+    case kDatetime2: return m <= 6 && fixed(5 + (m + 1) / 2);
+    case kNewDecimal: {
+      unsigned precision = m >> 8, scale = m & 0xff;
+      return precision >= 1 && precision <= kMaxPrecision && scale <= precision && scale <= kMaxScale &&
+             fixed(decimal_size(precision, scale));
+    }
+    case kBit: return m >= 1 && m <= 64 && fixed((m + 7) / 8);
+    case kEnum: return (m == 1 || m == 2) && fixed(m);
+    case kSet: return m >= 1 && m <= 8 && fixed(m);
+    case kVarchar: case kVarString: case kString: return prefixed(m > 255 ? 2 : 1);
+    case kTinyBlob: case kMediumBlob: case kLongBlob: case kBlob: case kJson: case kGeometry: case kVector: return prefixed(m);
+    default: return false;
+  }
+}
+
+std::shared_ptr<const Definition> Definition::parse(Bytes packed, std::string* error) {
+  msgpack::Unpacker in(packed);
+  auto d = std::make_shared<Definition>();
+  *error = "the table definition is damaged";
+  if (in.array() != kDefinitionFields) return nullptr;
+  d->schema = in.str();
+  d->table = in.str();
+  d->version = static_cast<uint32_t>(in.uint());
+  d->schema_id = static_cast<uint32_t>(in.uint());
+  d->table_id = static_cast<uint32_t>(in.uint());
+  d->proven = in.boolean();
+  uint64_t count = in.array();
+  if (!in.ok() || count > kMaxColumns) return nullptr;
+  d->columns.resize(count);
+  d->extents.resize(count);
+  for (Column& c : d->columns) {
+    if (!read_column(in, &c)) return nullptr;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (!understand(*d, &d->columns[i], &d->extents[i], error)) return nullptr;
+  }
+  d->runs = runs_of(d->extents);
+  d->layout = make_layout(*d);
+  error->clear();
+  return d;
+}
+
+}  // namespace relay
