@@ -289,11 +289,10 @@ class DatabaseServer:
             "--bind-address=127.0.0.1",
             f"--socket={self.socket}",
             f"--pid-file={self.folder / 'pid'}",
-            f"--log-error={self.log}",
             f"--server-id={self.port}",
             "--log-bin=binlog",
             "--binlog-format=ROW",
-            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-flush-log-at-trx-commit=2",  # a commit survives the server's death, if not the machine's
             "--sync-binlog=0",
             "--innodb-buffer-pool-size=128M",
             "--max-allowed-packet=256M",
@@ -308,7 +307,7 @@ class DatabaseServer:
         line = self.packages.command(self.data, *common, *(mysql if self.kind.mysql else ()), *self.options)
         if not self.outlive:
             line = ["setpriv", "--pdeathsig", "KILL", *line]
-        with open(self.folder / "output", "ab") as output:
+        with open(self.log, "ab") as output:
             # A session of its own: Ctrl-C in a terminal is for the program that uses the server.
             self._process = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
@@ -328,10 +327,7 @@ class DatabaseServer:
                 if status is None and time.monotonic() < deadline:
                     time.sleep(0.05)
                     continue
-                texts = [
-                    path.read_text(errors="replace") for path in (self.log, self.folder / "output") if path.exists()
-                ]
-                tail = "\n  ".join("".join(texts).splitlines()[-8:])
+                tail = "\n  ".join(self.log.read_text(errors="replace").splitlines()[-8:])
                 reason = f"exited with {status}" if status is not None else f"does not answer: {error.args[-1]}"
                 self.kill()
                 raise ServerError(f"{self.kind.title} on port {self.port} {reason}:\n  {tail}") from error

@@ -1,0 +1,206 @@
+"""The whole relay in half a minute, on a throwaway database server: `make demo`, or `make demo KEEP=1` to play on.
+
+A MariaDB server starts in a temporary folder, the relay attaches to it, two clients with different filters attach to the
+relay, and a small workload runs. Every event is shown as it arrives; the end compares what arrived with what was done.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
+from relay.client import RelayClient, Row
+
+SECRET = "demo-secret"
+PATIENCE = 20.0  # seconds for the last event to arrive
+
+TABLES = (
+    "CREATE DATABASE shop",
+    "CREATE TABLE shop.customers (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(40), city VARCHAR(40))",
+    "CREATE TABLE shop.orders (id INT PRIMARY KEY AUTO_INCREMENT, customer INT, total DECIMAL(8,2),"
+    " status ENUM('new','paid','sent'), placed DATETIME)",
+)
+WORKLOAD = (
+    "INSERT INTO shop.customers (name, city) VALUES ('Ada', 'London'), ('Grace', 'New York'), ('Zoë', 'Liège')",
+    "INSERT INTO shop.orders (customer, total, status, placed) VALUES (1, 12.50, 'new', '2026-01-05 09:30:00')",
+    "INSERT INTO shop.orders (customer, total, status, placed) VALUES (2, 99.00, 'new', '2026-01-05 09:31:00'),"
+    " (3, 7.25, 'new', '2026-01-05 09:32:00')",
+    "UPDATE shop.orders SET status = 'paid' WHERE id = 1",
+    "UPDATE shop.customers SET city = 'Paris' WHERE name = 'Ada'",
+    "ALTER TABLE shop.orders ADD COLUMN note VARCHAR(60) AFTER status",
+    "INSERT INTO shop.orders (customer, total, status, note, placed)"
+    " VALUES (1, 3.10, 'new', 'gift wrap', '2026-01-05 09:40:00')",
+    "UPDATE shop.orders SET status = 'sent', note = 'left the house' WHERE id = 1",
+    "DELETE FROM shop.orders WHERE id = 3",
+    "INSERT INTO shop.customers (name, city) VALUES ('Linus', 'Helsinki')",
+)
+
+
+@dataclass
+class Consumer:
+    """One client of the relay: its filters, and how many rows of the workload it must get by kind."""
+
+    name: str
+    filters: tuple[tuple[str, str, str], ...]  # schema, table, kinds
+    expected: Counter[str]
+    got: Counter[str] = field(default_factory=Counter)
+
+
+CONSUMERS = (
+    Consumer("order-feed", (("shop", "orders", "IUD"),), Counter(insert=4, update=2, delete=1)),
+    Consumer("new-customers", (("shop", "customers", "I"),), Counter(insert=4)),
+)
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+def step(text: str) -> None:
+    say(f"\n\033[1m== {text}\033[0m" if sys.stdout.isatty() else f"\n== {text}")
+
+
+def changes(row: Row) -> str:
+    """What a person wants to see of a row: the values, or for an update what changed."""
+    if row.kind == "update":
+        assert row.before is not None and row.after is not None
+        pairs = [f"{k}: {row.before[k]} -> {v}" for k, v in row.after.items() if row.before[k] != v]
+        return f"id {row.after['id']}  " + ", ".join(pairs)
+    values = row.after if row.kind == "insert" else row.before
+    assert values is not None
+    return ", ".join(f"{k}={v}" for k, v in values.items())
+
+
+@contextmanager
+def running_relay(folder: Path, server: DatabaseServer) -> Iterator[tuple[int, Path]]:
+    """Starts `relay start` on a configuration of its own; gives the classic port and the file."""
+    port, http_port = free_port(), free_port()
+    conf = folder / "relay.conf"
+    conf.write_text(
+        f"""[Server]
+IPAddr = 127.0.0.1
+Port = {server.port}
+Login = {USER}
+Password = {PASSWORD}
+AuthSecret = {SECRET}
+AdminSecret = demo-admin
+BindAddress = 127.0.0.1
+ServerPort = {port}
+HTTPAddress = 127.0.0.1
+HTTPPort = {http_port}
+
+[Relay]
+DataDir = {folder / "data"}
+SegmentBytes = 16MiB
+"""
+    )
+    log = folder / "relay.log"
+    with open(log, "w") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "relay.cli", "start", "-c", str(conf)],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        assert process.stdout is not None
+        try:
+            ready = process.stdout.readline().strip()
+            if not ready.startswith("ready"):
+                raise SystemExit(f"the relay did not start; its log:\n{log.read_text()}")
+            say(ready)
+            yield port, conf
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+def consume(consumer: Consumer, port: int, shown: queue.Queue[tuple[str, Row]], attached: threading.Barrier) -> None:
+    with RelayClient("127.0.0.1", port, consumer.name, SECRET) as client:
+        for schema, table, kinds in consumer.filters:
+            client.add_filter(schema, table, kinds=kinds)
+        attached.wait()
+        for row in client:
+            shown.put((consumer.name, row))
+
+
+def show_events(shown: queue.Queue[tuple[str, Row]], consumers: tuple[Consumer, ...]) -> bool:
+    """Prints each event when it arrives; True when every consumer has what it must get."""
+    by_name = {consumer.name: consumer for consumer in consumers}
+    deadline = time.monotonic() + PATIENCE
+    while any(c.got != c.expected for c in consumers) and time.monotonic() < deadline:
+        try:
+            name, row = shown.get(timeout=0.2)
+        except queue.Empty:
+            continue
+        by_name[name].got[row.kind] += 1
+        say(f"{name:<14}  {row.kind:<6}  {row.schema + '.' + row.table:<15}  {changes(row)}")
+    return all(c.got == c.expected for c in consumers)
+
+
+def run_workload(server: DatabaseServer) -> None:
+    for statement in WORKLOAD:
+        server.execute(statement)
+        time.sleep(0.3)  # so that a person can follow
+
+
+def main() -> int:
+    """Runs the demo; 0 if every consumer got exactly its rows."""
+    keep = bool(os.environ.get("KEEP"))
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="relay-demo-") as folder:
+        step("a throwaway MariaDB server in a temporary folder")
+        with DatabaseServer("mariadb118", options=("--binlog-row-metadata=FULL",)) as server:
+            server.execute(*TABLES)
+            say(f"{server.kind.title} on 127.0.0.1:{server.port}, user {USER}, password {PASSWORD}")
+            step("relay start")
+            with running_relay(Path(folder), server) as (port, conf):
+                shown: queue.Queue[tuple[str, Row]] = queue.Queue()
+                attached = threading.Barrier(len(CONSUMERS) + 1)
+                step("two clients, each with its filter")
+                for consumer in CONSUMERS:
+                    say(f"{consumer.name:<14}  {', '.join(f'{s}.{t} ({k})' for s, t, k in consumer.filters)}")
+                    threading.Thread(target=consume, args=(consumer, port, shown, attached), daemon=True).start()
+                attached.wait(PATIENCE)
+                step("the workload, and the events as they arrive")
+                say(
+                    f"{'client':<14}  {'event':<6}  {'table':<15}  values\n{'-' * 14}  {'-' * 6}  {'-' * 15}  {'-' * 40}"
+                )
+                work = threading.Thread(target=run_workload, args=(server,))
+                work.start()
+                complete = show_events(shown, CONSUMERS)
+                work.join()
+                step("by hand, while it runs" if keep else "by hand (make demo KEEP=1 leaves it running)")
+                relay = ".venv/bin/relay"
+                say(f"{relay} stat -c {conf}\n{relay} tail -c {conf} 'shop.*'\n{relay} drain -c {conf}")
+                say(f"mariadb -h 127.0.0.1 -P {server.port} -u {USER} -p{PASSWORD} shop")
+                if keep:
+                    say("Ctrl-C ends it and removes everything.")
+                    wait_for_interrupt()
+    step("summary")
+    for consumer in CONSUMERS:
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(consumer.got.items()))
+        say(f"{consumer.name:<14}  {'as expected' if consumer.got == consumer.expected else 'INCOMPLETE'}: {counts}")
+    say(f"done in {time.monotonic() - begun:.0f} s, everything removed")
+    return 0 if complete else 1
+
+
+def wait_for_interrupt() -> None:
+    try:
+        threading.Event().wait()
+    except KeyboardInterrupt:
+        say()
+
+
+if __name__ == "__main__":
+    os._exit(main())  # the consumers' threads wait for events that will not come

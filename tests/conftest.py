@@ -1,0 +1,154 @@
+"""Real servers, real relays: what every test may ask for.
+
+One database server of each kind serves a whole run; a test that stops or breaks its server makes one of its own, and
+has the kind as a parameter. A server that cannot be had fails its tests, unless RELAY_TEST_SKIP=mysql97,... names it:
+then they are deselected, and a line says so.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from examples.dbserver import KINDS, DatabaseServer
+from tests.relayproc import RelayProcess, write_conf
+
+deselected = pytest.StashKey[int]()
+
+
+def skipped_kinds() -> list[str]:
+    """The kinds that RELAY_TEST_SKIP names."""
+    names = [name.strip() for name in os.environ.get("RELAY_TEST_SKIP", "").split(",") if name.strip()]
+    if unknown := [name for name in names if name not in KINDS]:
+        raise pytest.UsageError(f"RELAY_TEST_SKIP names {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    return names
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    skipped = set(skipped_kinds())
+    dropped: list[pytest.Item] = []
+    for item in items if skipped else []:
+        needs = {*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()}
+        if any(isinstance(name, str) and name in skipped for name in needs):
+            dropped.append(item)
+    config.stash[deselected] = len(dropped)
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> str:
+    skipped = skipped_kinds()
+    return f"RELAY_TEST_SKIP: {config.stash[deselected]} tests on {', '.join(skipped)} deselected" if skipped else ""
+
+
+def _running(kind: str) -> Iterator[DatabaseServer]:
+    with DatabaseServer(kind) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb1011() -> Iterator[DatabaseServer]:
+    """MariaDB 10.11, shared by the run."""
+    yield from _running("mariadb1011")
+
+
+@pytest.fixture(scope="session")
+def mariadb118() -> Iterator[DatabaseServer]:
+    """MariaDB 11.8, shared by the run."""
+    yield from _running("mariadb118")
+
+
+@pytest.fixture(scope="session")
+def mysql97() -> Iterator[DatabaseServer]:
+    """MySQL 9.7, shared by the run."""
+    yield from _running("mysql97")
+
+
+@pytest.fixture(scope="session", params=list(KINDS))
+def server(request: pytest.FixtureRequest) -> DatabaseServer:
+    """Each of the three servers in turn."""
+    running: DatabaseServer = request.getfixturevalue(request.param)
+    return running
+
+
+@pytest.fixture
+def own_server() -> Iterator[Callable[..., DatabaseServer]]:
+    """Makes started servers for this test alone: own_server(kind, *options); they end with it.
+
+    The kind has to come from a parameter or a fixture's name, so that RELAY_TEST_SKIP finds the test.
+    """
+    with ExitStack() as stack:
+
+        def make(kind: str, *options: str) -> DatabaseServer:
+            assert kind not in skipped_kinds(), f"this test makes a {kind}, and no parameter of it says so"
+            return stack.enter_context(DatabaseServer(kind, options=options))
+
+        yield make
+
+
+@pytest.fixture
+def make_db() -> Iterator[Callable[[DatabaseServer], str]]:
+    """Makes databases with a name that no other test uses: make_db(server) -> name; dropped at the end."""
+    made: list[tuple[DatabaseServer, str]] = []
+
+    def make(server: DatabaseServer) -> str:
+        name = f"t_{secrets.token_hex(5)}"
+        server.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        made.append((server, name))
+        return name
+
+    yield make
+    for server, name in made:
+        server.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+@pytest.fixture
+def db(server: DatabaseServer, make_db: Callable[[DatabaseServer], str]) -> str:
+    """A fresh database on `server`."""
+    return make_db(server)
+
+
+@pytest.fixture
+def full_metadata(server: DatabaseServer) -> Iterator[None]:
+    """binlog_row_metadata=FULL on `server` while this test runs."""
+    before = server.execute("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    server.execute("SET GLOBAL binlog_row_metadata = FULL")
+    yield
+    server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+
+
+@pytest.fixture
+def relay_conf(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a config for a source: relay_conf(server, {"Relay.Workers": 1}) -> its path."""
+
+    def write(server: DatabaseServer, settings: dict[str, object] | None = None) -> Path:
+        folder = tmp_path / f"relay-{secrets.token_hex(3)}"
+        folder.mkdir()
+        return write_conf(folder, server, settings)
+
+    return write
+
+
+@pytest.fixture
+def start_relay(relay_conf: Callable[..., Path]) -> Iterator[Callable[..., RelayProcess]]:
+    """Starts relays that end with the test: start_relay(server, {"Relay.Delivery": "at-most-once"})."""
+    with ExitStack() as stack:
+
+        def start(server: DatabaseServer, settings: dict[str, object] | None = None, *flags: str) -> RelayProcess:
+            process = RelayProcess(relay_conf(server, settings), *flags)
+            stack.callback(process.kill)
+            return process.start()
+
+        yield start
+
+
+@pytest.fixture
+def relay(server: DatabaseServer, start_relay: Callable[..., RelayProcess]) -> RelayProcess:
+    """A running relay on `server`, config as `relay_conf` writes it."""
+    return start_relay(server)
