@@ -19,7 +19,7 @@ import psutil
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 
 SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
-RELAY = (sys.executable, "-c", "from relay.cli import main; main(prog_name='relay')")
+RELAY = (sys.executable, "-m", "relay")
 
 
 def write_conf(folder: Path, server: DatabaseServer, settings: Mapping[str, object] | None = None) -> Path:
@@ -106,7 +106,7 @@ class RelayProcess:
     def pids(self) -> dict[str, int]:
         """Process ids of the children that run now, by name: reader, broker, monitor, server-0, ..."""
         processes: list[dict[str, Any]] = self.stat()["processes"]
-        return {process["name"]: process["pid"] for process in processes if psutil.pid_exists(process["pid"])}
+        return {process["name"]: process["pid"] for process in processes if process["pid"]}
 
     def stat(self) -> dict[str, Any]:
         """The document of /api/stat."""

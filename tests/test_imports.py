@@ -1,0 +1,128 @@
+"""The rules that keep it a house: imports go downwards, codecs do no I/O, process shells know nothing of each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from fnmatch import fnmatch
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+# From top to bottom; a module may import from its own layer and from those below. The first pattern that fits counts.
+LAYERS: dict[str, tuple[str, ...]] = {
+    "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.check"),
+    "supervisor": ("relay.supervisor",),
+    "processes": ("relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.process"),
+    "codecs": ("relay.wire.*", "relay.binlog.*", "relay.journal.frames"),
+    "foundation": (
+        "relay",
+        "relay._native",
+        "relay.binlog",
+        "relay.config",
+        "relay.config_keys",
+        "relay.errors",
+        "relay.inifile",
+        "relay.journal",
+        "relay.log",
+        "relay.messages",
+        "relay.queues",
+        "relay.wire",
+    ),
+    "contexts": ("relay.context",),
+    "parts": ("relay.*",),
+}
+ORDER = ["command line", "supervisor", "processes", "parts", "contexts", "codecs", "foundation"]
+SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor"}
+# The half of relay.binlog that talks to a server; all else there parses.
+BINLOG_IO = {"relay.binlog.connect", "relay.binlog.stream", "relay.binlog.schema", "relay.binlog.verify"}
+IO = {"asyncio", "io", "mmap", "multiprocessing", "os", "pathlib", "pymysql", "select", "selectors", "shutil", "signal"}
+IO |= {"socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"}
+
+
+def name_of(path: Path) -> str:
+    """relay/wire/classic.py -> relay.wire.classic"""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): path for path in sorted((ROOT / "relay").rglob("*.py"))}
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """Every module that the source of `module` imports, anywhere in it; of ours, the modules rather than names in them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import on line {node.lineno}"
+            base = node.module or ""
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full in MODULES or full == "relay._native" else base)
+    return frozenset(found)
+
+
+def layer(module: str) -> str:
+    """The layer that `module` stands in."""
+    return next(name for name, patterns in LAYERS.items() if any(fnmatch(module, pattern) for pattern in patterns))
+
+
+def ours(module: str) -> list[str]:
+    """The modules of the relay that `module` imports."""
+    return sorted(name for name in imports(module) if name.split(".")[0] == "relay")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_go_downwards_only(module: str) -> None:
+    here = ORDER.index(layer(module))
+    upwards = [name for name in ours(module) if ORDER.index(layer(name)) < here]
+    assert not upwards, f"{module} ({layer(module)}) imports {[f'{name} ({layer(name)})' for name in upwards]}"
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    try:
+        TopologicalSorter({module: ours(module) for module in MODULES}).prepare()
+    except CycleError as error:
+        pytest.fail(f"import circle: {' <- '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("module", sorted(SHELLS & set(MODULES)))
+def test_no_process_shell_imports_another(module: str) -> None:
+    seen, todo = set[str](), [module]
+    while todo:
+        for name in ours(todo.pop()):
+            if name in MODULES and name not in seen:
+                seen.add(name)
+                todo.append(name)
+    assert not seen & (SHELLS - {module})
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if layer(name) == "codecs" and name not in BINLOG_IO])
+def test_codecs_take_and_give_bytes_and_do_no_io(module: str) -> None:
+    assert not {name.split(".")[0] for name in imports(module)} & IO
+
+
+def test_supervisor_is_single_threaded_when_it_forks() -> None:
+    program = (
+        "import sys, os, relay.supervisor\n"
+        "assert len(os.listdir('/proc/self/task')) == 1, 'importing relay.supervisor starts threads'\n"
+        "heavy = {'pyarrow', 'pyspark', 'asyncio', 'concurrent.futures'} & set(sys.modules)\n"
+        "assert not heavy, f'relay.supervisor imports {heavy}'\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("source", sorted((ROOT / "relay" / "native").glob("*.[ch]pp")), ids=lambda path: path.name)
+def test_the_native_core_knows_nothing_of_python(source: Path) -> None:
+    if source.name == "_native.cpp":  # the wrapper, as Cython wrote it
+        return
+    assert not re.search(r'#include\s*[<"](Python|cython|structmember)', source.read_text())
