@@ -1,0 +1,111 @@
+"""The broker process: walks committed frames and puts references to rows into the queues of the clients whose filters match.
+
+The walk and the rings are native (`relay._native.Broker`); this shell sleeps and wakes, answers the servers' requests
+about clients and filters, and stores checkpoints. It is the only writer of the durable client state.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+
+from relay import messages
+from relay._native import Broker
+from relay.context import BrokerContext
+from relay.queues.registry import Registry
+from relay.queues.state import ClientState
+
+STEP_BYTES = 8 << 20  # journal bytes walked before control messages get their turn
+CHECKPOINT_SECONDS = 1.0
+IDLE_SECONDS = 1.0
+
+
+def run(context: BrokerContext) -> int:
+    """Serves until told to stop, then stores a last checkpoint."""
+    if not _await_journal(context):
+        return 0
+    state = ClientState(context.data_dir / "state.db")
+    broker = Broker(context.arena, str(context.journal_dir), context.allocate)
+    broker.refuse_unproven = context.config.relay.on_unproven == "stop"
+    registry = Registry(context, broker, state)
+    registry.load()
+    context.arena.mark_running(context.slot)
+    try:
+        _Loop(context, broker, registry).run()
+        registry.checkpoint()
+    finally:
+        state.close()
+    return 0
+
+
+def _await_journal(context: BrokerContext) -> bool:
+    """Waits until the reader has opened the journal; False if told to stop before."""
+    while not context.arena.committed:
+        if context.stopping:
+            return False
+        context.beat()
+        time.sleep(0.01)
+    return True
+
+
+class _Loop:
+    def __init__(self, context: BrokerContext, broker: Broker, registry: Registry) -> None:
+        self._context = context
+        self._broker = broker
+        self._registry = registry
+        self._servers = {end.fileno(): end for end in context.servers}
+        self._epoll = select.epoll()
+        for fd in (context.wake, *self._servers):
+            self._epoll.register(fd, select.EPOLLIN)
+
+    def run(self) -> None:
+        arena = self._context.arena
+        checkpoint_due = 0.0
+        while not self._context.stopping:
+            self._step()
+            now = time.monotonic()
+            if now >= checkpoint_due:
+                checkpoint_due = now + CHECKPOINT_SECONDS
+                self._context.beat()
+                self._registry.checkpoint()
+                self._registry.expire()
+                self._kick()
+                self._registry.cut()
+            idle = arena.broker_scan == arena.committed
+            if idle:
+                # The reader looks at the flag after it has moved `committed`; whoever comes second sees the other.
+                arena.broker_waiting = True
+                idle = arena.broker_scan == arena.committed
+            events = self._epoll.poll(IDLE_SECONDS if idle else 0)
+            arena.broker_waiting = False
+            for fd, _ in events:
+                if fd == self._context.wake:
+                    os.eventfd_read(fd)
+                else:
+                    self._answer(self._servers[fd])
+
+    def _step(self) -> None:
+        for server in self._broker.step(STEP_BYTES):
+            os.eventfd_write(self._context.server_wakes[server], 1)
+
+    def _answer(self, server: socket.socket) -> None:
+        """Answers what one server asked. A reply that does not fit its buffer is left out: the server asks again."""
+        while True:
+            try:
+                packet = server.recv(messages.MAX_MESSAGE)
+            except BlockingIOError:
+                return
+            reply = self._registry.answer(messages.decode_request(packet))
+            self._kick()
+            try:
+                server.send(messages.encode(reply))
+            except BlockingIOError:
+                self._context.log("reply_dropped", request=reply.request)
+
+    def _kick(self) -> None:
+        """Tells the owners of clients that are gone to end their connections."""
+        while self._registry.kicks:
+            kick = self._registry.kicks.pop()
+            self._context.servers[kick.client_id % len(self._context.servers)].send(messages.encode(kick))

@@ -1,0 +1,238 @@
+"""The broker's knowledge of clients: which exist, where they stand in the arena, which filters they have.
+
+Every answer to a server is given after its effect is on disk, so what was acknowledged survives any process.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import singledispatchmethod
+
+from relay import messages
+from relay._native import Broker, JournalError, JournalReader, QueueError
+from relay.context import BrokerContext
+from relay.errors import StopCode
+from relay.queues import state
+from relay.queues.state import Client, ClientState, Filter
+
+
+class Refused(Exception):
+    """A request cannot be carried out; the text goes to the client or operator who made it."""
+
+
+class Registry:
+    """Clients in memory, in the arena and on disk, kept the same."""
+
+    def __init__(self, context: BrokerContext, broker: Broker, store: ClientState) -> None:
+        self._context = context
+        self._arena = context.arena
+        self._broker = broker
+        self._store = store
+        self._journal = JournalReader(str(context.journal_dir))
+        self._by_name: dict[str, Client] = {}
+        self._by_id: dict[int, Client] = {}
+        self._slots: dict[int, int] = {}  # arena slot by client id
+        self._stored: dict[int, bytes] = {}  # the checkpoint on disk by client id
+        self.kicks: list[messages.Kick] = []  # connections to be ended, for the loop to send
+
+    def load(self) -> None:
+        """Brings disk and arena together: clients of a living arena carry on, others are rebuilt from checkpoints."""
+        lost = self._adopt_generation()
+        living = {self._arena.client_id(slot): slot for slot in self._arena.client_slots()}
+        for client in self._store.clients():
+            slot = living.pop(client.id, None)
+            if lost:
+                self._start_anew(client)
+            if slot is None or lost:
+                if slot is not None:
+                    self._broker.remove_client(slot)
+                slot = self._broker.add_client(client.id, client.name)
+                self._broker.set_filters(slot, _native(client.filters))
+                if client.checkpoint is not None:
+                    self._broker.restore(slot, client.checkpoint)
+            else:
+                self._broker.set_filters(slot, _native(client.filters))
+            self._enter(client, slot)
+        for slot in living.values():  # forgotten on disk, but not yet in the arena, when the last broker died
+            self._broker.remove_client(slot)
+
+    def _adopt_generation(self) -> bool:
+        """Notes which journal the stored positions belong to; True if they belong to one that is gone."""
+        generation, stored = self._journal.generation(), self._store.generation()
+        if stored == generation:
+            return False
+        self._store.set_generation(generation)
+        return stored is not None
+
+    def _start_anew(self, client: Client) -> None:
+        """After the loss of the journal its positions mean nothing: filters hold from here, what waited is gone."""
+        self._context.log("client_gap", client=client.name, code=StopCode.JOURNAL_LOST, cause="the journal was lost")
+        here = self._arena.committed
+        self._store.replace_filters(
+            client, [Filter(f.schema, f.table, f.kinds, f.discard, f.limit, here) for f in client.in_force()]
+        )
+        self._store.checkpoint([(client.id, b"")])
+        client.checkpoint = None
+
+    def _enter(self, client: Client, slot: int) -> None:
+        self._by_name[client.name] = self._by_id[client.id] = client
+        self._slots[client.id] = slot
+
+    def answer(self, request: messages.Request) -> messages.Reply:
+        """Carries out a server's request. What cannot be done is told in the reply and changes nothing."""
+        try:
+            return self._do(request)
+        except (Refused, QueueError, JournalError) as refusal:
+            if isinstance(request, messages.Register):
+                return messages.Registered(request.request, error=str(refusal))
+            return messages.Done(request.request, error=str(refusal))
+
+    @singledispatchmethod
+    def _do(self, request: messages.Request) -> messages.Reply:
+        raise NotImplementedError(type(request).__name__)
+
+    @_do.register
+    def _(self, request: messages.Register) -> messages.Reply:
+        client = self._by_name.get(request.name)
+        if client is None:
+            if len(self._by_name) >= self._context.config.relay.max_clients:
+                raise Refused(f"there are {len(self._by_name)} clients already (MaxClients)")
+            client = self._store.add_client(request.name)
+            self._enter(client, self._broker.add_client(client.id, client.name))
+            self._context.log("client_new", client=client.name, id=client.id)
+        return messages.Registered(request.request, client.id, self._slots[client.id])
+
+    @_do.register
+    def _(self, request: messages.AddFilter) -> messages.Reply:
+        client = self._client(request.client_id)
+        here = self._arena.committed
+        new = Filter(request.schema, request.table, request.kinds, request.discard, request.limit, here)
+        in_force = client.in_force()
+        if any(f.key == new.key and (f.discard, f.limit) == (new.discard, new.limit) for f in in_force):
+            return messages.Done(request.request)
+        if len(in_force) >= self._context.config.relay.max_filters and all(f.key != new.key for f in in_force):
+            raise Refused(f"the client has {len(in_force)} filters already (MaxFilters)")
+        self._set(client, state.with_filter(client.filters, new))
+        return messages.Done(request.request)
+
+    @_do.register
+    def _(self, request: messages.RemoveFilter) -> messages.Reply:
+        client = self._client(request.client_id)
+        keys = [
+            f.key
+            for f in client.in_force()
+            if (f.schema, f.table) == (request.schema, request.table) and request.kinds in (0, f.kinds)
+        ]
+        filters = list(client.filters)
+        for key in keys:
+            filters = state.without_filter(filters, key, self._arena.committed)
+        if keys:
+            self._set(client, filters)
+        return messages.Done(request.request, data={"removed": len(keys)})
+
+    @_do.register
+    def _(self, request: messages.ListFilters) -> messages.Reply:
+        filters = (
+            messages.Filter(f.schema, f.table, f.kinds, f.discard, f.limit)
+            for f in self._client(request.client_id).in_force()
+        )
+        return messages.Filters(request.request, tuple(filters))
+
+    @_do.register
+    def _(self, request: messages.Flush) -> messages.Reply:
+        client = self._named(request.client)
+        dropped = self._broker.flush(self._slots[client.id])
+        self._context.log("client_flushed", client=client.name, rows=dropped)
+        return messages.Done(request.request, data={"dropped": dropped})
+
+    @_do.register
+    def _(self, request: messages.Forget) -> messages.Reply:
+        client = self._named(request.client)
+        self._remove(client)
+        self._context.log("client_forgotten", client=client.name, id=client.id)
+        return messages.Done(request.request, data={"client_id": client.id})
+
+    @_do.register
+    def _(self, request: messages.Seek) -> messages.Reply:
+        client = self._named(request.client)
+        position = self._locate(request.position)
+        slot = self._slots[client.id]
+        in_force = [
+            Filter(f.schema, f.table, f.kinds, f.discard, f.limit, min(f.since, position)) for f in client.in_force()
+        ]
+        self._set(client, in_force)
+        self._broker.seek(slot, position)
+        self._context.log("client_moved", client=client.name, position=position)
+        return messages.Done(request.request, data={"position": position})
+
+    def _set(self, client: Client, filters: list[Filter]) -> None:
+        """The rings first: they may refuse. A death before the store leaves an unacknowledged filter undone."""
+        filters = state.pruned(filters, self._broker.decided(self._slots[client.id]))
+        self._broker.set_filters(self._slots[client.id], _native(filters))
+        self._store.replace_filters(client, filters)
+
+    def _remove(self, client: Client) -> None:
+        self._store.forget_client(client)
+        self._broker.remove_client(self._slots.pop(client.id))
+        self._stored.pop(client.id, None)
+        self.kicks.append(messages.Kick(client.id, "the client was forgotten"))
+        del self._by_id[client.id], self._by_name[client.name]
+
+    def _client(self, client_id: int) -> Client:
+        if client_id not in self._by_id:
+            raise Refused(f"no client has the id {client_id}")
+        return self._by_id[client_id]
+
+    def _named(self, name: str) -> Client:
+        if name not in self._by_name:
+            raise Refused(f"no client is called {name!r}")
+        return self._by_name[name]
+
+    def _locate(self, position: str) -> int:
+        """The journal position that newest, oldest, FILE:POS or a number stands for."""
+        if position == "newest":
+            return self._arena.committed
+        if position == "oldest":
+            return self._journal.first()
+        file, colon, offset = position.rpartition(":")
+        if colon and offset.isdigit():
+            return self._journal.locate(file, int(offset), self._arena.committed)
+        if position.isdigit() and self._journal.first() <= int(position) <= self._arena.committed:
+            return int(position)
+        raise Refused(f"{position!r} is no position: newest, oldest, FILE:POS, or a journal position that is kept")
+
+    def checkpoint(self) -> None:
+        """Stores where each client stands, if that changed, and tells the reader what nobody needs any more."""
+        changed = []
+        for client_id, slot in self._slots.items():
+            packed = self._broker.checkpoint(slot)
+            if self._stored.get(client_id) != packed:
+                self._stored[client_id] = packed
+                changed.append((client_id, packed))
+        if changed:
+            self._store.checkpoint(changed)
+        self._arena.needed = self._broker.needed()
+
+    def expire(self) -> None:
+        """Forgets clients that were away for longer than ClientExpiry; their counters go with them, into the log."""
+        expiry = self._context.config.relay.client_expiry
+        if not expiry:
+            return
+        for client in list(self._by_id.values()):
+            facts = self._arena.client_stats(self._slots[client.id])
+            away = time.time() - facts["last_seen"]
+            if not facts["connected"] and facts["last_seen"] and away > expiry:
+                self._context.log("client_expired", client=client.name, away=f"{away:.0f}s", lost_rows=facts["waiting"])
+                self._remove(client)
+
+    def cut(self) -> None:
+        """Drops from the queues what retention's cap is about to delete, by the reader's request, and counts it."""
+        position = self._arena.cut_request
+        if position > self._arena.cut_done:
+            self._broker.cut(position)
+            self._context.log("queues_cut", position=position)
+            self._arena.cut_done = position
+
+
+def _native(filters: list[Filter]) -> list[tuple[str, str, int, int, int, int, int]]:
+    return [(f.schema, f.table, f.kinds, f.discard, f.limit, f.since, f.until) for f in filters]
