@@ -154,11 +154,17 @@ class RelayError(Exception):
 
     def __str__(self) -> str:
         """One line without the hint: `operation: position: cause`."""
-        return " ".join(": ".join(part for part in (self.operation, self.position, self.cause) if part).split())
+        words = ": ".join(part for part in (self.operation, self.position, self.cause) if part)
+        return printable(" ".join(words.split()))
 
     def line(self) -> str:
         """The line that every surface shows: `relay: <what>: <why> (hint: ...)`."""
         return f"relay: {self} (hint: {self.hint})"
+
+
+def printable(text: str) -> str:
+    """Text from outside made fit for a terminal: control characters and stray bytes are escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _text(cause: str | BaseException) -> str:

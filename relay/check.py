@@ -1,0 +1,344 @@
+"""`relay check`: what stands in the way of a first start, each finding with its remedy.
+
+Looks at the configuration's surroundings (folder, space, ports), the account's grants and the source's settings, by
+asking; the only thing it does to the source is to read the head of its oldest binlog.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pymysql.connections import Connection
+
+from relay import admin
+from relay.binlog import commands, connect
+from relay.binlog.failures import SourceLost
+from relay.config import Config
+from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
+
+_DAY: Final = 86400
+_SHORTEST_EXPIRY: Final = _DAY
+_FIRST_POSITION: Final = 4
+_EVENT_HEADER: Final = 19
+
+
+class Level(StrEnum):
+    """How serious a finding is: only `fail` keeps the relay from working."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Finding(NamedTuple):
+    """One thing that was looked at."""
+
+    level: Level
+    subject: str
+    text: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """`level  subject: text (remedy: ...)`, one line."""
+        remedy = f" (remedy: {self.remedy})" if self.remedy else ""
+        return printable(f"{self.level:<5} {self.subject}: {self.text}{remedy}")
+
+
+def run(config: Config) -> Iterator[Finding]:
+    """Look at everything, one finding after the other."""
+    yield from _surroundings(config)
+    for host in config.server.ip_addr:
+        yield from _source(config, host)
+
+
+def _ok(subject: str, text: str) -> Finding:
+    return Finding(Level.OK, subject, text)
+
+
+def _warn(subject: str, text: str, remedy: str) -> Finding:
+    return Finding(Level.WARN, subject, text, remedy)
+
+
+def _fail(subject: str, text: str, remedy: str) -> Finding:
+    return Finding(Level.FAIL, subject, text, remedy)
+
+
+def _surroundings(config: Config) -> Iterator[Finding]:
+    """The folder, its space, the ports."""
+    folder = Path(config.relay.data_dir)
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        yield _ok("DataDir", f"{folder} is writable" if existing == folder else f"{folder} can be made")
+    else:
+        yield _fail("DataDir", f"{existing} is not writable", f"chown it to user {os.geteuid()}, or set DataDir")
+    free = shutil.disk_usage(existing).free
+    wanted = config.relay.journal_max_bytes
+    if free < wanted:
+        text = f"{gib(free)} free under {existing}, JournalMaxBytes is {gib(wanted)}"
+        yield _warn("disk space", text, "make room, or lower JournalMaxBytes")
+    else:
+        yield _ok("disk space", f"{gib(free)} free for a journal of at most {gib(wanted)}")
+    pid = admin.running_pid(config)
+    if pid is not None:
+        yield _ok("ports", f"in use by the relay that runs as process {pid}")
+        return
+    server = config.server
+    for key, address, port in (
+        ("ServerPort", server.bind_address, server.server_port),
+        ("HTTPPort", server.http_address, server.http_port),
+    ):
+        yield _port(key, address, port)
+
+
+def _port(key: str, address: str, port: int) -> Finding:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return _fail(key, f"{address}:{port}: {error.strerror}", f"free the port, or set another {key}")
+    return _ok(key, f"{address}:{port} is free")
+
+
+def _source(config: Config, host: str) -> Iterator[Finding]:
+    """One host of the source."""
+    server = config.server
+    account = connect.Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
+    try:
+        with connect.connect(account) as connection:
+            variables = _variables(connection)
+            mariadb = "mariadb" in variables["version"].lower()
+            product = "MariaDB" if mariadb else "MySQL"
+            yield _ok(account.address, f"{product} {variables['version']}, {_tls(connection)}")
+            yield from _settings(config, variables, mariadb)
+            yield from _grants(config, connection, variables, mariadb)
+            yield from _server_id(config, connection, variables)
+            if variables["log_bin"] == "ON":
+                yield from _growth(config, connection)
+    except (RelayError, SourceLost) as error:
+        yield _refused(account, error)
+    yield from _schema_account(config)
+
+
+def _refused(account: connect.Account, error: RelayError | SourceLost) -> Finding:
+    if isinstance(error, SourceLost):
+        return _fail(account.address, str(error), MEANINGS[ErrorCode.SOURCE_UNREACHABLE].hint)
+    if error.code is not StopCode.SOURCE_DENIED:
+        return _fail(account.address, str(error), error.hint)
+    # The names that both products, old and new, understand: the host it would connect from is not known here.
+    user = f"'{account.login}'@'%'"
+    remedy = f"CREATE USER {user} IDENTIFIED BY '...'; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user};"
+    return _fail(account.address, str(error), remedy)
+
+
+def _schema_account(config: Config) -> Iterator[Finding]:
+    """The account of [MySQL], where there is one."""
+    server, given = config.server, config.schema_account
+    if (given.login, given.password) == (server.login, server.password):
+        return
+    account = connect.Account(given.host, given.port, given.login, given.password, server.source_tls, server.source_ca)
+    try:
+        with connect.connect(account):
+            yield _ok(account.address, f"{given.login} of [MySQL] can connect")
+    except (RelayError, SourceLost) as error:
+        yield _refused(account, error)
+
+
+def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Iterator[Finding]:
+    """Global variables that the stream depends on."""
+    persist = "and put it into the server's configuration file" if mariadb else "with SET PERSIST"
+
+    def setting(name: str, good: str, level: Level, why: str) -> Finding:
+        value = variables.get(name, "not there")
+        if value.upper() == good:
+            return _ok(name, value)
+        return Finding(level, name, f"{value}; {why}", f"SET GLOBAL {name} = {good}, {persist}")
+
+    if variables["log_bin"] == "ON":
+        yield _ok("log_bin", "ON")
+    else:
+        yield _fail("log_bin", "OFF; there is no binlog to read", "start the server with --log-bin and a server_id")
+    yield setting("binlog_format", "ROW", Level.FAIL, "changed rows are not in the binlog")
+    partial = Level.FAIL if config.relay.on_partial_image == "stop" else Level.WARN
+    yield setting("binlog_row_image", "FULL", partial, "rows lack columns")
+    if "binlog_row_metadata" in variables:
+        why = "names come from information_schema, and rows wait until they are proven"
+        yield setting("binlog_row_metadata", "FULL", Level.WARN, why)
+    else:
+        text = "not known to this version: names come from information_schema"
+        yield _warn("binlog_row_metadata", text, "MariaDB 10.5 or MySQL 8.0 and later have it")
+    yield setting("binlog_checksum", "CRC32", Level.WARN, "damage on the way is not noticed")
+    if variables.get("binlog_row_value_options"):
+        text = f"{variables['binlog_row_value_options']}; JSON updates are written as differences"
+        yield _fail("binlog_row_value_options", text, f"SET GLOBAL binlog_row_value_options = '', {persist}")
+    yield _expiry(variables)
+    yield _gtid(config, variables, mariadb)
+    yield _time_zone(config, variables)
+
+
+def _expiry(variables: dict[str, str]) -> Finding:
+    days = float(variables.get("expire_logs_days") or 0)
+    seconds = float(variables.get("binlog_expire_logs_seconds") or 0) or days * _DAY
+    if variables.get("binlog_expire_logs_auto_purge", "ON") in ("0", "OFF"):
+        seconds = 0
+    if seconds == 0:
+        return _ok("binlog expiry", "never")
+    text = f"after {seconds / 3600:g} h"
+    if seconds < _SHORTEST_EXPIRY:
+        remedy = "set binlog_expire_logs_seconds (expire_logs_days before MariaDB 10.6) to a day or more"
+        return _warn("binlog expiry", f"{text}; a relay that is down for longer loses events", remedy)
+    return _ok("binlog expiry", text)
+
+
+def _gtid(config: Config, variables: dict[str, str], mariadb: bool) -> Finding:
+    if mariadb:
+        return _ok("gtid", f"domain {variables['gtid_domain_id']}, at {variables['gtid_binlog_pos'] or 'the start'}")
+    mode = variables.get("gtid_mode", "OFF")
+    if mode == "ON":
+        return _ok("gtid_mode", "ON")
+    remedy = "SET PERSIST gtid_mode = ON, step by step as the MySQL manual tells"
+    if len(config.server.ip_addr) > 1:
+        return _fail("gtid_mode", f"{mode}; hosts cannot stand in for each other", remedy)
+    return _warn("gtid_mode", f"{mode}; positions are file and offset, which hold on this server only", remedy)
+
+
+def _time_zone(config: Config, variables: dict[str, str]) -> Finding:
+    offset = int(variables["offset"])
+    zone = config.relay.time_zone
+    clock = f"{'-' if offset < 0 else '+'}{abs(offset) // 60:02}:{abs(offset) % 60:02}"
+    text = f"the server's is {clock}, TIMESTAMP values are given in {zone}"
+    if zone == "UTC" and offset:
+        return _warn("time zone", text, "set TimeZone in [Relay] if clients expect the server's own")
+    return _ok("time zone", text)
+
+
+def _grants(config: Config, connection: Connection[Any], variables: dict[str, str], mariadb: bool) -> Iterator[Finding]:
+    """What the account may do, and the least it has to be granted."""
+    user, _, host = variables["user"].rpartition("@")
+    everywhere: set[str] = set()
+    select = False
+    for (grant,) in connect.query(connection, "SHOW GRANTS", "look at grants"):
+        match = re.match(r"GRANT (.+?) ON (?:TABLE )?(\S+) TO ", grant)
+        if not match:
+            continue
+        privileges = {privilege.strip().upper() for privilege in match[1].split(",")}
+        select |= any(privilege.startswith(("SELECT", "ALL PRIVILEGES")) for privilege in privileges)
+        if match[2] == "*.*":
+            everywhere |= privileges
+    monitor = "BINLOG MONITOR" if mariadb and _version(variables) >= (10, 5, 2) else "REPLICATION CLIENT"
+    needed = {"REPLICATION SLAVE", monitor}
+    missing = set() if "ALL PRIVILEGES" in everywhere else needed - everywhere
+    account = f"'{user}'@'{host}'"
+    minimal = f"GRANT REPLICATION SLAVE, {monitor} ON *.* TO {account};"
+    reading = f"GRANT SELECT ON *.* TO {account};"
+    if missing:
+        yield _fail("grants", f"{account} lacks {', '.join(sorted(missing))}", minimal)
+    else:
+        yield _ok("grants", f"{account} may read the binlog; the least is: {minimal}")
+    if variables.get("binlog_row_metadata", "").upper() == "FULL":
+        yield _ok("grants for schema", "not needed: names come with the rows")
+    elif select:
+        yield _ok("grants for schema", f"{account} may read definitions; the least is: {reading}")
+    elif config.schema_account.login == config.server.login:
+        text = f"{account} sees no definitions, and names do not come with the rows"
+        yield _fail("grants for schema", text, f"{reading} or binlog_row_metadata = FULL")
+
+
+def _server_id(config: Config, connection: Connection[Any], variables: dict[str, str]) -> Iterator[Finding]:
+    own = config.source.server_id
+    if variables["server_id"] == "0":
+        yield _fail("server_id", "0; the server serves no replica", "set server_id on the source")
+        return
+    if own == 0:
+        yield _ok("server_id", f"{variables['server_id']}; ours is drawn at random and kept")
+        return
+    statement = "SHOW SLAVE HOSTS" if "mariadb" in variables["version"].lower() else "SHOW REPLICAS"
+    try:
+        replicas = connect.query(connection, statement, "look at replicas")
+    except (RelayError, SourceLost) as error:
+        yield _warn("server_id", f"ours is {own}; {error}", "make sure that no other replica has it")
+        return
+    taken = {variables["server_id"], *(str(replica[0]) for replica in replicas)}
+    if str(own) in taken and admin.running_pid(config) is None:
+        yield _fail("server_id", f"{own} is taken", "set another ServerId in [Source], or 0 for a random one")
+    else:
+        yield _ok("server_id", f"{variables['server_id']}; ours is {own}")
+
+
+def _growth(config: Config, connection: Connection[Any]) -> Iterator[Finding]:
+    """Bytes a day, from the size of the binlogs there are and the age of the oldest."""
+    try:
+        logs = connect.query(connection, "SHOW BINARY LOGS", "look at binlogs")
+        total = sum(int(log[1]) for log in logs)
+        born = _birth(connection, str(logs[0][0]))
+    except (RelayError, SourceLost, OSError) as error:
+        yield _fail("binlog", f"cannot be read: {error}", "see the findings above")
+        return
+    age = max(time.time() - born, 1.0)
+    per_day = total / age * _DAY
+    text = f"{len(logs)} binlogs, {gib(total)} in {age / 3600:.1f} h"
+    if age < 3600:
+        yield _ok("journal growth", f"{text}: too young to tell how much a day")
+        return
+    needed = max(config.relay.journal_keep_bytes, per_day * config.relay.journal_keep_age / _DAY)
+    text += f": at most {gib(per_day)} a day, {gib(needed)} for the history that is kept"
+    if needed > config.relay.journal_max_bytes:
+        remedy = "raise JournalMaxBytes, lower JournalKeepAge, or leave tables out with ExcludeTables"
+        yield _warn("journal growth", text, remedy)
+    else:
+        yield _ok("journal growth", text)
+
+
+def _birth(connection: Connection[Any], name: str) -> int:
+    """Unix time at which a binlog file was begun, from its first event. The connection is spent afterwards."""
+    connect.query(connection, "SET @master_binlog_checksum = @@global.binlog_checksum", "set up the stream")
+    server_id = 2**31 + secrets.randbelow(2**31)
+    with connect.take_socket(connection) as stream, stream.makefile("rb") as packets:
+        stream.sendall(commands.binlog_dump(server_id, name, _FIRST_POSITION))
+        while True:
+            length = int.from_bytes(packets.read(4)[:3], "little")
+            packet = packets.read(length)
+            if (refusal := commands.parse_error(packet)) is not None:
+                raise SourceLost(f"{refusal.text} ({refusal.code})")
+            if len(packet) <= _EVENT_HEADER:
+                raise SourceLost("the stream ended before its first event")
+            # An event header follows the OK byte, timestamp first. The rotation that opens every stream carries none.
+            (timestamp,) = struct.unpack_from("<I", packet, 1)
+            if timestamp:
+                return int(timestamp)
+
+
+def _tls(connection: Connection[Any]) -> str:
+    rows = connect.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'", "look at TLS")
+    return f"TLS with {rows[0][1]}" if rows and rows[0][1] else "no TLS"
+
+
+def _variables(connection: Connection[Any]) -> dict[str, str]:
+    """Global variables, with `user` and the server clock's `offset` from UTC in minutes beside them."""
+    found = {
+        str(name).lower(): str(value)
+        for name, value in connect.query(connection, "SHOW GLOBAL VARIABLES", "look at settings")
+    }
+    sql = "SELECT CURRENT_USER(), TIMESTAMPDIFF(MINUTE, UTC_TIMESTAMP(), NOW())"
+    ((user, offset),) = connect.query(connection, sql, "look at account and clock")
+    return found | {"user": str(user), "offset": str(offset)}
+
+
+def _version(variables: dict[str, str]) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", variables["version"])[:3])
+
+
+def gib(count: float) -> str:
+    """A size in GiB, or in MiB below one."""
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

@@ -1,0 +1,242 @@
+"""The verbs of the `relay` command: each reads the configuration, asks or starts the relay, and shows the answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Final
+
+import click
+import msgspec
+
+from relay import __version__, admin, render
+from relay import config as configuration
+from relay.config import Config
+from relay.errors import ErrorCode, RelayError
+
+_STOP_SECONDS: Final = 10.0
+_WATCH_SECONDS: Final = 1.0
+_DRAIN_LOOK_SECONDS: Final = 0.2
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Relay the changes of a MySQL or MariaDB server to any number of clients."""
+
+
+def _parse_set(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    flags: dict[str, str] = {}
+    for value in values:
+        key, separator, content = value.partition("=")
+        if not separator:
+            raise click.BadParameter(f"{value!r} is not SECTION.KEY=VALUE")
+        flags[key.strip()] = content.strip()
+    return flags
+
+
+def configured(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb `-c` and `--set`, and hand it the configuration as its first argument."""
+
+    @click.option("-c", "--config", "path", metavar="FILE", help="Configuration file.")
+    @click.option("--set", "flags", metavar="SECTION.KEY=VALUE", multiple=True, callback=_parse_set,
+                  help="Override a key of the configuration; may be repeated.")  # fmt: skip
+    @wraps(verb)
+    def wrapper(path: str | None, flags: Mapping[str, str], **arguments: Any) -> None:
+        found = configuration.find(path)
+        config, warnings = configuration.load(found, os.environ, flags)
+        context = click.get_current_context()
+        context.obj = found
+        if context.command.name in ("start", "check"):
+            for warning in warnings:
+                click.echo(f"relay: warning: {warning}", err=True)
+        verb(config, **arguments)
+
+    return wrapper
+
+
+@cli.command()
+@configured
+@click.option("--accept-gap", is_flag=True, help="Go on after events that are lost, and record the gap.")
+@click.pass_context
+def start(context: click.Context, config: Config, accept_gap: bool) -> None:
+    """Run in the foreground until SIGTERM, SIGINT or `relay stop`."""
+    from relay import supervisor  # the native core is needed by this verb only
+
+    context.exit(supervisor.run(config, context.obj, accept_gap))
+
+
+@cli.command()
+@configured
+@click.option("--json", "as_json", is_flag=True, help="The document itself, on one line.")
+@click.option("--watch", is_flag=True, help="Again every second, until Ctrl-C.")
+def stat(config: Config, as_json: bool, watch: bool) -> None:
+    """Show what the running relay does."""
+    while True:
+        document = admin.stat(config)
+        text = msgspec.json.encode(document).decode() if as_json else render.stat(admin.typed(document))
+        if watch and not as_json:
+            click.clear()
+        click.echo(text)
+        if not watch:
+            return
+        time.sleep(_WATCH_SECONDS)
+
+
+@cli.command()
+@configured
+@click.option("--timeout", type=click.FloatRange(min=0), metavar="SECONDS", help="Patience; default DrainTimeout.")
+def drain(config: Config, timeout: float | None) -> None:
+    """Stop reading, let the queues empty, stop, and print a receipt."""
+    deadline = time.monotonic() + (config.relay.drain_timeout if timeout is None else timeout)
+    with admin.connect(config) as client:
+        client.drain()
+        document = admin.typed(client.stat())
+        total = render.remainder(document)
+        with click.progressbar(length=max(total, 1), label="draining", file=sys.stderr) as bar:
+            while not (done := render.drained(document)) and time.monotonic() < deadline:
+                time.sleep(_DRAIN_LOOK_SECONDS)
+                document = admin.typed(client.stat())
+                bar.update(max(0, total - render.remainder(document) - bar.pos))
+            bar.update(bar.length - bar.pos if done and bar.length else 0)
+        client.stop()
+    _await_end(config)
+    click.echo(render.receipt(document))
+    if left := render.remainder(document):
+        raise RelayError(ErrorCode.REMAINDER, "drain", f"{left} rows remain in queues")
+
+
+@cli.command()
+@configured
+def stop(config: Config) -> None:
+    """Have the running relay persist its state and exit."""
+    if config.server.admin_secret:
+        with admin.connect(config) as client:
+            client.stop()
+    else:
+        _terminate(config)
+    _await_end(config)
+    click.echo("stopped")
+
+
+def _terminate(config: Config) -> None:
+    pid = admin.running_pid(config)
+    if pid is None:
+        raise RelayError(ErrorCode.NOT_RUNNING, "stop", "nobody holds the lock", position=config.relay.data_dir)
+    try:
+        os.kill(pid, signal.SIGTERM)
+    except PermissionError as error:
+        raise RelayError(
+            ErrorCode.ENVIRONMENT, "stop", error, position=f"process {pid}", hint="be its user, or set AdminSecret"
+        ) from None
+
+
+def _await_end(config: Config) -> None:
+    if not admin.wait_until_ended(config, _STOP_SECONDS):
+        raise RelayError(
+            ErrorCode.UNEXPECTED, "stop", f"still running after {_STOP_SECONDS:.0f} s", position=config.relay.data_dir
+        )
+
+
+@cli.command()
+@configured
+def pause(config: Config) -> None:
+    """Stop reading from the source; clients are still served."""
+    with admin.connect(config) as client:
+        client.pause()
+    click.echo("paused")
+
+
+@cli.command()
+@configured
+def resume(config: Config) -> None:
+    """End a pause, or try again after a named stop."""
+    with admin.connect(config) as client:
+        client.resume()
+    click.echo("resumed")
+
+
+@cli.group()
+def client() -> None:
+    """Act on one client's queue."""
+
+
+@client.command()
+@click.argument("name")
+@configured
+def flush(config: Config, name: str) -> None:
+    """Drop what waits in the client's queue."""
+    with admin.connect(config) as connection:
+        answer = connection.flush(name)
+    click.echo(f"flushed {name}: {answer.get('dropped', 0)} rows dropped")
+
+
+@client.command()
+@click.argument("name")
+@configured
+def forget(config: Config, name: str) -> None:
+    """Remove the client with its filters, queue and counters."""
+    with admin.connect(config) as connection:
+        connection.forget(name)
+    click.echo(f"forgot {name}")
+
+
+@client.command()
+@click.argument("name")
+@click.argument("position")
+@configured
+def seek(config: Config, name: str, position: str) -> None:
+    """Have the client continue at POSITION: newest, oldest or FILE:POS."""
+    with admin.connect(config) as connection:
+        answer = connection.seek(name, position)
+    click.echo(f"{name} continues at {answer.get('position', position)}")
+
+
+@cli.command()
+@configured
+def check(config: Config) -> None:
+    """Check configuration, grants and source before the first start."""
+    from relay import check as preflight  # opens a database driver that no other verb needs
+
+    failures = 0
+    for finding in preflight.run(config):
+        click.echo(finding)
+        failures += finding.level is preflight.Level.FAIL
+    if failures:
+        raise RelayError(ErrorCode.CHECK_FAILED, "check", f"{failures} of the findings keep the relay from working")
+
+
+@cli.command()
+@configured
+@click.argument("tables", nargs=-1, metavar="[SCHEMA.TABLE]...")
+def tail(config: Config, tables: tuple[str, ...]) -> None:
+    """Print rows as they change, as JSON lines, until Ctrl-C."""
+    from relay.client import RelayClient
+
+    patterns = [table.partition(".") for table in tables or ("*.*",)]
+    for schema, _, table in patterns:
+        if not schema or not table:
+            raise click.BadParameter("tables are SCHEMA.TABLE, * for all")
+    name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
+    host, port = admin.classic_address(config)
+    try:
+        with RelayClient(host, port, name, config.server.auth_secret) as connection:
+            for schema, _, table in patterns:
+                connection.add_filter(schema, table)
+            for row in connection:
+                click.echo(render.row(row))
+    finally:
+        if config.server.admin_secret:
+            with admin.connect(config) as commands:
+                commands.forget(name)
+
+
+@cli.command()
+@click.option("-c", "--config", metavar="FILE", expose_value=False, help="Accepted as by every verb; not read.")
+def version() -> None:
+    """Print the version."""
+    click.echo(f"relay {__version__}")
