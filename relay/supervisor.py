@@ -119,6 +119,7 @@ class Supervisor:
                 wake=shared.server_wakes[index],
                 inboxes=shared.inboxes,
                 broker=shared.control[index][0],
+                broker_wake=shared.broker_wake,
                 supervisor=lambda command: self._family.orders[1].send(command.encode()),
                 stat=stat_document,
             )
