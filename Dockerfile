@@ -12,7 +12,7 @@ COPY . .
 RUN /venv/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir /wheels .
 
 FROM debian:trixie-slim
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3-venv \
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3-venv tzdata \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --home-dir /var/lib/relay --create-home relay
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \

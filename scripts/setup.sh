@@ -33,6 +33,7 @@ missing() {
   command -v cc >/dev/null || echo gcc
   command -v dpkg-deb >/dev/null || echo dpkg
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
+  [ -d /usr/share/zoneinfo/Europe ] || echo tzdata
   [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
 }
 
