@@ -1,0 +1,168 @@
+"""`relay check` on real servers: what is right passes, what is wrong is named with its remedy."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay.check import Finding, Level, run
+from relay.config import load
+from relay.errors import ExitCode
+from tests.relayproc import run_relay, write_conf
+
+Look = Callable[..., list[Finding]]
+
+
+@pytest.fixture
+def look(tmp_path: Path) -> Look:
+    """Checks a server with settings over the usual ones."""
+
+    def check(server: DatabaseServer, settings: Mapping[str, object] | None = None) -> list[Finding]:
+        config, _ = load(str(write_conf(tmp_path, server, settings)), {}, {})
+        return list(run(config))
+
+    return check
+
+
+def of(findings: list[Finding], subject: str) -> Finding:
+    """The one finding about a subject."""
+    (found,) = (finding for finding in findings if finding.subject == subject)
+    return found
+
+
+@contextmanager
+def bare_account(server: DatabaseServer) -> Iterator[dict[str, object]]:
+    """A user without any grant, as settings."""
+    server.execute("CREATE USER narrow@'%' IDENTIFIED BY 'pw'")
+    try:
+        yield {"Server.Login": "narrow", "Server.Password": "pw"}
+    finally:
+        server.execute("DROP USER narrow@'%'")
+
+
+@contextmanager
+def variable(server: DatabaseServer, name: str, value: str) -> Iterator[None]:
+    """A global variable with another value."""
+    before = server.execute(f"SELECT @@GLOBAL.{name}")[0][0]
+    server.execute(f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        server.execute(f"SET GLOBAL {name} = {before!r}")
+
+
+def test_a_server_that_is_set_up_well_has_no_failure(server: DatabaseServer, look: Look) -> None:
+    findings = look(server)
+    assert [finding for finding in findings if finding.level is Level.FAIL] == []
+    assert of(findings, "binlog_format").text == "ROW"
+    assert of(findings, "journal growth").level is Level.OK
+
+
+def test_the_verb_prints_a_line_a_finding_and_exits_by_the_worst(server: DatabaseServer, tmp_path: Path) -> None:
+    good = run_relay("check", "-c", write_conf(tmp_path, server))
+    assert (good.returncode, good.stderr) == (ExitCode.OK, "")
+    assert all(line.startswith(("ok ", "warn ")) for line in good.stdout.splitlines())
+    bad = run_relay("check", "-c", write_conf(tmp_path, server, {"Server.Password": "wrong"}))
+    assert bad.returncode == ExitCode.CHECK_FAILED
+    assert "GRANT REPLICATION SLAVE" in bad.stdout
+    assert bad.stderr.startswith("relay: check: 1 of the findings")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "level"),
+    [
+        ("binlog_format", "'STATEMENT'", Level.FAIL),
+        ("binlog_format", "'MIXED'", Level.FAIL),
+        ("binlog_row_image", "'MINIMAL'", Level.FAIL),
+        ("binlog_row_metadata", "'MINIMAL'", Level.WARN),
+        ("binlog_checksum", "'NONE'", Level.WARN),
+    ],
+)
+def test_a_setting_that_is_wrong_is_named_with_the_statement_that_mends_it(
+    server: DatabaseServer, look: Look, name: str, value: str, level: Level
+) -> None:
+    with variable(server, name, value):
+        finding = of(look(server), name)
+    assert finding.level is level
+    assert finding.remedy.startswith(f"SET GLOBAL {name} = ")
+
+
+def test_full_metadata_makes_grants_for_schema_needless(
+    server: DatabaseServer, look: Look, full_metadata: None
+) -> None:
+    findings = look(server)
+    assert of(findings, "binlog_row_metadata").level is Level.OK
+    assert "not needed" in of(findings, "grants for schema").text
+
+
+def test_an_account_without_rights_is_told_the_least_grants(server: DatabaseServer, look: Look) -> None:
+    with bare_account(server) as settings:
+        findings = look(server, settings)
+    finding = of(findings, "grants")
+    assert finding.level is Level.FAIL
+    assert "REPLICATION SLAVE" in finding.text
+    assert finding.remedy.endswith("ON *.* TO 'narrow'@'%';")
+    assert of(findings, "binlog").level is Level.FAIL
+    assert of(findings, "grants for schema").level is Level.FAIL
+
+
+def test_the_grants_that_are_printed_are_enough(server: DatabaseServer, look: Look) -> None:
+    with bare_account(server) as settings:
+        findings = look(server, settings)
+        server.execute(of(findings, "grants").remedy.rstrip(";"))
+        server.execute(of(findings, "grants for schema").remedy.partition(";")[0])
+        again = look(server, settings)
+    assert [finding for finding in again if finding.level is Level.FAIL] == []
+
+
+def test_a_short_expiry_is_a_warning(mysql97: DatabaseServer, look: Look) -> None:
+    with variable(mysql97, "binlog_expire_logs_seconds", "3600"):
+        assert of(look(mysql97), "binlog expiry").level is Level.WARN
+
+
+def test_differences_of_json_are_a_failure(mysql97: DatabaseServer, look: Look) -> None:
+    with variable(mysql97, "binlog_row_value_options", "'PARTIAL_JSON'"):
+        assert of(look(mysql97), "binlog_row_value_options").level is Level.FAIL
+
+
+def test_a_server_id_that_is_the_sources_own_is_a_failure(server: DatabaseServer, look: Look) -> None:
+    assert of(look(server, {"Source.ServerId": server.port}), "server_id").level is Level.FAIL
+    assert of(look(server, {"Source.ServerId": 4_000_000_001}), "server_id").level is Level.OK
+
+
+@pytest.mark.parametrize("kind", ["mariadb1011", "mysql97"])
+def test_a_server_without_binlog_is_a_failure_with_its_remedy(
+    own_server: Callable[..., DatabaseServer], look: Look, kind: str
+) -> None:
+    findings = look(own_server(kind, "--skip-log-bin"))
+    assert of(findings, "log_bin").level is Level.FAIL
+
+
+def test_another_time_zone_than_the_clients_is_a_warning(mariadb1011: DatabaseServer, look: Look) -> None:
+    with variable(mariadb1011, "time_zone", "'-05:30'"):
+        assert "-05:30" in of(look(mariadb1011), "time zone").text
+        assert of(look(mariadb1011), "time zone").level is Level.WARN
+        assert of(look(mariadb1011, {"Relay.TimeZone": "-05:30"}), "time zone").level is Level.OK
+
+
+def test_an_account_for_schema_queries_is_tried_too(mariadb1011: DatabaseServer, look: Look) -> None:
+    findings = look(mariadb1011, {"MySQL.Login": "nobody", "MySQL.Password": "x"})
+    assert findings[-1].level is Level.FAIL
+    assert "nobody" in findings[-1].text
+
+
+def test_ports_in_use_and_folders_that_cannot_be_made_are_failures(mariadb1011: DatabaseServer, look: Look) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        findings = look(mariadb1011, {"Server.ServerPort": port, "Relay.DataDir": "/proc/1/nowhere"})
+    assert of(findings, "ServerPort").level is Level.FAIL
+    assert of(findings, "DataDir").level is Level.FAIL
+
+
+def test_a_journal_that_the_disk_cannot_hold_is_a_warning(mariadb1011: DatabaseServer, look: Look) -> None:
+    assert of(look(mariadb1011, {"Relay.JournalMaxBytes": "900TiB"}), "disk space").level is Level.WARN
