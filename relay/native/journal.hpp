@@ -50,6 +50,12 @@ struct CommitFrame {
   static bool parse(Bytes payload, CommitFrame* out);
 };
 
+struct FileFrame {
+  uint64_t position = 0;
+  std::string_view file;
+  static bool parse(Bytes payload, FileFrame* out);
+};
+
 struct SourceFrame {
   uint64_t position = 0;
   uint64_t sequence = 0;
@@ -57,6 +63,21 @@ struct SourceFrame {
   std::string_view gtid_set;
   std::string_view identity;
   static bool parse(Bytes payload, SourceFrame* out);
+};
+
+struct DdlFrame {
+  uint64_t end_position = 0;
+  uint32_t timestamp = 0;
+  std::string_view schema;
+  std::string_view statement;
+  static bool parse(Bytes payload, DdlFrame* out);
+};
+
+struct GapFrame {
+  uint64_t position = 0;
+  std::string_view file;
+  std::string_view reason;
+  static bool parse(Bytes payload, GapFrame* out);
 };
 
 struct Mapping;  // one mapped segment
@@ -75,9 +96,13 @@ class JournalReader {
   // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its link.
   std::shared_ptr<const Definition> definition(uint64_t table);
   void release_before(uint64_t position);
+  // The position from which the frames follow that come after `position` of the source's `file`: always between transactions,
+  // and not beyond `committed`. Throws JournalError if the journal begins later than that.
+  uint64_t locate(std::string_view file, uint64_t position, uint64_t committed);
 
  private:
   const Mapping& segment_of(uint64_t position);
+  uint64_t find_boundary(uint64_t base, std::string_view file, uint64_t position, uint64_t committed);
   std::string directory_;
   std::map<uint64_t, std::unique_ptr<Mapping>> segments_;  // by base
   const Mapping* last_ = nullptr;

@@ -1,0 +1,250 @@
+#include "journal.hpp"
+
+#include <algorithm>
+
+#include "msgpack.hpp"
+#include "segment.hpp"
+
+namespace relay {
+namespace {
+
+constexpr unsigned kMaxLinks = 16;
+
+// Reads a payload whose fields have fixed widths; a tag that is not the expected one makes `ok` false.
+class Fields {
+ public:
+  Fields(Bytes payload, unsigned count, FrameKind kind) : r_(payload) {
+    ok_ = r_.u8() == (0x90 | count) && r_.u8() == static_cast<uint8_t>(kind);
+  }
+  bool ok() const { return ok_ && r_.ok(); }
+  uint32_t u32() {
+    expect(0xce);
+    Bytes b = r_.take(4);
+    return b.data ? load_be32(b.data) : 0;
+  }
+  uint64_t u64() {
+    expect(0xcf);
+    Bytes b = r_.take(8);
+    return b.data ? load_be64(b.data) : 0;
+  }
+  std::string_view str() { return take(0xdb).text(); }
+  Bytes bin() { return take(0xc6); }
+
+ private:
+  void expect(uint8_t tag) { ok_ = (r_.u8() == tag) && ok_; }
+  Bytes take(uint8_t tag) {
+    expect(tag);
+    Bytes b = r_.take(4);
+    return b.data ? r_.take(load_be32(b.data)) : Bytes();
+  }
+
+  Reader r_;
+  bool ok_;
+};
+
+// Order of binlog files of one server: by the number after the last dot.
+bool file_before(std::string_view a, std::string_view b) {
+  auto number = [](std::string_view name) { return name.substr(name.rfind('.') == name.npos ? 0 : name.rfind('.') + 1); };
+  std::string_view x = number(a), y = number(b);
+  return x.size() != y.size() ? x.size() < y.size() : x < y;
+}
+
+bool at_or_before(std::string_view file, uint64_t position, std::string_view other, uint64_t other_position) {
+  return file == other ? position <= other_position : file_before(file, other);
+}
+
+}  // namespace
+
+bool TableFrame::parse(Bytes payload, TableFrame* out) {
+  Fields in(payload, 3, FrameKind::table);
+  out->link = in.u64();
+  out->definition = in.bin();
+  return in.ok();
+}
+
+bool RowsFrame::parse(Bytes payload, RowsFrame* out) {
+  constexpr size_t kBody = 49;
+  const uint8_t* p = payload.data;
+  if (payload.size < kBody || p[0] != 0x98 || p[1] != static_cast<uint8_t>(FrameKind::rows)) return false;
+  uint32_t size = load_be32(p + 45);
+  if (size != payload.size - kBody) return false;
+  out->kind = static_cast<RowKind>(p[6]);
+  out->table = load_be64(p + 8);
+  out->end_position = load_be64(p + 17);
+  out->timestamp = load_be32(p + 26);
+  out->rows = load_be32(p + 31);
+  out->sequence = load_be64(p + 36);
+  out->body = Bytes(p + kBody, size);
+  return true;
+}
+
+bool CommitFrame::parse(Bytes payload, CommitFrame* out) {
+  Fields in(payload, 5, FrameKind::commit);
+  out->position = in.u64();
+  out->timestamp = in.u32();
+  out->sequence = in.u64();
+  out->gtid = in.str();
+  return in.ok();
+}
+
+bool FileFrame::parse(Bytes payload, FileFrame* out) {
+  Fields in(payload, 3, FrameKind::file);
+  out->position = in.u64();
+  out->file = in.str();
+  return in.ok();
+}
+
+bool SourceFrame::parse(Bytes payload, SourceFrame* out) {
+  Fields in(payload, 6, FrameKind::source);
+  out->position = in.u64();
+  out->sequence = in.u64();
+  out->file = in.str();
+  out->gtid_set = in.str();
+  out->identity = in.str();
+  return in.ok();
+}
+
+bool DdlFrame::parse(Bytes payload, DdlFrame* out) {
+  Fields in(payload, 5, FrameKind::ddl);
+  out->end_position = in.u64();
+  out->timestamp = in.u32();
+  out->schema = in.str();
+  out->statement = in.str();
+  return in.ok();
+}
+
+bool GapFrame::parse(Bytes payload, GapFrame* out) {
+  Fields in(payload, 4, FrameKind::gap);
+  out->position = in.u64();
+  out->file = in.str();
+  out->reason = in.str();
+  return in.ok();
+}
+
+JournalReader::JournalReader(std::string directory) : directory_(std::move(directory)) {}
+
+JournalReader::~JournalReader() = default;
+
+const Mapping& JournalReader::segment_of(uint64_t position) {
+  if (last_ && last_->holds(position)) return *last_;
+  auto after = segments_.upper_bound(position);
+  if (after != segments_.begin() && std::prev(after)->second->holds(position)) return *(last_ = std::prev(after)->second.get());
+  std::vector<uint64_t> bases = list_segments(directory_);
+  auto above = std::upper_bound(bases.begin(), bases.end(), position);
+  if (above == bases.begin())
+    throw JournalError("journal_lost", "read journal: position " + std::to_string(position) + " is no longer in " + directory_);
+  std::unique_ptr<Mapping> opened = Mapping::open(directory_, *std::prev(above), false);
+  if (!opened->holds(position))
+    throw JournalError("journal_lost", "read journal: position " + std::to_string(position) + " is not yet in " + directory_);
+  last_ = opened.get();
+  segments_[opened->base] = std::move(opened);
+  return *last_;
+}
+
+uint64_t JournalReader::first() {
+  std::vector<uint64_t> bases = list_segments(directory_);
+  if (bases.empty()) throw JournalError("journal_lost", "read journal: there is none in " + directory_);
+  return bases.front();
+}
+
+uint64_t JournalReader::generation() { return segment_of(first()).generation; }
+
+FrameView JournalReader::frame(uint64_t position) {
+  FrameView view;
+  for (;;) {
+    const Mapping& segment = segment_of(position);
+    if (position < segment.base + kSegmentHeader) position = segment.base + kSegmentHeader;
+    switch (read_frame(segment, position, false, &view)) {
+      case Step::frame:
+        return view;
+      case Step::next_segment:
+        position = segment.end();
+        break;
+      case Step::end:
+        throw JournalError("journal_lost", "read journal: no frame at position " + std::to_string(position));
+      case Step::damaged:
+        throw JournalError("journal_corrupt", "read journal: the frame at position " + std::to_string(position) + " is damaged");
+    }
+  }
+}
+
+std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
+  auto known = definitions_.find(table);
+  if (known != definitions_.end()) return known->second;
+  TableFrame parsed;
+  uint64_t at = table;
+  for (unsigned links = 0;; ++links) {
+    if (links == kMaxLinks || !TableFrame::parse(frame(at).payload, &parsed))
+      throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(at));
+    if (parsed.link == 0 || parsed.link == kUnresolved) break;
+    at = parsed.link;
+  }
+  std::string error;
+  std::shared_ptr<const Definition> definition = Definition::parse(parsed.definition, &error);
+  if (!definition)
+    throw JournalError("journal_corrupt", "read journal: the definition at position " + std::to_string(at) + ": " + error);
+  definitions_[table] = definition;
+  return definition;
+}
+
+void JournalReader::release_before(uint64_t position) {
+  while (!segments_.empty() && segments_.begin()->second->end() <= position) {
+    if (last_ == segments_.begin()->second.get()) last_ = nullptr;
+    segments_.erase(segments_.begin());
+  }
+  definitions_.erase(definitions_.begin(), definitions_.lower_bound(segments_.empty() ? 0 : segments_.begin()->first));
+}
+
+uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_t committed) {
+  // The last segment that begins at or before the place; a segment's SOURCE frame says where it begins.
+  std::vector<uint64_t> bases = list_segments(directory_);
+  SourceFrame source;
+  auto begins_before = [&](uint64_t base) {
+    if (!SourceFrame::parse(frame(base).payload, &source))
+      throw JournalError("journal_corrupt", "read journal: no state at position " + std::to_string(base));
+    return source.file.empty() || at_or_before(source.file, source.position, file, position);
+  };
+  while (!bases.empty() && (bases.back() >= committed || !begins_before(bases.back()))) bases.pop_back();
+  if (bases.empty())
+    throw JournalError("journal_lost", "find " + std::string(file) + ":" + std::to_string(position) + ": the journal begins later");
+  // A segment may begin within a transaction; then the place lies in an earlier one.
+  for (; !bases.empty(); bases.pop_back()) {
+    uint64_t found = find_boundary(bases.back(), file, position, committed);
+    if (found) return found;
+    if (bases.size() == 1) break;
+  }
+  return bases.front();
+}
+
+// The end of the last transaction or change of file at or before the place, walking from the segment at `base`; 0 if none.
+uint64_t JournalReader::find_boundary(uint64_t base, std::string_view file, uint64_t position, uint64_t committed) {
+  uint64_t found = 0;
+  std::string current;
+  bool open = false;
+  for (uint64_t at = base; at < committed;) {
+    FrameView view = frame(at);
+    SourceFrame source;
+    CommitFrame commit;
+    FileFrame rotated;
+    at = view.next;
+    if (SourceFrame::parse(view.payload, &source)) {
+      if (open) continue;
+      if (!at_or_before(source.file, source.position, file, position)) break;
+      current = source.file;
+      if (view.position == base + kSegmentHeader) continue;
+    } else if (CommitFrame::parse(view.payload, &commit)) {
+      if (!at_or_before(current, commit.position, file, position)) break;
+      open = false;
+    } else if (FileFrame::parse(view.payload, &rotated)) {
+      if (!at_or_before(rotated.file, rotated.position, file, position)) break;
+      current = rotated.file;
+    } else {
+      open = open || view.kind() != FrameKind::table;
+      continue;
+    }
+    found = at;
+  }
+  return found;
+}
+
+}  // namespace relay

@@ -1,0 +1,326 @@
+#include "journal_writer.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "crc.hpp"
+#include "msgpack.hpp"
+
+namespace relay {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+constexpr size_t kNumbers = 64;  // more than the fixed-width part of any frame
+
+size_t table_payload(std::string_view definition) { return 11 + 5 + definition.size(); }
+
+// Writes length and CRC before a payload that stands in its place. The length comes last: it makes the frame visible.
+void seal(uint8_t* frame, size_t length) {
+  store(frame + 4, crc32c(Bytes(frame + kFrameHeader, length)));
+  __atomic_store_n(reinterpret_cast<uint32_t*>(frame), static_cast<uint32_t>(length), __ATOMIC_RELEASE);
+}
+
+uint8_t* put_head(uint8_t* p, unsigned fields, FrameKind kind) {
+  return msgpack::put_small(msgpack::put_array(p, fields), static_cast<unsigned>(kind));
+}
+
+}  // namespace
+
+JournalWriter::JournalWriter(std::string directory, uint64_t segment_bytes, uint64_t generation)
+    : directory_(std::move(directory)), segment_bytes_(segment_bytes), generation_(generation) {
+  std::error_code failed;
+  std::filesystem::create_directories(directory_, failed);
+  if (failed) throw_system("journal_lost", "make journal directory", directory_, failed.value());
+  recover();
+}
+
+JournalWriter::~JournalWriter() = default;
+
+uint64_t JournalWriter::first() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return bases_.front();
+}
+
+void JournalWriter::publish_to(std::atomic<uint64_t>* word) {
+  word_ = word;
+  if (word_) word_->store(committed(), std::memory_order_release);
+}
+
+// Everything appended so far is complete; visible too, unless something holds it back.
+void JournalWriter::end_at_boundary() {
+  open_ = false;
+  boundary_ = end_;
+  if (held_ || unresolved_) return;
+  committed_.store(end_, std::memory_order_release);
+  if (word_) word_->store(end_, std::memory_order_release);
+}
+
+void JournalWriter::hold(bool on) {
+  held_ = on;
+  if (!open_) end_at_boundary();
+}
+
+// A segment with room for frames of `room` bytes after its SOURCE frame, which becomes the current one.
+void JournalWriter::start_segment(uint64_t base, uint64_t room, const JournalState& state) {
+  std::string gtids = state.gtids.text();
+  uint64_t source = frame_size(kNumbers + state.file.size() + gtids.size() + state.identity.size());
+  uint64_t size = std::max(segment_bytes_, kSegmentHeader + source + room + kFrameHeader);
+  size = (size + kPage - 1) / kPage * kPage;
+  std::shared_ptr<Mapping> made = Mapping::create(directory_, generation_, base, size, flushed());
+  uint8_t* frame = made->data + kSegmentHeader;
+  uint8_t* p = put_head(frame + kFrameHeader, 6, FrameKind::source);
+  p = msgpack::put_u64(p, state.position);
+  p = msgpack::put_u64(p, state.sequence);
+  p = msgpack::put_str(p, state.file);
+  p = msgpack::put_str(p, gtids);
+  p = msgpack::put_str(p, state.identity);
+  size_t length = static_cast<size_t>(p - frame) - kFrameHeader;
+  seal(frame, length);
+  made->appear(directory_);
+  if (segment_)
+    __atomic_store_n(reinterpret_cast<uint32_t*>(segment_->at(end_)), kContinues, __ATOMIC_RELEASE);
+  for (Table& table : tables_) table.position = 0;
+  segment_ = made;
+  end_ = base + kSegmentHeader + frame_size(length);
+  std::lock_guard<std::mutex> lock(mutex_);
+  dirty_.push_back(segment_);
+  bases_.push_back(base);
+}
+
+void JournalWriter::make_room(uint64_t bytes) {
+  if (!has_room(bytes)) start_segment(segment_->end(), bytes, state_);
+}
+
+void JournalWriter::append(const uint8_t* payload_end) {
+  size_t length = static_cast<size_t>(payload_end - payload());
+  seal(segment_->at(end_), length);
+  end_ += frame_size(length);
+}
+
+JournalWriter::Handle JournalWriter::define(Bytes definition, bool pending) {
+  Handle handle;
+  if (free_.empty()) {
+    handle = static_cast<Handle>(tables_.size());
+    tables_.emplace_back();
+  } else {
+    handle = free_.back();
+    free_.pop_back();
+    tables_[handle] = Table();
+  }
+  tables_[handle].definition = definition.text();
+  tables_[handle].pending = pending;
+  return handle;
+}
+
+void JournalWriter::release(Handle table) {
+  tables_[table] = Table();
+  free_.push_back(table);
+}
+
+void JournalWriter::forget(Handle table) {
+  if (tables_[table].pending)
+    tables_[table].forgotten = true;
+  else
+    release(table);
+}
+
+void JournalWriter::put_table(Table& table, uint64_t link) {
+  uint8_t* p = put_head(payload(), 3, FrameKind::table);
+  p = msgpack::put_u64(p, link);
+  p = msgpack::put_bin(p, Bytes(table.definition));
+  table.position = end_;
+  append(p);
+}
+
+void JournalWriter::resolve(Handle handle, Bytes definition) {
+  Table& table = tables_[handle];
+  if (!table.pending) return;
+  table.resolution = definition.text();
+  table.resolving = true;
+  if (open_) return;
+  make_room(frame_size(table_payload(table.resolution)));
+  resolve_now(table);
+  end_at_boundary();
+}
+
+// With room already made: the links must not point at a frame that could not be written.
+void JournalWriter::resolve_now(Table& table) {
+  std::vector<uint64_t> waiting = std::move(table.unresolved);
+  table.unresolved.clear();
+  table.pending = table.resolving = false;
+  uint64_t resolved = 0;
+  if (!table.resolution.empty()) {
+    table.definition = std::move(table.resolution);
+    table.position = 0;
+    if (!waiting.empty()) {
+      put_table(table, 0);
+      resolved = table.position;
+    }
+  }
+  for (uint64_t position : waiting) link(position, resolved);
+  if (!waiting.empty()) --unresolved_;
+  if (table.forgotten) release(static_cast<Handle>(&table - tables_.data()));
+}
+
+void JournalWriter::link(uint64_t table_position, uint64_t resolved) {
+  std::unique_ptr<Mapping> earlier;
+  Mapping* segment = segment_.get();
+  if (!segment->holds(table_position)) {
+    std::vector<uint64_t> bases = list_segments(directory_);
+    auto after = std::upper_bound(bases.begin(), bases.end(), table_position);
+    earlier = Mapping::open(directory_, *std::prev(after), true);
+    segment = earlier.get();
+  }
+  uint8_t* frame = segment->at(table_position);
+  msgpack::put_u64(frame + kFrameHeader + 2, resolved);
+  seal(frame, load<uint32_t>(frame));
+  if (earlier && fdatasync(earlier->fd) != 0)
+    throw_system("journal_lost", "flush journal segment", segment_path(directory_, earlier->base), errno);
+}
+
+void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body) {
+  Table& table = tables_[handle];
+  uint64_t own = frame_size(kNumbers + body.size);
+  uint64_t definition = frame_size(table_payload(table.definition));
+  if (!has_room(own + (table.position ? 0 : definition))) start_segment(segment_->end(), own + definition, state_);
+  if (!table.position) {
+    put_table(table, table.pending ? kUnresolved : 0);
+    if (table.pending) {
+      if (table.unresolved.empty()) ++unresolved_;
+      table.unresolved.push_back(table.position);
+    }
+  }
+  uint8_t* p = put_head(payload(), 8, FrameKind::rows);
+  p = msgpack::put_u32(p, static_cast<uint32_t>(kind));
+  p = msgpack::put_u64(p, table.position);
+  p = msgpack::put_u64(p, end_position);
+  p = msgpack::put_u32(p, timestamp);
+  p = msgpack::put_u32(p, rows);
+  p = msgpack::put_u64(p, sequence_);
+  p = msgpack::put_bin(p, body);
+  append(p);
+  sequence_ += rows;
+  open_ = true;
+}
+
+void JournalWriter::ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement) {
+  make_room(frame_size(kNumbers + schema.size() + statement.size()));
+  uint8_t* p = put_head(payload(), 5, FrameKind::ddl);
+  p = msgpack::put_u64(p, end_position);
+  p = msgpack::put_u32(p, timestamp);
+  p = msgpack::put_str(p, schema);
+  p = msgpack::put_str(p, statement);
+  append(p);
+  open_ = true;
+}
+
+void JournalWriter::commit(uint64_t position, uint32_t timestamp, const Gtid& gtid) {
+  std::string text = gtid.text();
+  uint64_t room = frame_size(kNumbers + text.size());
+  bool resolving = unresolved_ != 0;
+  if (resolving)
+    for (const Table& table : tables_)
+      if (table.resolving) room += frame_size(table_payload(table.resolution));
+  make_room(room);
+  if (resolving)
+    for (Table& table : tables_)
+      if (table.resolving) resolve_now(table);
+  uint8_t* p = put_head(payload(), 5, FrameKind::commit);
+  p = msgpack::put_u64(p, position);
+  p = msgpack::put_u32(p, timestamp);
+  p = msgpack::put_u64(p, sequence_);
+  p = msgpack::put_str(p, text);
+  append(p);
+  state_.position = position;
+  state_.gtids.add(gtid);
+  state_.sequence = sequence_;
+  end_at_boundary();
+}
+
+void JournalWriter::rollback() {
+  if (end_ == boundary_) return;
+  cut_to(boundary_);
+  sequence_ = state_.sequence;
+  open_ = false;
+  for (Table& table : tables_) {
+    if (!segment_->holds(table.position) || table.position >= boundary_) table.position = 0;
+    auto& waiting = table.unresolved;
+    bool waited = !waiting.empty();
+    waiting.erase(std::lower_bound(waiting.begin(), waiting.end(), boundary_), waiting.end());
+    if (waited && waiting.empty()) --unresolved_;
+  }
+  for (Handle handle = 0; handle < tables_.size(); ++handle)
+    if (tables_[handle].resolving) resolve(handle, Bytes(std::string(tables_[handle].resolution)));
+}
+
+void JournalWriter::source(uint64_t position, std::string_view file, const GtidSet& gtids, std::string_view identity) {
+  std::string set = gtids.text();
+  make_room(frame_size(kNumbers + file.size() + set.size() + identity.size()));
+  uint8_t* p = put_head(payload(), 6, FrameKind::source);
+  p = msgpack::put_u64(p, position);
+  p = msgpack::put_u64(p, sequence_);
+  p = msgpack::put_str(p, file);
+  p = msgpack::put_str(p, set);
+  p = msgpack::put_str(p, identity);
+  append(p);
+  state_.file = file;
+  state_.position = position;
+  state_.gtids = gtids;
+  state_.identity = identity;
+  end_at_boundary();
+}
+
+void JournalWriter::file(uint64_t position, std::string_view file) {
+  make_room(frame_size(kNumbers + file.size()));
+  uint8_t* p = put_head(payload(), 3, FrameKind::file);
+  p = msgpack::put_u64(p, position);
+  p = msgpack::put_str(p, file);
+  append(p);
+  state_.file = file;
+  state_.position = position;
+  end_at_boundary();
+}
+
+void JournalWriter::gap(uint64_t position, std::string_view file, std::string_view reason) {
+  make_room(frame_size(kNumbers + file.size() + reason.size()));
+  uint8_t* p = put_head(payload(), 4, FrameKind::gap);
+  p = msgpack::put_u64(p, position);
+  p = msgpack::put_str(p, file);
+  p = msgpack::put_str(p, reason);
+  append(p);
+  end_at_boundary();
+}
+
+uint64_t JournalWriter::flush() {
+  std::vector<std::shared_ptr<Mapping>> dirty;
+  bool grown;
+  uint64_t upto = committed();  // before the list: what is committed then lies in segments that are on it
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    dirty = dirty_;
+    grown = dirty_.size() > 1 || !flushed();
+  }
+  if (upto == flushed()) return upto;
+  for (const auto& segment : dirty)
+    if (fdatasync(segment->fd) != 0)
+      throw_system("journal_lost", "flush journal segment", segment_path(directory_, segment->base), errno);
+  if (grown) sync_directory(directory_);
+  std::lock_guard<std::mutex> lock(mutex_);
+  dirty_.erase(dirty_.begin(), std::find(dirty_.begin(), dirty_.end(), dirty.back()));
+  flushed_.store(upto, std::memory_order_release);
+  return upto;
+}
+
+void JournalWriter::retire_before(uint64_t position) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  position = std::min(position, committed());
+  while (bases_.size() > 1 && bases_[1] <= position) {
+    std::string path = segment_path(directory_, bases_.front());
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) throw_system("journal_lost", "delete journal segment", path, errno);
+    bases_.erase(bases_.begin());
+  }
+}
+
+}  // namespace relay

@@ -1,0 +1,115 @@
+// The journal's one writer: appends frames straight into the mapping, recovers after a crash, flushes, and retires segments.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+
+#include "gtid.hpp"
+#include "segment.hpp"
+
+namespace relay {
+
+// Where the stream goes on: after the last complete transaction in the journal.
+struct JournalState {
+  std::string file;
+  uint64_t position = 0;
+  GtidSet gtids;
+  std::string identity;    // of the source, as given to `source`
+  uint64_t sequence = 1;   // number of the next row
+};
+
+// Appending either succeeds or throws JournalError and changes nothing that a reader or a recovery could see: after disk_full
+// the same call may be made again. All methods but `flush` and `retire_before` belong to one thread.
+class JournalWriter {
+ public:
+  using Handle = uint32_t;
+
+  // Opens the journal in the directory, made if there is none, and cuts it after its last complete transaction.
+  // `segment_bytes` is the size of new segments; `generation` names a new journal (0: a random one).
+  JournalWriter(std::string directory, uint64_t segment_bytes, uint64_t generation = 0);
+  ~JournalWriter();
+
+  uint64_t generation() const { return generation_; }
+  const JournalState& state() const { return state_; }
+  uint64_t first() const;                            // base of the oldest segment
+  uint64_t end() const { return end_; }              // where the next frame goes
+  uint64_t committed() const { return committed_.load(std::memory_order_acquire); }
+  bool in_transaction() const { return open_; }
+  // Stores `committed` there too from now on, each time with release order.
+  void publish_to(std::atomic<uint64_t>* word);
+
+  // A definition (packed) to which rows refer. Its TABLE frame is written before the first rows of a segment that use it.
+  // Of a pending definition everything from its first rows on stays unpublished until it is resolved: with the proven
+  // definition, or, with no bytes, by accepting it as it stands. In a transaction that happens at its end.
+  Handle define(Bytes definition, bool pending = false);
+  void resolve(Handle table, Bytes definition);
+  void forget(Handle table);  // no more rows will refer to it
+
+  void rows(Handle table, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body);
+  void ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement);
+  void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid);  // ends a transaction, also one without rows or DDL
+  void rollback();                                                       // removes what was appended since the last commit
+  // These three stand between transactions.
+  void source(uint64_t position, std::string_view file, const GtidSet& gtids, std::string_view identity);
+  void file(uint64_t position, std::string_view file);
+  void gap(uint64_t position, std::string_view file, std::string_view reason);
+
+  void hold(bool on);  // while on, nothing is published
+  // Writes everything committed to the disk; the position up to which that now holds. From any thread.
+  uint64_t flush();
+  uint64_t flushed() const { return flushed_.load(std::memory_order_acquire); }
+  // Deletes whole segments that end at or before `position`; never the one being written. From any thread.
+  void retire_before(uint64_t position);
+
+ private:
+  struct Table {
+    std::string definition;
+    uint64_t position = 0;  // of its TABLE frame in the current segment, 0 if there is none
+    bool pending = false;
+    bool forgotten = false;
+    std::vector<uint64_t> unresolved;  // its TABLE frames that wait for a link
+    bool resolving = false;            // at the end of the open transaction
+    std::string resolution;
+  };
+
+  // journal_recovery.cpp
+  void recover();
+  uint64_t find_cut(size_t from) const;
+  void replay_state(size_t from, uint64_t cut);
+  void cut_to(uint64_t position);
+
+  void start_segment(uint64_t base, uint64_t room, const JournalState& state);
+  void make_room(uint64_t bytes);
+  bool has_room(uint64_t bytes) const { return end_ + bytes + kFrameHeader <= segment_->end(); }
+  uint8_t* payload() const { return segment_->at(end_) + kFrameHeader; }
+  void append(const uint8_t* payload_end);
+  void put_table(Table& table, uint64_t link);
+  void resolve_now(Table& table);
+  void release(Handle table);
+  void link(uint64_t table_position, uint64_t resolved);
+  void end_at_boundary();
+
+  const std::string directory_;
+  const uint64_t segment_bytes_;
+  uint64_t generation_;
+  JournalState state_;
+  std::shared_ptr<Mapping> segment_;
+  uint64_t end_ = 0;
+  uint64_t boundary_ = 0;   // end of the last complete transaction
+  uint64_t sequence_ = 1;   // of the next row; state_'s once the transaction is complete
+  bool open_ = false;       // rows or DDL since the boundary
+  bool held_ = false;
+  size_t unresolved_ = 0;   // tables with TABLE frames that wait for a link
+  std::vector<Table> tables_;
+  std::vector<Handle> free_;
+
+  std::atomic<uint64_t> committed_{0};
+  std::atomic<uint64_t>* word_ = nullptr;
+  std::atomic<uint64_t> flushed_{0};
+  mutable std::mutex mutex_;                     // guards what flush and retire_before touch: the two below
+  std::vector<std::shared_ptr<Mapping>> dirty_;  // written since they were last flushed; the current one last
+  std::vector<uint64_t> bases_;                  // of all segments, ascending
+};
+
+}  // namespace relay
