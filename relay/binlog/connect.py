@@ -1,0 +1,105 @@
+"""Connecting to the source with PyMySQL, and taking its socket over for the stream.
+
+PyMySQL knows the handshakes (native, caching_sha2, ed25519) and TLS. All that is private of it and used here is in
+`take_socket`; its version is pinned.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any, Final, cast
+
+import msgspec
+import pymysql
+from pymysql.connections import Connection
+
+from relay.binlog.commands import ServerError
+from relay.binlog.failures import SourceLost, judge
+from relay.errors import ErrorCode, RelayError
+
+CONNECT_SECONDS: Final = 10
+QUERY_SECONDS: Final = 60
+
+
+class Account(msgspec.Struct, frozen=True):
+    """Where and as whom to connect. `tls` is off, prefer, required or verify; `ca` a file of CA certificates."""
+
+    host: str
+    port: int
+    login: str
+    password: str
+    tls: str = "prefer"
+    ca: str = ""
+
+    @property
+    def address(self) -> str:
+        """`host:port`."""
+        return f"{self.host}:{self.port}"
+
+
+def connect(account: Account) -> Connection[Any]:
+    """An authenticated connection. Raises `SourceLost` if it may work later, `RelayError` (source_denied, config) if
+    not."""
+    operation = f"connect to {account.address}"
+    options: dict[str, Any] = {"ssl_disabled": True} if account.tls == "off" else {}
+    if account.tls in ("required", "verify"):
+        options["ssl"] = _tls(account)
+    try:
+        return pymysql.connect(
+            host=account.host,
+            port=account.port,
+            user=account.login,
+            # Taken as bytes it is not squeezed through latin1.
+            password=cast(str, account.password.encode()),
+            charset="utf8mb4",
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=QUERY_SECONDS,
+            write_timeout=QUERY_SECONDS,
+            autocommit=True,
+            program_name="binlog-relay",
+            **options,
+        )
+    except pymysql.MySQLError as error:
+        cause: BaseException | None = getattr(error, "original_exception", None)
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise RelayError(
+                ErrorCode.SOURCE_UNREACHABLE, operation, cause, hint="name the source's CA in SourceCA, in [Server]"
+            ) from error
+        raise _judged(error, operation) from error
+
+
+def query(connection: Connection[Any], sql: str, operation: str) -> list[tuple[Any, ...]]:
+    """All rows of a query. Raises as `connect` does."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+    except pymysql.MySQLError as error:
+        raise _judged(error, operation) from error
+
+
+def take_socket(connection: Connection[Any]) -> socket.socket:
+    """The connection's socket (a TLS one where TLS is on), which is the caller's from now on; nothing is left
+    unread."""
+    private = cast(Any, connection)
+    taken = cast(socket.socket, private._sock)
+    private._rfile.close()
+    private._sock = private._rfile = None
+    return taken
+
+
+def _tls(account: Account) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=account.ca or None)
+    # The certificates that servers make for themselves are not strictly X.509.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if account.tls == "required":
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _judged(error: pymysql.MySQLError, operation: str) -> RelayError | SourceLost:
+    if len(error.args) >= 2 and isinstance(error.args[0], int):
+        return judge(ServerError(error.args[0], "", str(error.args[1])), operation)
+    return SourceLost(f"{operation}: {error}")

@@ -1,0 +1,80 @@
+"""What a source's error means: a named stop, because trying again cannot help, or a lost connection."""
+
+from __future__ import annotations
+
+import random
+from typing import Final
+
+from relay.binlog.commands import ServerError
+from relay.errors import RelayError, StopCode
+
+_DENIED: Final = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1251, 1698, 1820, 1862, 3118, 3159, 4151})
+_FATAL_DUMP: Final = 1236
+_PURGED: Final = 1789
+_AHEAD: Final = 1885
+_CLASH_TEXT: Final = "same server_uuid/server_id"
+
+# (part of the text of error 1236, folded; what it means; what to do, "" for the stop's own hint)
+_DUMP_TEXTS: Final = (
+    (_CLASH_TEXT, StopCode.SERVER_ID_CLASH, ""),
+    ("could not find first log file", StopCode.BINLOG_PURGED, ""),
+    ("purged", StopCode.BINLOG_PURGED, ""),
+    ("impossible position", StopCode.BINLOG_PURGED, ""),
+    ("position > file size", StopCode.BINLOG_PURGED, ""),
+    ("could not find gtid state requested", StopCode.BINLOG_PURGED, ""),
+    ("has more gtids than", StopCode.GTID_GAP, ""),
+    ("which is not in the master's binlog", StopCode.GTID_GAP, ""),
+    ("is missing the gtid", StopCode.GTID_GAP, ""),
+    ("binary log is not open", StopCode.SOURCE_DENIED, "switch log_bin on at the source and start it again"),
+    ("gtid_mode", StopCode.SOURCE_DENIED, "set gtid_mode = ON on the source, or start from a file and position"),
+    ("max_allowed_packet", StopCode.UNKNOWN_EVENT, "raise max_allowed_packet on the source"),
+    ("checksum", StopCode.CHECKSUM_MISMATCH, ""),
+    ("crc", StopCode.CHECKSUM_MISMATCH, ""),
+    ("bogus data", StopCode.CHECKSUM_MISMATCH, ""),
+    ("corrupt", StopCode.CHECKSUM_MISMATCH, ""),
+    ("truncated", StopCode.CHECKSUM_MISMATCH, ""),
+)  # fmt: skip
+
+
+class SourceLost(Exception):
+    """The connection to the source is gone, or could not be made; another attempt may succeed."""
+
+
+def judge(error: ServerError, operation: str, position: str = "") -> RelayError | SourceLost:
+    """The exception for a server's error: a named stop where it says so, else a lost connection."""
+    cause = f"the source says: {error.text} ({error.code})"
+    if error.code in _DENIED:
+        return RelayError(StopCode.SOURCE_DENIED, operation, cause, position=position)
+    if error.code == _PURGED:
+        return RelayError(StopCode.BINLOG_PURGED, operation, cause, position=position)
+    if error.code == _AHEAD:
+        return RelayError(StopCode.GTID_GAP, operation, cause, position=position)
+    text = error.text.casefold()
+    if _CLASH_TEXT in text:
+        return RelayError(StopCode.SERVER_ID_CLASH, operation, cause, position=position)
+    if error.code == _FATAL_DUMP:
+        for part, code, hint in _DUMP_TEXTS:
+            if part in text:
+                return RelayError(code, operation, cause, position=position, hint=hint)
+        return RelayError(StopCode.UNKNOWN_EVENT, operation, cause, position=position)
+    return SourceLost(f"{operation}: {cause}")
+
+
+class Backoff:
+    """Waits between attempts: doubling from 0.1 to 10 seconds, each cut by up to a half at random."""
+
+    _FIRST: Final = 0.1
+    _LONGEST: Final = 10.0
+
+    def __init__(self) -> None:
+        self._next = self._FIRST
+
+    def wait(self) -> float:
+        """Seconds to wait before the next attempt."""
+        span = self._next
+        self._next = min(span * 2, self._LONGEST)
+        return span * random.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """An attempt succeeded."""
+        self._next = self._FIRST

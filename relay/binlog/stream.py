@@ -1,0 +1,160 @@
+"""The binlog stream: open it on an authenticated connection, fetch its bytes, close it.
+
+The order of things is that of MySQL's own interface (WL#7672): every field is checked before anything is sent, the
+source's
+error reaches the caller with its number and text,
+and a connection that carries a stream can only be closed. Unlike there,
+`fetch` takes whatever bytes have come, because packets are joined and read natively.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import uuid
+from typing import Any, Final
+
+import msgspec
+from pymysql.connections import Connection
+
+from relay.binlog import commands
+from relay.binlog.connect import CONNECT_SECONDS, query, take_socket
+from relay.binlog.facts import ServerFacts
+from relay.binlog.failures import SourceLost, judge
+
+_SERVER_WRITE_SECONDS: Final = 3600
+"""How long the source waits for a reader that is paused or held back before it hangs up."""
+
+_MARIADB_GTIDS: Final = re.compile(r"(\d+-\d+-\d+)(,\d+-\d+-\d+)*|")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """Where a stream begins: a file and position, or, with `by_gtid`, after the transactions of a GTID set.
+
+    `encoded_set` is the same set as COM_BINLOG_DUMP_GTID carries it; MySQL only.
+    """
+
+    server_id: int
+    file: str = ""
+    position: int = 4
+    by_gtid: bool = False
+    gtid_set: str = ""
+    encoded_set: bytes = b""
+    heartbeat_seconds: int = 10
+
+    @property
+    def where(self) -> str:
+        """The place in words, for errors."""
+        return f"GTID {self.gtid_set or '(none)'}" if self.by_gtid else f"{self.file}:{self.position}"
+
+
+class Stream:
+    """An open stream, made by `open_stream`."""
+
+    def __init__(self, taken: socket.socket, poll_seconds: float) -> None:
+        self._socket = taken
+        taken.settimeout(poll_seconds)
+
+    def fetch(self, buffer: memoryview) -> int:
+        """Bytes received into `buffer` (at least one byte long), 0 if none came in time. Raises `SourceLost`."""
+        try:
+            count = self._socket.recv_into(buffer)
+        except TimeoutError:
+            return 0
+        except OSError as error:
+            raise SourceLost(f"read the binlog: {error.strerror or error}") from error
+        if count == 0:
+            raise SourceLost("read the binlog: the source closed the connection")
+        return count
+
+    def fileno(self) -> int:
+        """The socket's descriptor."""
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Close the connection; the stream is over."""
+        self._socket.close()
+
+
+def open_stream(
+    connection: Connection[Any], server: ServerFacts, request: Request, poll_seconds: float = 1.0
+) -> Stream:
+    """Ask for the binlog; the connection is the stream's from then on, and closed if that fails.
+
+    `fetch` waits `poll_seconds` at most. Raises `ValueError` for a request that no source can serve, `SourceLost`, or
+    `RelayError` with the stop that the source's error stands for.
+    """
+    try:
+        register, dump = _packets(server, request)
+        operation = f"open the binlog at {request.where}"
+        for statement in _settings(server, request):
+            query(connection, statement, operation)
+        taken = take_socket(connection)
+    except BaseException:
+        connection.close()
+        raise
+    try:
+        taken.settimeout(CONNECT_SECONDS)
+        taken.sendall(register)
+        if error := commands.parse_error(_read_packet(taken)):
+            raise judge(error, operation)
+        taken.sendall(dump)
+    except OSError as error:
+        taken.close()
+        raise SourceLost(f"{operation}: {error.strerror or error}") from error
+    except BaseException:
+        taken.close()
+        raise
+    return Stream(taken, poll_seconds)
+
+
+def replica_uuid(server_id: int) -> str:
+    """The uuid shown to the source. It follows from the server id, so that the source tells two relays of one id apart
+    from none: it names the clash instead of serving both."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"binlog-relay/{server_id}"))
+
+
+def _packets(server: ServerFacts, request: Request) -> tuple[bytes, bytes]:
+    """The two commands; nothing is sent unless both can be built."""
+    register = commands.register_replica(request.server_id)
+    if not request.by_gtid:
+        return register, commands.binlog_dump(request.server_id, request.file, request.position)
+    if server.mariadb:
+        if not _MARIADB_GTIDS.fullmatch(request.gtid_set):
+            raise ValueError(f"{request.gtid_set[:80]!r} is no GTID position of MariaDB")
+        return register, commands.binlog_dump(request.server_id, "", 4)
+    return register, commands.binlog_dump_gtid(request.server_id, request.encoded_set)
+
+
+def _settings(server: ServerFacts, request: Request) -> list[str]:
+    """The session's variables; each server reads those that it knows."""
+    nanoseconds = request.heartbeat_seconds * 1_000_000_000
+    name = replica_uuid(request.server_id)
+    settings = [
+        f"SET SESSION net_write_timeout = {_SERVER_WRITE_SECONDS}",
+        "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
+        f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}",
+        f"SET @slave_uuid = '{name}', @replica_uuid = '{name}'",
+    ]
+    if server.mariadb:
+        settings.append("SET @mariadb_slave_capability = 4")
+        if request.by_gtid:
+            # Strict: a GTID that is missing at the source is an error there, and not silently taken for the next one.
+            settings.append(f"SET @slave_connect_state = '{request.gtid_set}', @slave_gtid_strict_mode = 1")
+    return settings
+
+
+def _read_packet(taken: socket.socket) -> bytes:
+    """One short packet, the answer to a command."""
+    head = _read_exactly(taken, 4)
+    return _read_exactly(taken, int.from_bytes(head[:3], "little"))
+
+
+def _read_exactly(taken: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        received = taken.recv(count - len(data))
+        if not received:
+            raise SourceLost("open the binlog: the source closed the connection")
+        data += received
+    return data

@@ -1,0 +1,428 @@
+"""TABLE_MAP events: what they say about a table, from nothing but types (MariaDB's default) to everything (FULL).
+
+Metadata is normalised to what a row decoder needs (`MapColumn.meta`): FLOAT and DOUBLE bytes; VARCHAR, VAR_STRING
+and STRING
+the most bytes; ENUM and SET packed bytes; BLOB, JSON, GEOMETRY and VECTOR the number of length bytes; NEWDECIMAL
+precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the fraction; 0 for all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from relay.binlog import charsets
+from relay.errors import RelayError, StopCode
+from relay.journal.frames import Column, Definition
+
+
+class Type(IntEnum):
+    """Column types as they stand in a table map."""
+
+    DECIMAL = 0
+    TINY = 1
+    SHORT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    NULL = 6
+    TIMESTAMP = 7
+    LONGLONG = 8
+    INT24 = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    NEWDATE = 14
+    VARCHAR = 15
+    BIT = 16
+    TIMESTAMP2 = 17
+    DATETIME2 = 18
+    TIME2 = 19
+    TYPED_ARRAY = 20
+    BLOB_COMPRESSED = 140
+    VARCHAR_COMPRESSED = 141
+    VECTOR = 242
+    JSON = 245
+    NEWDECIMAL = 246
+    ENUM = 247
+    SET = 248
+    TINY_BLOB = 249
+    MEDIUM_BLOB = 250
+    LONG_BLOB = 251
+    BLOB = 252
+    VAR_STRING = 253
+    STRING = 254
+    GEOMETRY = 255
+
+
+NUMERIC: Final = frozenset({
+    Type.TINY, Type.SHORT, Type.INT24, Type.LONG, Type.LONGLONG, Type.NEWDECIMAL, Type.FLOAT, Type.DOUBLE, Type.YEAR,
+})  # fmt: skip
+"""Types that have a bit among those of signedness; YEAR's is there too, and always set."""
+TEXTUAL: Final = frozenset({Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.BLOB})
+_ONE_BYTE: Final = frozenset({
+    Type.FLOAT, Type.DOUBLE, Type.BLOB, Type.TINY_BLOB, Type.MEDIUM_BLOB, Type.LONG_BLOB, Type.JSON, Type.GEOMETRY,
+    Type.VECTOR,
+    Type.TIMESTAMP2, Type.DATETIME2, Type.TIME2, Type.BLOB_COMPRESSED,
+})  # fmt: skip
+_TWO_BYTES: Final = frozenset({
+    Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.ENUM, Type.SET, Type.NEWDECIMAL, Type.BIT, Type.VARCHAR_COMPRESSED,
+})  # fmt: skip
+_NO_BYTES: Final = frozenset({
+    Type.TINY, Type.SHORT, Type.LONG, Type.TIMESTAMP, Type.LONGLONG, Type.INT24, Type.DATE, Type.TIME, Type.DATETIME,
+    Type.YEAR,
+    Type.NEWDATE,
+})  # fmt: skip
+_REFUSED: Final = {
+    Type.DECIMAL: "DECIMAL in the form of before MySQL 5.0", Type.NULL: "type NULL", Type.TYPED_ARRAY: "typed array",
+    Type.BLOB_COMPRESSED: "COMPRESSED text or blob", Type.VARCHAR_COMPRESSED: "COMPRESSED varchar",
+}  # fmt: skip
+
+
+class MapColumn(msgspec.Struct, frozen=True):
+    """What a table map says of one column; None where it says nothing. `meta` is normalised."""
+
+    type: int
+    meta: int
+    nullable: bool
+    name: str | None = None
+    unsigned: bool | None = None
+    collation: int | None = None
+    labels: tuple[bytes, ...] | None = None
+    label_collation: int | None = None
+    primary: bool = False
+    visible: bool = True
+    geometry: int | None = None
+    dimensions: int | None = None
+
+
+class TableMap(msgspec.Struct, frozen=True):
+    """A parsed TABLE_MAP event."""
+
+    table_id: int
+    schema: str
+    table: str
+    columns: tuple[MapColumn, ...]
+
+    @property
+    def full(self) -> bool:
+        """Whether names are there, as with binlog_row_metadata = FULL."""
+        return all(column.name is not None for column in self.columns)
+
+    @property
+    def name(self) -> str:
+        """`schema.table`."""
+        return f"{self.schema}.{self.table}"
+
+
+class _Cursor:
+    """Bounds-checked reading of one event body."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = bytes(data)
+        self.at = 0
+
+    def __len__(self) -> int:
+        return len(self.data) - self.at
+
+    def take(self, count: int) -> bytes:
+        if count > len(self):
+            raise ValueError(f"{count} bytes expected at {self.at}, {len(self)} there")
+        taken = self.data[self.at : self.at + count]
+        self.at += count
+        return taken
+
+    def integer(self, count: int) -> int:
+        return int.from_bytes(self.take(count), "little")
+
+    def length(self) -> int:
+        """A length-encoded integer."""
+        first = self.integer(1)
+        if first < 0xFB:
+            return first
+        if first == 0xFB or first == 0xFF:
+            raise ValueError(f"{first:#x} is no length")
+        return self.integer({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
+
+    def text(self) -> bytes:
+        """A length-encoded string."""
+        return self.take(self.length())
+
+
+def parse(body: bytes | memoryview, position: str = "") -> TableMap:
+    """Read the body of a TABLE_MAP event: after its 19 bytes of header, without checksum; `position` is for errors.
+
+    Raises `RelayError`: unsupported_column for a type that cannot be read, unknown_event for a malformed event.
+    """
+    cursor = _Cursor(body)
+    try:
+        table_id = cursor.integer(6)
+        cursor.take(2)
+        schema = _name(cursor)
+        table = _name(cursor)
+        types = cursor.take(cursor.length())
+        metas = _metadata(_Cursor(cursor.text()), types, f"{schema}.{table}", position)
+        nullable = cursor.take((len(types) + 7) // 8)
+        columns: list[dict[str, object]] = [
+            {"type": real, "meta": meta, "nullable": bool(nullable[i // 8] >> i % 8 & 1)}
+            for i, (real, meta) in enumerate(metas)
+        ]
+        _optional(cursor, columns)
+    except (ValueError, IndexError) as error:
+        raise RelayError(
+            StopCode.UNKNOWN_EVENT, "read a table map", f"it is malformed: {error}", position=position
+        ) from error
+    return TableMap(table_id, schema, table, tuple(MapColumn(**column) for column in columns))  # type: ignore[arg-type]
+
+
+def _name(cursor: _Cursor) -> str:
+    name = cursor.take(cursor.integer(1)).decode()
+    cursor.take(1)
+    return name
+
+
+def _metadata(cursor: _Cursor, types: bytes, table: str, position: str) -> list[tuple[int, int]]:
+    """Real type and normalised metadata of each column."""
+    result = []
+    for number, kind in enumerate(types, 1):
+        if kind in _ONE_BYTE:
+            real, meta = kind, cursor.integer(1)
+        elif kind in _TWO_BYTES:
+            real, meta = _two_bytes(kind, cursor.take(2))
+        elif kind in _NO_BYTES:
+            real, meta = kind, 0
+        else:
+            raise _unsupported(
+                table, f"@{number}", _REFUSED.get(Type(kind), "") if kind in set(Type) else "", kind, position
+            )
+        result.append((real, meta))
+    for number, (real, _) in enumerate(result, 1):
+        if real in _REFUSED:
+            raise _unsupported(table, f"@{number}", _REFUSED[Type(real)], real, position)
+    return result
+
+
+def _two_bytes(kind: int, data: bytes) -> tuple[int, int]:
+    low, high = data
+    if kind == Type.STRING:
+        # Lengths above 255 borrow two bits of the type, inverted.
+        if low & 0x30 != 0x30:
+            return low | 0x30, high | ((low & 0x30) ^ 0x30) << 4
+        return low, high
+    if kind in (Type.ENUM, Type.SET):
+        return kind, high
+    if kind == Type.NEWDECIMAL:
+        return kind, low << 8 | high
+    if kind == Type.BIT:
+        return kind, high * 8 + low
+    return kind, high << 8 | low
+
+
+def _unsupported(table: str, column: str, what: str, kind: int, position: str) -> RelayError:
+    return RelayError(
+        StopCode.UNSUPPORTED_COLUMN,
+        "read a table map",
+        f"column {column} of {table} is of a type that cannot be read: {what or 'number'} ({kind})",
+        position=position,
+    )
+
+
+class _Field(IntEnum):
+    """Kinds of optional metadata."""
+
+    SIGNEDNESS = 1
+    DEFAULT_CHARSET = 2
+    COLUMN_CHARSET = 3
+    COLUMN_NAME = 4
+    SET_LABELS = 5
+    ENUM_LABELS = 6
+    GEOMETRY_TYPE = 7
+    PRIMARY_KEY = 8
+    PRIMARY_KEY_PREFIX = 9
+    LABEL_DEFAULT_CHARSET = 10
+    LABEL_CHARSET = 11
+    VISIBILITY = 12
+    DIMENSIONS = 13
+
+
+def _optional(cursor: _Cursor, columns: list[dict[str, object]]) -> None:
+    """Read the optional metadata into `columns`. Kinds that are not known add nothing to what rows need."""
+
+    def of(*types: int) -> list[dict[str, object]]:
+        return [column for column in columns if column["type"] in types]
+
+    while cursor:
+        kind = cursor.integer(1)
+        field = _Cursor(cursor.text())
+        match kind:
+            case _Field.SIGNEDNESS:
+                _flags(field, of(*NUMERIC), "unsigned")
+            case _Field.DEFAULT_CHARSET:
+                _default_collations(field, of(*TEXTUAL), "collation")
+            case _Field.COLUMN_CHARSET:
+                _each(field, of(*TEXTUAL), "collation")
+            case _Field.COLUMN_NAME:
+                for column in columns:
+                    column["name"] = field.text().decode()
+            case _Field.SET_LABELS | _Field.ENUM_LABELS:
+                for column in of(Type.SET if kind == _Field.SET_LABELS else Type.ENUM):
+                    column["labels"] = tuple(field.text() for _ in range(field.length()))
+            case _Field.GEOMETRY_TYPE:
+                _each(field, of(Type.GEOMETRY), "geometry")
+            case _Field.PRIMARY_KEY:
+                while field:
+                    columns[field.length()]["primary"] = True
+            case _Field.PRIMARY_KEY_PREFIX:
+                while field:
+                    columns[field.length()]["primary"] = True
+                    field.length()
+            case _Field.LABEL_DEFAULT_CHARSET:
+                _default_collations(field, of(Type.ENUM, Type.SET), "label_collation")
+            case _Field.LABEL_CHARSET:
+                _each(field, of(Type.ENUM, Type.SET), "label_collation")
+            case _Field.VISIBILITY:
+                _flags(field, columns, "visible")
+            case _Field.DIMENSIONS:
+                _each(field, of(Type.VECTOR), "dimensions")
+            case _:
+                pass
+
+
+def _flags(field: _Cursor, columns: list[dict[str, object]], key: str) -> None:
+    bits = field.take(len(field))
+    for i, column in enumerate(columns):
+        column[key] = bool(bits[i // 8] << i % 8 & 0x80)
+
+
+def _each(field: _Cursor, columns: list[dict[str, object]], key: str) -> None:
+    for column in columns:
+        column[key] = field.length()
+
+
+def _default_collations(field: _Cursor, columns: list[dict[str, object]], key: str) -> None:
+    default = field.length()
+    for column in columns:
+        column[key] = default
+    while field:
+        column = columns[field.length()]  # counted among the columns that have a charset
+        column[key] = field.length()
+
+
+def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str = "") -> Definition:
+    """The definition that a table map with names tells by itself: proven, its ids and version still 0.
+
+    `charset_of` gives the character set's name of a collation id. Raises `RelayError` (unsupported_column).
+    """
+    columns = []
+    for column in table_map.columns:
+        name = column.name or ""
+        try:
+            charset = _charset(column, charset_of)
+            labels = [charsets.decode(label, _label_charset(column, charset_of)) for label in column.labels or ()]
+        except (LookupError, UnicodeDecodeError) as error:
+            raise _unsupported(table_map.name, name, str(error), column.type, position) from error
+        columns.append(
+            Column(
+                name=name,
+                name_id=0,
+                type=column.type,
+                meta=column.meta,
+                unsigned=bool(column.unsigned),
+                nullable=column.nullable,
+                primary=column.primary,
+                charset=charset,
+                labels=labels,
+                sql_type=sql_type(column, charset, labels),
+            )
+        )
+    return Definition(table_map.schema, table_map.table, 0, 0, 0, True, columns)
+
+
+def provisional(table_map: TableMap, charset_of: Mapping[int, str]) -> Definition:
+    """What can be said without names: positional ones, and `proven` False. Text of unknown charset is raw bytes."""
+    columns = []
+    for number, column in enumerate(table_map.columns, 1):
+        charset = charset_of.get(column.collation or 0, "binary") if column.type in TEXTUAL else ""
+        columns.append(
+            Column(
+                name=f"@{number}",
+                name_id=0,
+                type=column.type,
+                meta=column.meta,
+                unsigned=bool(column.unsigned),
+                nullable=column.nullable,
+                primary=False,
+                charset=charset,
+                labels=[],
+                sql_type=sql_type(column, charset, []),
+            )
+        )
+    return Definition(table_map.schema, table_map.table, 0, 0, 0, False, columns)
+
+
+def _charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:
+    if column.type not in TEXTUAL:
+        return ""
+    if column.collation is None:
+        raise LookupError("its collation is missing")
+    return _collation(column.collation, charset_of)
+
+
+def _label_charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:
+    return "utf8mb4" if column.label_collation is None else _collation(column.label_collation, charset_of)
+
+
+def _collation(number: int, charset_of: Mapping[int, str]) -> str:
+    if number == charsets.BINARY_COLLATION:
+        return "binary"
+    if number not in charset_of:
+        raise LookupError(f"the source does not list collation {number}")
+    return charset_of[number]
+
+
+_PLAIN: Final = {
+    Type.DATE: "date", Type.NEWDATE: "date", Type.YEAR: "year", Type.JSON: "json", Type.TIMESTAMP: "timestamp",
+    Type.DATETIME: "datetime", Type.TIME: "time",
+}  # fmt: skip
+_NUMBERS: Final = {
+    Type.TINY: "tinyint", Type.SHORT: "smallint", Type.INT24: "mediumint", Type.LONG: "int", Type.LONGLONG: "bigint",
+    Type.FLOAT: "float", Type.DOUBLE: "double",
+}  # fmt: skip
+_FRACTIONS: Final = {Type.TIMESTAMP2: "timestamp", Type.DATETIME2: "datetime", Type.TIME2: "time"}
+_BLOBS: Final = ("tiny", "", "medium", "long")
+_GEOMETRIES: Final = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
+)  # fmt: skip
+
+
+def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
+    """The type as the server writes it in COLUMN_TYPE, as far as a table map tells."""
+    kind, meta = column.type, column.meta
+    unsigned = " unsigned" if column.unsigned else ""
+    if kind in _PLAIN:
+        return _PLAIN[Type(kind)]
+    if kind in _NUMBERS:
+        return _NUMBERS[Type(kind)] + unsigned
+    if kind in _FRACTIONS:
+        return _FRACTIONS[Type(kind)] + (f"({meta})" if meta else "")
+    if kind in (Type.ENUM, Type.SET):
+        quoted = ",".join("'" + label.replace("'", "''") + "'" for label in labels)
+        return f"{Type(kind).name.lower()}({quoted})" if labels else Type(kind).name.lower()
+    if kind == Type.NEWDECIMAL:
+        return f"decimal({meta >> 8},{meta & 0xFF}){unsigned}"
+    if kind == Type.BIT:
+        return f"bit({meta})"
+    if kind == Type.GEOMETRY:
+        return _GEOMETRIES[column.geometry] if column.geometry and column.geometry < len(_GEOMETRIES) else "geometry"
+    if kind == Type.VECTOR:
+        return f"vector({column.dimensions})" if column.dimensions else "vector"
+    binary = charset == "binary"
+    if kind == Type.STRING:
+        return f"binary({meta})" if binary else f"char({meta // charsets.widest(charset)})"
+    if kind in (Type.VARCHAR, Type.VAR_STRING):
+        return f"varbinary({meta})" if binary else f"varchar({meta // charsets.widest(charset)})"
+    return _BLOBS[(meta or 1) - 1 & 3] + ("blob" if binary else "text")

@@ -1,0 +1,1 @@
+"""The journal as Python sees it; native code writes and serves it."""
