@@ -1,0 +1,80 @@
+"""What `relay stat` and `relay drain` show fits a terminal, and nothing from outside can steer that terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay import render
+from relay.stat import Client, Dropped, Filter, Journal, Process, Source, Stat, Stop
+
+
+def document(*clients: Client, stop: Stop | None = None, reader_pid: int = 11, decided: int = 900) -> Stat:
+    """A document as a relay that has run for a while gives it."""
+    return Stat(
+        version="1.2.3",
+        state="running",
+        started=1_700_000_000.0,
+        stop=stop,
+        source=Source("db.example", 3306, "streaming", "binlog.000007", 4711, "0-1-" + "9" * 120, 1.7e9, 0.25),
+        journal=Journal(first=100, decided=decided, committed=900, flushed=800, bytes=3 * 2**30, sequence=43),
+        rows={"insert": 10**12, "update": 2, "delete": 0},
+        events={f"EVENT_{number}": 10**number for number in range(12)},
+        processes=[
+            Process("reader", reader_pid, "running", 0, 1.5, 2**23),
+            Process("broker", 0, "down", 1234, 123456.7, 2**33),
+        ],
+        clients=list(clients),
+        addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
+    )
+
+
+def client(name: str = "cache", waiting: int = 0, in_flight: int = 0, schema: str = "shop") -> Client:
+    """A client with an unlimited and a limited filter."""
+    filters = [Filter(schema, "orders", "IUD", 0, 0), Filter(schema, "*", "I", 1, 5000)]
+    dropped = Dropped(1, 0, 0, 2, 0)
+    return Client(1, name, True, 0.0, filters, 100, 97, in_flight, waiting, dropped, lagging=True)
+
+
+def test_nothing_is_wider_than_the_terminal() -> None:
+    stop = Stop("binlog_purged", "the source says " + "word " * 60, "do " * 60)
+    shown = render.stat(document(client(name="n" * 300, waiting=10**9, schema="s" * 200), stop=stop))
+    assert max(map(len, shown.splitlines())) <= render.WIDTH
+    assert max(map(len, render.receipt(document(client(name="n" * 300))).splitlines())) <= render.WIDTH
+
+
+def test_a_client_is_shown_with_its_filters_and_what_it_lost() -> None:
+    shown = render.stat(document(client(waiting=7, in_flight=1)))
+    assert "shop.orders IUD" in shown
+    assert "shop.* I, at most 5,000, drops oldest" in shown
+    assert "dropped: limit_oldest 1, flush 2" in shown
+    assert "lagging" in shown
+
+
+def test_a_named_stop_is_shown_with_its_hint() -> None:
+    shown = render.stat(document(stop=Stop("gtid_gap", "a gap", "mend it")))
+    assert "gtid_gap: a gap" in shown
+    assert "mend it" in shown
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jgone", "a\nb", "\udcff", "\u202egnp"])
+def test_names_cannot_steer_the_terminal(name: str) -> None:
+    shown = render.stat(document(client(name=name, schema=name)))
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert name not in shown
+    shown.encode()
+
+
+def test_a_receipt_counts_what_remains() -> None:
+    assert render.receipt(document(client())).endswith("nothing remains")
+    left = render.receipt(document(client(waiting=1000), client(name="other", in_flight=1)))
+    assert left.endswith("1,001 rows remain")
+    assert "binlog.000007:4711" in left
+    assert "rows 42" in left
+
+
+def test_a_drain_is_done_when_nothing_is_read_queued_or_waiting() -> None:
+    assert render.drained(document(client(), reader_pid=0))
+    assert not render.drained(document(client(), reader_pid=11))
+    assert not render.drained(document(client(waiting=1), reader_pid=0))
+    assert not render.drained(document(client(in_flight=1), reader_pid=0))
+    assert not render.drained(document(client(), reader_pid=0, decided=899))
