@@ -164,7 +164,7 @@ def load(
     for layer in (from_file, _from_environment(environment), _from_flags(flags)):
         settings |= _first_wins(layer, warnings)
     config = _build(settings)
-    _validate(config, path or "configuration", warnings)
+    _validate(config, path or f"no file ({', '.join(SEARCH_PATH)})", warnings)
     return config, warnings
 
 

@@ -1,0 +1,286 @@
+"""The command line on real relays: every verb does what it says, every failure is one line with the documented code."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay import __version__
+from relay.client import RelayClient
+from relay.errors import ExitCode
+from tests.relayproc import RELAY, SECRET, RelayProcess, run_relay
+
+CONF = "[Server]\nLogin = relay\nAuthSecret = s\nServerPort = 1\nHTTPPort = 2\n"
+Start = Callable[..., RelayProcess]
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    """A configuration that no relay runs with."""
+    path = tmp_path / "relay.conf"
+    path.write_text(f"{CONF}[Relay]\nDataDir = {tmp_path / 'data'}\n")
+    return path
+
+
+def stat_of(relay: RelayProcess) -> dict[str, Any]:
+    """What `relay stat --json` prints."""
+    shown = run_relay("stat", "--json", "-c", relay.conf)
+    assert (shown.returncode, shown.stderr) == (ExitCode.OK, "")
+    document: dict[str, Any] = json.loads(shown.stdout)
+    return document
+
+
+def client_in(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """The client of that name in a stat document."""
+    (found,) = (client for client in document["clients"] if client["name"] == name)
+    return dict(found)
+
+
+def until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until something holds that other processes bring about."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def table(server: DatabaseServer, db: str) -> str:
+    """A table with a key, `db.t`."""
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v VARCHAR(20))")
+    return f"{db}.t"
+
+
+def subscribe(relay: RelayProcess, name: str, table: str) -> None:
+    """Make a client known that asks for a table and goes away."""
+    with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
+        client.add_filter(*table.split("."))
+
+
+def insert(server: DatabaseServer, table: str, ids: range) -> None:
+    """One transaction of rows."""
+    server.execute(f"INSERT INTO {table} VALUES {', '.join(f'({number}, NULL)' for number in ids)}")
+
+
+@contextmanager
+def popen(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A verb that runs until it is told to end."""
+    command = [*RELAY, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("stat", "-c", "{}/none.conf"), ExitCode.CONFIG),
+        (("stat", "-c", "{}/relay.conf", "--set", "Server.Prot=1"), ExitCode.CONFIG),
+        (("stat", "-c", "{}/relay.conf", "--set", "x"), ExitCode.USAGE),
+        (("stat", "--no-such-flag"), ExitCode.USAGE),
+        (("no-such-verb",), ExitCode.USAGE),
+        (("client", "seek", "only-a-name", "-c", "{}/relay.conf"), ExitCode.USAGE),
+        (("tail", "-c", "{}/relay.conf", "no-schema"), ExitCode.USAGE),
+        (("stat", "-c", "{}/relay.conf"), ExitCode.NOT_RUNNING),
+        (("stop", "-c", "{}/relay.conf"), ExitCode.NOT_RUNNING),
+        (("tail", "-c", "{}/relay.conf"), ExitCode.NOT_RUNNING),
+        (("pause", "-c", "{}/relay.conf"), ExitCode.REFUSED),
+        (("pause", "-c", "{}/relay.conf", "--set", "Server.AdminSecret=a"), ExitCode.NOT_RUNNING),
+        (
+            ("pause", "-c", "{}/relay.conf", "--set", "Server.AdminSecret=a", "--set", "Server.ServerPort=0"),
+            ExitCode.USAGE,
+        ),
+        (("start", "-c", "{}/relay.conf", "--set", "Relay.DataDir=/proc/1/nowhere"), ExitCode.ENVIRONMENT),
+    ],
+)
+def test_every_failure_is_one_line_with_a_hint_and_its_code(
+    conf: Path, arguments: tuple[str, ...], code: ExitCode
+) -> None:
+    failed = run_relay(*(argument.format(conf.parent) for argument in arguments))
+    assert (failed.returncode, failed.stdout) == (code, "")
+    assert re.fullmatch(r"relay: [^\n]+ \(hint: [^\n]+\)\n", failed.stderr)
+
+
+def test_the_version_is_printed() -> None:
+    assert run_relay("version").stdout == f"relay {__version__}\n"
+
+
+def test_every_verb_takes_a_configuration() -> None:
+    verbs = [["stat"], ["start"], ["drain"], ["stop"], ["check"], ["tail"], ["version"], ["pause"], ["resume"]]
+    verbs += [["client", "flush"], ["client", "forget"], ["client", "seek"]]
+    for verb in verbs:
+        assert "-c, --config FILE" in run_relay(*verb, "--help").stdout
+
+
+def test_a_missing_native_core_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    shadow = tmp_path / "sitecustomize.py"
+    shadow.write_text("import sys\nsys.modules['relay._native'] = None\n")
+    failed = subprocess.run(
+        [*RELAY, "stat"], env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.getcwd()}"}, capture_output=True, text=True
+    )
+    assert failed.returncode == ExitCode.ENVIRONMENT
+    assert "make setup" in failed.stderr
+
+
+def test_warnings_of_the_configuration_are_told_at_start_and_check(conf: Path) -> None:
+    conf.write_text(conf.read_text() + "[MySQL]\ndatabase = x\n")
+    told = run_relay("check", "-c", conf)
+    assert f"relay: warning: {conf}:9: [MySQL] database has no meaning here\n" in told.stderr
+
+
+def test_stat_shows_the_running_relay_as_text_and_as_json(relay: RelayProcess) -> None:
+    document = stat_of(relay)
+    assert document["version"] == __version__
+    assert {process["name"] for process in document["processes"]} >= {"reader", "broker", "monitor", "server-0"}
+    text = run_relay("stat", "-c", relay.conf).stdout
+    assert text.startswith(f"relay {__version__}: ")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_stat_needs_no_admin_secret(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011, {"Server.AdminSecret": ""})
+    assert stat_of(relay)["version"] == __version__
+
+
+def test_stat_watches_until_interrupted(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    with popen("stat", "--json", "--watch", "-c", relay.conf) as watching:
+        assert watching.stdout is not None
+        assert [json.loads(watching.stdout.readline())["version"] for _ in range(2)] == [__version__] * 2
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(10) == 128 + signal.SIGINT
+
+
+def test_a_wrong_admin_secret_is_refused(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    refused = run_relay("pause", "-c", relay.conf, "--set", "Server.AdminSecret=wrong")
+    assert refused.returncode == ExitCode.REFUSED
+
+
+def test_a_second_relay_on_the_same_folder_is_refused(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    second = run_relay("start", "-c", relay.conf)
+    assert second.returncode == ExitCode.ALREADY_RUNNING
+    assert str(relay.pid) in second.stderr
+
+
+@pytest.mark.parametrize("settings", [{}, {"Server.AdminSecret": ""}], ids=["by command", "by signal"])
+def test_stop_ends_the_relay(mariadb1011: DatabaseServer, start_relay: Start, settings: dict[str, object]) -> None:
+    relay = start_relay(mariadb1011, settings)
+    stopped = run_relay("stop", "-c", relay.conf)
+    assert (stopped.returncode, stopped.stdout) == (ExitCode.OK, "stopped\n")
+    assert relay.wait() == ExitCode.OK
+    assert run_relay("stop", "-c", relay.conf).returncode == ExitCode.NOT_RUNNING
+
+
+def test_a_paused_relay_reads_nothing_until_resumed(relay: RelayProcess, server: DatabaseServer, table: str) -> None:
+    subscribe(relay, "a", table)
+    assert run_relay("pause", "-c", relay.conf).stdout == "paused\n"
+    until(lambda: stat_of(relay)["state"] == "paused")
+    insert(server, table, range(5))
+    assert client_in(stat_of(relay), "a")["waiting"] == 0
+    assert run_relay("resume", "-c", relay.conf).stdout == "resumed\n"
+    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 5)
+
+
+def test_a_clients_queue_can_be_flushed_moved_and_forgotten(
+    relay: RelayProcess, server: DatabaseServer, table: str
+) -> None:
+    subscribe(relay, "a", table)
+    insert(server, table, range(5))
+    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 5)
+    flushed = run_relay("client", "flush", "a", "-c", relay.conf)
+    assert (flushed.returncode, flushed.stdout) == (ExitCode.OK, "flushed a: 5 rows dropped\n")
+    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 0)
+    assert client_in(stat_of(relay), "a")["dropped"]["flush"] == 5
+    moved = run_relay("client", "seek", "a", "oldest", "-c", relay.conf)
+    assert (moved.returncode, moved.stderr) == (ExitCode.OK, "")
+    forgotten = run_relay("client", "forget", "a", "-c", relay.conf)
+    assert (forgotten.returncode, forgotten.stdout) == (ExitCode.OK, "forgot a\n")
+    until(lambda: not stat_of(relay)["clients"])
+    assert run_relay("client", "flush", "a", "-c", relay.conf).returncode == ExitCode.REFUSED
+
+
+def test_tail_prints_changes_as_json_lines_and_leaves_no_client_behind(
+    relay: RelayProcess, server: DatabaseServer, table: str
+) -> None:
+    with popen("tail", "-c", relay.conf, table) as tail:
+        assert tail.stdout is not None
+        until(lambda: any(client["filters"] for client in stat_of(relay)["clients"]))
+        server.execute(f"INSERT INTO {table} VALUES (1, 'é\n')", f"UPDATE {table} SET v = NULL", f"DELETE FROM {table}")
+        rows = [json.loads(tail.stdout.readline()) for _ in range(3)]
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(10) == 128 + signal.SIGINT
+    schema, _, name = table.partition(".")
+    assert [(row["kind"], row["schema"], row["table"]) for row in rows] == [
+        (kind, schema, name) for kind in ("insert", "update", "delete")
+    ]
+    assert rows[0]["after"] == {"id": "1", "v": "é\n"}
+    assert (rows[1]["before"]["v"], rows[1]["after"]["v"]) == ("é\n", None)
+    assert rows[2]["before"] == {"id": "1", "v": None}
+    until(lambda: not stat_of(relay)["clients"])
+
+
+def test_tail_ends_quietly_when_its_output_is_closed(relay: RelayProcess, server: DatabaseServer, table: str) -> None:
+    with popen("tail", "-c", relay.conf, table) as tail:
+        until(lambda: any(client["filters"] for client in stat_of(relay)["clients"]))
+        assert tail.stdout is not None
+        tail.stdout.close()
+        insert(server, table, range(1))
+        assert tail.wait(10) == ExitCode.OK
+        assert tail.stderr is not None
+        assert tail.stderr.read() == ""
+
+
+def test_drain_of_empty_queues_prints_a_receipt_and_ends_the_relay(
+    relay: RelayProcess, server: DatabaseServer, table: str
+) -> None:
+    subscribe(relay, "a", table)
+    drained = run_relay("drain", "-c", relay.conf)
+    assert drained.returncode == ExitCode.OK
+    assert drained.stdout.endswith("nothing remains\n")
+    assert re.search(r"^position +\S+:\d+$", drained.stdout, re.MULTILINE)
+    assert relay.wait() == ExitCode.OK
+
+
+def test_drain_waits_for_a_client_that_empties_its_queue(
+    relay: RelayProcess, server: DatabaseServer, table: str
+) -> None:
+    subscribe(relay, "a", table)
+    insert(server, table, range(50))
+    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 50)
+    with popen("drain", "-c", relay.conf) as drain:
+        until(lambda: stat_of(relay)["state"] == "draining")
+        with RelayClient("127.0.0.1", relay.port, "a", SECRET) as client:
+            rows = [client.poll() for _ in range(51)]
+        assert [row.after["id"] for row in rows[:50] if row] == [str(number) for number in range(50)]
+        assert drain.wait(20) == ExitCode.OK
+    assert relay.wait() == ExitCode.OK
+
+
+def test_drain_with_rows_left_says_how_many_and_keeps_them(
+    relay: RelayProcess, server: DatabaseServer, table: str
+) -> None:
+    subscribe(relay, "a", table)
+    insert(server, table, range(3))
+    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 3)
+    drained = run_relay("drain", "--timeout", "0.5", "-c", relay.conf)
+    assert drained.returncode == ExitCode.REMAINDER
+    assert drained.stdout.endswith("3 rows remain\n")
+    assert re.search(r"^a +away +3 +0 ", drained.stdout, re.MULTILINE)
+    assert relay.wait() == ExitCode.OK
+    relay.start()
+    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 3)
