@@ -1,6 +1,8 @@
 """Build of the native extension: everything else about the package is in pyproject.toml."""
 
+import os
 import shutil
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +20,32 @@ REMEDY = "install a C++17 compiler and the Python headers (apt-get install g++ p
 
 
 class BuildNative(build_ext):
-    """build_ext with stricter warnings for hand-written sources and one clear line when there is no compiler."""
+    """build_ext on all cores, stricter with hand-written sources, and with one clear line when there is no compiler."""
 
     def build_extension(self, ext: Extension) -> None:
         program = str(self.compiler.compiler_so_cxx[0] if hasattr(self.compiler, "compiler_so_cxx") else "g++")
         if shutil.which(program) is None:
             raise SystemExit(f"binlog-relay: cannot build relay._native: no {program}; {REMEDY}")
-        compile_one = self.compiler._compile
+        compile_one, link = self.compiler._compile, self.compiler.link_shared_object
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs: list[Future[None]] = []
 
-        def with_warnings(obj: str, src: str, extension: str, cc_args: Any, extra: list[str], pp_opts: Any) -> None:
-            own = Path(src) != GENERATED
-            compile_one(obj, src, extension, cc_args, [*extra, *STRICT] if own else extra, pp_opts)
+            def compile_later(obj: str, src: str, extension: str, cc_args: Any, extra: list[str], pp_opts: Any) -> None:
+                flags = extra if Path(src) == GENERATED else [*extra, *STRICT]
+                jobs.append(pool.submit(compile_one, obj, src, extension, cc_args, flags, pp_opts))
 
-        self.compiler._compile = with_warnings
-        try:
-            super().build_extension(ext)
-        except (CompileError, LinkError) as error:
-            raise SystemExit(f"binlog-relay: cannot build relay._native: {error}; {REMEDY}") from error
+            def link_then(*arguments: Any, **options: Any) -> None:
+                for job in jobs:
+                    job.result()
+                link(*arguments, **options)
+
+            self.compiler._compile, self.compiler.link_shared_object = compile_later, link_then
+            try:
+                super().build_extension(ext)
+            except (CompileError, LinkError) as error:
+                raise SystemExit(f"binlog-relay: cannot build relay._native: {error}; {REMEDY}") from error
+            finally:
+                self.compiler._compile, self.compiler.link_shared_object = compile_one, link
 
 
 sources = [NATIVE / "_native.pyx", *sorted(path for path in NATIVE.glob("*.cpp") if path != GENERATED)]
