@@ -140,7 +140,7 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
     # The relay's own certificate is the anchor: whoever holds its key is the relay, whatever host it names.
     context = ssl.create_default_context(cafile=config.server.tls_cert)
     context.check_hostname = False
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    context.verify_flags = (context.verify_flags | ssl.VERIFY_X509_PARTIAL_CHAIN) & ~ssl.VERIFY_X509_STRICT
     return context
 
 

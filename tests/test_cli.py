@@ -10,10 +10,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from examples.dbserver import DatabaseServer
 from relay import __version__
@@ -71,6 +75,24 @@ def subscribe(relay: RelayProcess, name: str, table: str) -> None:
 def insert(server: DatabaseServer, table: str, ids: range) -> None:
     """One transaction of rows."""
     server.execute(f"INSERT INTO {table} VALUES {', '.join(f'({number}, NULL)' for number in ids)}")
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate for no host in particular, and its key, as files."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "relay")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return folder / "cert.pem", folder / "key.pem"
 
 
 @contextmanager
@@ -153,6 +175,16 @@ def test_stat_shows_the_running_relay_as_text_and_as_json(relay: RelayProcess) -
 def test_stat_needs_no_admin_secret(mariadb1011: DatabaseServer, start_relay: Start) -> None:
     relay = start_relay(mariadb1011, {"Server.AdminSecret": ""})
     assert stat_of(relay)["version"] == __version__
+
+
+def test_commands_go_over_tls_where_the_port_requires_it(
+    mariadb1011: DatabaseServer, start_relay: Start, tmp_path: Path
+) -> None:
+    certificate, key = self_signed(tmp_path)
+    settings: dict[str, object] = {"Server.TLS": "required", "Server.TLSCert": certificate, "Server.TLSKey": key}
+    relay = start_relay(mariadb1011, settings)
+    assert stat_of(relay)["version"] == __version__
+    assert run_relay("stop", "-c", relay.conf).returncode == ExitCode.OK
 
 
 def test_stat_watches_until_interrupted(mariadb1011: DatabaseServer, start_relay: Start) -> None:
