@@ -2,149 +2,195 @@
 
 #include <iconv.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 namespace relay {
 
+using charsets::Known;
+using charsets::Run;
+using charsets::Shape;
+
 namespace {
 
-struct Known {
-  const char* mysql;
-  const char* iconv;
-  unsigned unit;  // 0: one byte a character, converted by a table
-};
-
-constexpr Known kKnown[] = {
-    {"sjis", "SJIS", 1},         {"cp932", "CP932", 1},         {"gbk", "GBK", 1},
-    {"gb2312", "GB2312", 1},     {"gb18030", "GB18030", 1},     {"big5", "BIG5", 1},
-    {"euckr", "EUC-KR", 1},      {"ujis", "EUC-JP", 1},         {"eucjpms", "EUC-JP-MS", 1},
-    {"utf16", "UTF-16BE", 2},    {"utf16le", "UTF-16LE", 2},    {"utf32", "UTF-32BE", 4},
-    {"ucs2", "UCS-2BE", 2},      {"latin1", "CP1252", 0},       {"cp1250", "CP1250", 0},
-    {"cp1251", "CP1251", 0},     {"cp1256", "CP1256", 0},       {"cp1257", "CP1257", 0},
-    {"cp850", "CP850", 0},       {"cp852", "CP852", 0},         {"cp866", "CP866", 0},
-    {"koi8r", "KOI8-R", 0},      {"koi8u", "KOI8-U", 0},        {"latin2", "ISO-8859-2", 0},
-    {"latin5", "ISO-8859-9", 0}, {"latin7", "ISO-8859-13", 0},  {"greek", "ISO-8859-7", 0},
-    {"hebrew", "ISO-8859-8", 0}, {"tis620", "TIS-620", 0},      {"armscii8", "ARMSCII-8", 0},
-    {"geostd8", "GEORGIAN-PS", 0}, {"macroman", "MACINTOSH", 0}, {"macce", "MAC-CENTRALEUROPE", 0},
-    {"keybcs2", "KEYBCS2", 0},   {"dec8", "DEC-MCS", 0},        {"hp8", "HP-ROMAN8", 0},
-    {"swe7", "SEN_850200_C", 0},
-};
-
 constexpr const char* kPassedThrough[] = {"", "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"};
+constexpr uint32_t kTwoByteBase = 0x8000;
 
-const iconv_t kNoConverter = reinterpret_cast<iconv_t>(-1);
-
-// iconv keeps state in its converters, so each thread has its own.
-class Converters {
+// One character at a time through the C library; for filling tables and for characters of three and four bytes.
+class Converter {
  public:
-  ~Converters() {
-    for (iconv_t converter : open_) {
-      if (converter != kNoConverter) iconv_close(converter);
-    }
+  explicit Converter(const char* name) : handle_(iconv_open("UTF-32LE", name)) {}
+  Converter(const Converter&) = delete;
+  Converter& operator=(const Converter&) = delete;
+  ~Converter() {
+    if (opened()) iconv_close(handle_);
   }
-  iconv_t get(size_t index, const char* name) {
-    if (index >= open_.size()) open_.resize(index + 1, kNoConverter);
-    if (open_[index] == kNoConverter) open_[index] = iconv_open("UTF-8", name);
-    return open_[index];
+  bool opened() const { return handle_ != reinterpret_cast<iconv_t>(-1); }
+
+  // 0 if the bytes are not exactly one character.
+  uint32_t code_point(const uint8_t* bytes, size_t n) {
+    char in[4];
+    char out[16];
+    std::memcpy(in, bytes, n);
+    char* from = in;
+    char* to = out;
+    size_t left = n, room = sizeof out;
+    iconv(handle_, nullptr, nullptr, nullptr, nullptr);
+    bool ok = iconv(handle_, &from, &left, &to, &room) != static_cast<size_t>(-1) &&
+              iconv(handle_, nullptr, nullptr, &to, &room) != static_cast<size_t>(-1);
+    return ok && left == 0 && to == out + 4 ? load<uint32_t>(out) : 0;
   }
 
  private:
-  std::vector<iconv_t> open_;
+  iconv_t handle_;
 };
 
-thread_local Converters converters;
+// The C library's converters keep state: each thread has its own.
+uint32_t long_character(const char* name, const uint8_t* bytes, size_t n) {
+  thread_local std::map<std::string, std::unique_ptr<Converter>> converters;
+  std::unique_ptr<Converter>& converter = converters[name];
+  if (!converter) converter = std::make_unique<Converter>(name);
+  return converter->opened() ? converter->code_point(bytes, n) : 0;
+}
+
+uint8_t* put_utf8(uint8_t* p, uint32_t c) {
+  if (c < 0x80) {
+    *p++ = static_cast<uint8_t>(c);
+    return p;
+  }
+  if (c < 0x800) {
+    *p++ = static_cast<uint8_t>(0xc0 | c >> 6);
+  } else {
+    if (c < 0x10000) {
+      *p++ = static_cast<uint8_t>(0xe0 | c >> 12);
+    } else {
+      *p++ = static_cast<uint8_t>(0xf0 | c >> 18);
+      *p++ = static_cast<uint8_t>(0x80 | (c >> 12 & 0x3f));
+    }
+    *p++ = static_cast<uint8_t>(0x80 | (c >> 6 & 0x3f));
+  }
+  *p++ = static_cast<uint8_t>(0x80 | (c & 0x3f));
+  return p;
+}
+
+// Bytes of the character that starts with p[0], as far as the first two bytes tell.
+size_t length_of(Shape shape, const uint8_t* p, size_t left) {
+  uint8_t lead = p[0];
+  switch (shape) {
+    case Shape::one_byte: return 1;
+    case Shape::double_byte: return lead > 0x80 ? 2 : 1;
+    case Shape::shift_jis: return (lead >= 0x81 && lead <= 0x9f) || (lead >= 0xe0 && lead <= 0xfc) ? 2 : 1;
+    case Shape::euc_jp: return lead == 0x8f ? 3 : lead == 0x8e || lead >= 0xa1 ? 2 : 1;
+    case Shape::gb18030: return lead <= 0x80 ? 1 : left > 1 && p[1] >= 0x30 && p[1] <= 0x39 ? 4 : 2;
+    case Shape::utf16_be: return (lead & 0xfc) == 0xd8 ? 4 : 2;
+    case Shape::utf16_le: return left > 1 && (p[1] & 0xfc) == 0xd8 ? 4 : 2;
+    case Shape::utf32_be: return 4;
+  }
+  return 1;
+}
+
+uint32_t utf16(uint32_t high, uint32_t low, bool pair) {
+  if (!pair) return (high & 0xfc00) == 0xdc00 ? 0 : high;
+  return (low & 0xfc00) == 0xdc00 ? 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff) : 0;
+}
 
 }  // namespace
 
 bool Charset::find(const std::string& name, const Charset** out) {
   static std::mutex mutex;
-  static std::map<std::string, const Charset*> made;
+  static std::map<std::string, std::unique_ptr<const Charset>> made;
   *out = nullptr;
   for (const char* plain : kPassedThrough) {
     if (name == plain) return true;
   }
   std::lock_guard<std::mutex> lock(mutex);
-  auto [at, first] = made.emplace(name, nullptr);
-  if (first) at->second = make(name);
-  *out = at->second;
-  return *out != nullptr;
-}
-
-const Charset* Charset::make(const std::string& name) {
-  for (size_t i = 0; i < std::size(kKnown); ++i) {
-    const Known& known = kKnown[i];
-    if (name != known.mysql) continue;
-    std::unique_ptr<Charset> charset(new Charset);
-    if (known.unit == 0) return charset->fill_table(known.iconv) ? charset.release() : nullptr;
-    iconv_t probe = iconv_open("UTF-8", known.iconv);
-    if (probe == kNoConverter) return nullptr;
-    iconv_close(probe);
-    charset->iconv_name_ = known.iconv;
-    charset->unit_ = known.unit;
-    charset->index_ = i;
-    return charset.release();
+  std::unique_ptr<const Charset>& charset = made[name];
+  if (!charset) {
+    auto known = std::find_if(std::begin(charsets::kKnown), std::end(charsets::kKnown),
+                              [&name](const Known& k) { return name == k.mysql; });
+    if (known == std::end(charsets::kKnown)) return false;
+    std::unique_ptr<Charset> fresh(new Charset(*known));
+    if (!fresh->fill()) return false;
+    charset = std::move(fresh);
   }
-  return nullptr;
-}
-
-void Charset::set(uint8_t byte, uint16_t c) {
-  Glyph& g = table_[byte];
-  if (c < 0x80) {
-    g = Glyph{1, {static_cast<uint8_t>(c)}};
-  } else if (c < 0x800) {
-    g = Glyph{2, {static_cast<uint8_t>(0xc0 | c >> 6), static_cast<uint8_t>(0x80 | (c & 0x3f))}};
-  } else {
-    g = Glyph{3, {static_cast<uint8_t>(0xe0 | c >> 12), static_cast<uint8_t>(0x80 | (c >> 6 & 0x3f)),
-                  static_cast<uint8_t>(0x80 | (c & 0x3f))}};
-  }
-}
-
-bool Charset::fill_table(const char* iconv_name) {
-  iconv_t converter = iconv_open("UTF-16LE", iconv_name);
-  if (converter == kNoConverter) return false;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    char in = static_cast<char>(byte);
-    char out[8];
-    char* from = &in;
-    char* to = out;
-    size_t in_left = 1, out_left = sizeof out;
-    iconv(converter, nullptr, nullptr, nullptr, nullptr);
-    bool defined = iconv(converter, &from, &in_left, &to, &out_left) != static_cast<size_t>(-1) &&
-                   iconv(converter, nullptr, nullptr, &to, &out_left) != static_cast<size_t>(-1);
-    set(static_cast<uint8_t>(byte), defined ? load<uint16_t>(out) : '?');
-  }
-  iconv_close(converter);
+  *out = charset.get();
   return true;
 }
 
-size_t Charset::convert(Bytes text, uint8_t* to) const {
-  if (iconv_name_) return convert_multibyte(text, to);
-  uint8_t* start = to;
-  for (size_t i = 0; i < text.size; ++i) {
-    const Glyph& g = table_[text.data[i]];
-    std::memcpy(to, g.bytes, sizeof g.bytes);
-    to += g.size;
+bool Charset::fill() {
+  if (known_.shape >= Shape::utf16_be) return true;
+  one_.resize(0x100);
+  for (unsigned byte = 0; byte < 0x80; ++byte) one_[byte] = static_cast<uint16_t>(byte);
+  if (!known_.iconv) {
+    std::copy_n(charsets::kKeybcs2, 0x80, one_.begin() + 0x80);
+    return true;
   }
-  return static_cast<size_t>(to - start);
+  Converter converter(known_.iconv);
+  if (!converter.opened()) return false;
+  uint8_t code[2];
+  for (unsigned byte = 0; byte < 0x100; ++byte) {
+    code[0] = static_cast<uint8_t>(byte);
+    bool alone = known_.shape == Shape::one_byte || byte < 0x80 || known_.shape == Shape::shift_jis;
+    one_[byte] = static_cast<uint16_t>(alone ? converter.code_point(code, 1) : 0);
+  }
+  if (known_.shape != Shape::one_byte) {
+    two_.resize(0x10000 - kTwoByteBase);
+    for (uint32_t i = 0; i < two_.size(); ++i) {
+      store(code, __builtin_bswap16(static_cast<uint16_t>(kTwoByteBase + i)));
+      uint32_t c = length_of(known_.shape, code, 2) == 2 ? converter.code_point(code, 2) : 0;
+      two_[i] = static_cast<uint16_t>(c < 0x10000 ? c : 0);
+    }
+  }
+  for (unsigned r = 0; r < known_.run_count; ++r) {
+    const Run& run = known_.runs[r];
+    for (uint32_t c = run.first; c <= run.last; ++c) {
+      uint16_t& entry = c < 0x100 ? one_[c] : two_[c - kTwoByteBase];
+      entry = static_cast<uint16_t>(run.code_point ? run.code_point + (c - run.first) : 0);
+    }
+  }
+  return true;
 }
 
-size_t Charset::convert_multibyte(Bytes text, uint8_t* to) const {
-  iconv_t converter = converters.get(index_, iconv_name_);
-  char* from = const_cast<char*>(reinterpret_cast<const char*>(text.data));  // iconv's type is older than const
-  char* out = reinterpret_cast<char*>(to);
-  size_t left = text.size, room = text.size * kGrowth;
-  iconv(converter, nullptr, nullptr, nullptr, nullptr);
-  while (left && iconv(converter, &from, &left, &out, &room) == static_cast<size_t>(-1) && left && room) {
-    *out++ = '?';
-    --room;
-    size_t step = left < unit_ ? left : unit_;
-    from += step;
-    left -= step;
+// Reads the character at p: its bytes, and its code point (0: none).
+size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) const {
+  size_t n = length_of(known_.shape, p, left);
+  *code_point = 0;
+  if (n > left) return known_.shape >= Shape::utf16_be ? left : 1;
+  switch (known_.shape) {
+    case Shape::utf16_be:
+      *code_point = utf16(load_be16(p), n == 4 ? load_be16(p + 2) : 0u, n == 4);
+      break;
+    case Shape::utf16_le:
+      *code_point = utf16(load<uint16_t>(p), n == 4 ? load<uint16_t>(p + 2) : 0u, n == 4);
+      break;
+    case Shape::utf32_be:
+      *code_point = load_be32(p) <= 0x10ffff ? load_be32(p) : 0;
+      break;
+    default:
+      *code_point = n == 1 ? one_[p[0]] : n == 2 ? two_[load_be16(p) - kTwoByteBase] : long_character(known_.iconv, p, n);
   }
-  return static_cast<size_t>(reinterpret_cast<uint8_t*>(out) - to);
+  return n;
+}
+
+size_t Charset::convert(Bytes text, uint8_t* to) const {
+  uint8_t* out = to;
+  const uint8_t* p = text.data;
+  const uint8_t* end = text.end();
+  while (p != end) {
+    if (*p < 0x80 && *p && !one_.empty()) {
+      out = put_utf8(out, one_[*p] ? one_[*p] : '?');
+      ++p;
+      continue;
+    }
+    uint32_t c;
+    size_t n = character(p, static_cast<size_t>(end - p), &c);
+    bool nul = c == 0 && std::all_of(p, p + n, [](uint8_t byte) { return byte == 0; });
+    out = put_utf8(out, c || nul ? c : '?');
+    p += n;
+  }
+  return static_cast<size_t>(out - to);
 }
 
 }  // namespace relay

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bytes.hpp"
+#include "charset_tables.hpp"
 
 namespace relay {
 
@@ -11,32 +13,24 @@ namespace relay {
 class Charset {
  public:
   // UTF-8 takes at most this many times the bytes of the text it was made from.
-  static constexpr size_t kGrowth = 4;
+  static constexpr size_t kGrowth = 3;
 
   // The converter for MySQL's `name`, or nullptr in `out` where the bytes are right as they are (UTF-8, ASCII, binary, or
   // not known). False if there is no way to convert this character set here.
   static bool find(const std::string& name, const Charset** out);
 
-  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size bytes; the number of bytes written. What the
+  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + 4 bytes; the number of bytes written. What the
   // character set does not define becomes a question mark, as it does in the server.
   size_t convert(Bytes text, uint8_t* to) const;
 
  private:
-  struct Glyph {
-    uint8_t size = 0;
-    uint8_t bytes[3] = {};
-  };
+  explicit Charset(const charsets::Known& known) : known_(known) {}
+  bool fill();
+  size_t character(const uint8_t* p, size_t left, uint32_t* code_point) const;
 
-  Charset() = default;
-  static const Charset* make(const std::string& name);
-  bool fill_table(const char* iconv_name);
-  void set(uint8_t byte, uint16_t code_point);
-  size_t convert_multibyte(Bytes text, uint8_t* to) const;
-
-  const char* iconv_name_ = nullptr;  // of a multi-byte set; nullptr: the table says it all
-  unsigned unit_ = 1;                 // bytes to step over where the text is wrong
-  size_t index_ = 0;                  // of the multi-byte set's converter in each thread
-  Glyph table_[256];
+  const charsets::Known& known_;
+  std::vector<uint16_t> one_;  // code points by byte; 0: none (but for byte 0)
+  std::vector<uint16_t> two_;  // code points by code of two bytes - 0x8000
 };
 
 }  // namespace relay

@@ -5,16 +5,49 @@
 
 namespace relay {
 
+// What a column's bytes are, and so how they become text or a typed value.
+enum class Value : uint8_t {
+  int8, uint8, int16, uint16, int24, uint24, int32, uint32, int64, uint64,  // in this order: width, then signedness
+  float32, float64, decimal, year, date, old_time, old_datetime, old_timestamp, time, datetime, timestamp,
+  uuid, inet4, inet6,
+  enumeration, set,  // from here on of any length
+  raw,               // bytes that are no text: binary strings, BIT, geometry, vectors
+  padded,            // BINARY(n), without the zeros at its end
+  text,              // UTF-8 already
+  converted,         // text in another character set
+  json,
+};
+
 // A span of Layout::text.
 struct Span {
   uint32_t at = 0;
   uint32_t size = 0;
 };
 
-struct Layout {
-  std::string text;
+// One column, in as little memory as may be: rows walk over these.
+struct Step {
+  Extent extent;
+  Span head;  // u32 name id, and the name as a string of the classic protocol; behind it, uncounted, an empty string
+  Span key;   // the name as a msgpack string
+  Value value = Value::raw;
+  uint8_t precision = 0;     // of a decimal
+  uint8_t digits = 0;        // of a fraction
+  bool fixed_digits = false;  // FLOAT(M,D), DOUBLE(M,D): `digits` of them, always
+  uint8_t zeros = 0;         // ZEROFILL: the width to fill
+  uint32_t width = 0;        // of BINARY(n)
 };
 
+struct Layout {
+  std::string text;  // what the spans are of; padded for copy_padded
+  std::vector<Step> steps;
+  Span front1;        // Poll: schema, table, u32 number of columns
+  Span front2;        // PollV2: u32 instance, u32 schema id, schema, u32 table id, table, u32 number of columns
+  Span packed_front;  // PollMany format 1: schema, table, instance
+
+  const uint8_t* at(Span span) const { return reinterpret_cast<const uint8_t*>(text.data()) + span.at; }
+};
+
+// The definition's columns have been understood.
 std::shared_ptr<const Layout> make_layout(const Definition& definition);
 
 }  // namespace relay

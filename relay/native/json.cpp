@@ -1,0 +1,275 @@
+#include "json.hpp"
+
+#include <cmath>
+
+#include "definition.hpp"
+#include "numbers.hpp"
+#include "temporal.hpp"
+
+namespace relay {
+
+namespace {
+
+// What stands before each value.
+enum Tag : uint8_t {
+  kSmallObject = 0, kLargeObject = 1, kSmallArray = 2, kLargeArray = 3, kLiteral = 4, kInt16 = 5, kUint16 = 6, kInt32 = 7,
+  kUint32 = 8, kInt64 = 9, kUint64 = 10, kDoubleTag = 11, kText = 12, kOpaque = 15,
+};
+
+constexpr unsigned kMaxDepth = 100;  // the server's own limit
+constexpr size_t kScalarRoom = 400;
+
+void put_text(Output& out, std::string_view text) {
+  out.ensure(text.size());
+  std::memcpy(out.p, text.data(), text.size());
+  out.p += text.size();
+}
+
+// 0: as it is; 'u': \u00xx; else the letter after the backslash.
+char escape_of(uint8_t c) {
+  switch (c) {
+    case '"': case '\\': return static_cast<char>(c);
+    case '\b': return 'b';
+    case '\t': return 't';
+    case '\n': return 'n';
+    case '\f': return 'f';
+    case '\r': return 'r';
+    default: return c < 0x20 ? 'u' : 0;
+  }
+}
+
+void put_quoted(Output& out, Bytes text) {
+  out.ensure(text.size * 6 + 2);
+  uint8_t* p = out.p;
+  *p++ = '"';
+  for (size_t i = 0; i < text.size; ++i) {
+    uint8_t c = text.data[i];
+    char escape = escape_of(c);
+    if (!escape) {
+      *p++ = c;
+      continue;
+    }
+    *p++ = '\\';
+    *p++ = static_cast<uint8_t>(escape);
+    if (escape == 'u') {
+      static const char kHex[] = "0123456789abcdef";
+      p = put_two(p, 0);
+      *p++ = static_cast<uint8_t>(kHex[c >> 4]);
+      *p++ = static_cast<uint8_t>(kHex[c & 15]);
+    }
+  }
+  *p++ = '"';
+  out.p = p;
+}
+
+void put_base64(Output& out, Bytes data) {
+  static const char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  out.ensure((data.size + 2) / 3 * 4);
+  for (size_t i = 0; i < data.size; i += 3) {
+    size_t n = data.size - i < 3 ? data.size - i : 3;
+    uint32_t v = uint32_t{data.data[i]} << 16;
+    if (n > 1) v |= uint32_t{data.data[i + 1]} << 8;
+    if (n > 2) v |= data.data[i + 2];
+    for (size_t k = 0; k < 4; ++k) *out.p++ = static_cast<uint8_t>(k <= n ? kLetters[v >> (18 - 6 * k) & 63] : '=');
+  }
+}
+
+// A length in groups of seven bits, least significant first.
+bool take_length(Reader& in, size_t* length) {
+  uint64_t v = 0;
+  for (unsigned shift = 0; shift < 35; shift += 7) {
+    uint8_t byte = in.u8();
+    v |= uint64_t{byte & 0x7fu} << shift;
+    if (!(byte & 0x80)) {
+      *length = v;
+      return in.ok();
+    }
+  }
+  return false;
+}
+
+class Printer {
+ public:
+  // A document names each of its bytes once; the budget stops one that was made to name them again and again.
+  Printer(Output& out, size_t size) : out_(out), budget_(2 * size + 16) {}
+
+  bool value(uint8_t tag, Bytes at, unsigned depth) {
+    if (!spend(1)) return false;
+    switch (tag) {
+      case kSmallObject: return container(at, true, 2, depth);
+      case kLargeObject: return container(at, true, 4, depth);
+      case kSmallArray: return container(at, false, 2, depth);
+      case kLargeArray: return container(at, false, 4, depth);
+      case kText: return text(at);
+      case kOpaque: return opaque(at);
+      default: return scalar(tag, at);
+    }
+  }
+
+ private:
+  bool spend(size_t n) {
+    if (n > budget_) return false;
+    budget_ -= n;
+    return true;
+  }
+
+  bool scalar(uint8_t tag, Bytes at) {
+    Reader in(at);
+    out_.ensure(kScalarRoom);
+    uint8_t* p = out_.p;
+    switch (tag) {
+      case kLiteral: return literal(in);
+      case kInt16: p = put_signed(p, static_cast<int16_t>(in.u16())); break;
+      case kUint16: p = put_unsigned(p, in.u16()); break;
+      case kInt32: p = put_signed(p, static_cast<int32_t>(in.u32())); break;
+      case kUint32: p = put_unsigned(p, in.u32()); break;
+      case kInt64: p = put_signed(p, static_cast<int64_t>(in.u64())); break;
+      case kUint64: p = put_unsigned(p, in.u64()); break;
+      case kDoubleTag: p = number(p, in.u64()); break;
+      default: return false;
+    }
+    if (!in.ok()) return false;
+    out_.p = p;
+    return true;
+  }
+
+  bool literal(Reader& in) {
+    uint8_t which = in.u8();
+    if (!in.ok() || which > 2) return false;
+    put_text(out_, which == 0 ? "null" : which == 1 ? "true" : "false");
+    return true;
+  }
+
+  // A double stays one when it is read again: 1.0, not 1.
+  static uint8_t* number(uint8_t* p, uint64_t bits) {
+    double v = load<double>(&bits);
+    uint8_t* end = put_double(p, v);
+    if (!std::isfinite(v)) return end;
+    for (uint8_t* c = p; c != end; ++c) {
+      if (*c == '.' || *c == 'e') return end;
+    }
+    *end++ = '.';
+    *end++ = '0';
+    return end;
+  }
+
+  bool text(Bytes at) {
+    Reader in(at);
+    size_t length;
+    if (!take_length(in, &length) || !spend(length)) return false;
+    Bytes bytes = in.take(length);
+    if (!in.ok()) return false;
+    put_quoted(out_, bytes);
+    return true;
+  }
+
+  bool opaque(Bytes at) {
+    Reader in(at);
+    uint8_t type = in.u8();
+    size_t length;
+    if (!take_length(in, &length) || !spend(length)) return false;
+    Bytes bytes = in.take(length);
+    if (!in.ok()) return false;
+    switch (type) {
+      case kNewDecimal: return decimal(bytes);
+      case kDate: case kTime: case kTime2: case kDatetime: case kDatetime2: case kTimestamp: case kTimestamp2:
+        return temporal(type, bytes);
+      default:
+        put_text(out_, "\"base64:type");
+        out_.ensure(kIntegerRoom);
+        out_.p = put_unsigned(out_.p, type);
+        put_text(out_, ":");
+        put_base64(out_, bytes);
+        put_text(out_, "\"");
+        return true;
+    }
+  }
+
+  bool decimal(Bytes bytes) {
+    if (bytes.size < 2) return false;
+    unsigned precision = bytes.data[0], scale = bytes.data[1];
+    Column column;
+    column.type = kNewDecimal;
+    column.meta = static_cast<uint16_t>(precision << 8 | scale);
+    Extent extent;
+    if (!extent_of(column, &extent) || extent.fixed != bytes.size - 2) return false;
+    out_.ensure(kDecimalRoom);
+    out_.p = put_decimal(out_.p, bytes.data + 2, precision, scale);
+    return true;
+  }
+
+  bool temporal(uint8_t type, Bytes bytes) {
+    if (bytes.size != 8) return false;
+    auto packed = load<int64_t>(bytes.data);
+    out_.ensure(kTemporalRoom + 2);
+    uint8_t* p = out_.p;
+    *p++ = '"';
+    if (type == kDate) {
+      p = put_packed_date(p, packed);
+    } else if (type == kTime || type == kTime2) {
+      p = put_packed_time(p, packed);
+    } else {
+      p = put_packed_datetime(p, packed);
+    }
+    if (!p) return false;
+    *p++ = '"';
+    out_.p = p;
+    return true;
+  }
+
+  // Number of elements, size in bytes, then per key its offset and length, per value its tag and either its offset or,
+  // where it is small enough, the value; offsets count from the container's start and are `width` bytes.
+  bool container(Bytes at, bool object, unsigned width, unsigned depth) {
+    if (depth >= kMaxDepth) return false;
+    Reader in(at);
+    uint64_t count = in.le(width);
+    uint64_t size = in.le(width);
+    if (!in.ok() || size > at.size) return false;
+    Bytes whole(at.data, size);
+    Reader keys(whole);
+    keys.skip(2 * width);
+    Bytes key_entries = object ? keys.take(count * (width + 2)) : Bytes(at.data, 0);
+    Bytes value_entries = keys.take(count * (width + 1));
+    if (!keys.ok()) return false;
+    put_text(out_, object ? "{" : "[");
+    for (uint64_t i = 0; i < count; ++i) {
+      if (i) put_text(out_, ", ");
+      if (object && !key(whole, key_entries.data + i * (width + 2), width)) return false;
+      if (!element(whole, value_entries.data + i * (width + 1), width, depth)) return false;
+    }
+    put_text(out_, object ? "}" : "]");
+    return true;
+  }
+
+  bool key(Bytes whole, const uint8_t* entry, unsigned width) {
+    uint64_t offset = load_le(entry, width);
+    size_t length = load<uint16_t>(entry + width);
+    if (offset > whole.size || length > whole.size - offset || !spend(length)) return false;
+    put_quoted(out_, whole.sub(offset, length));
+    put_text(out_, ": ");
+    return true;
+  }
+
+  bool element(Bytes whole, const uint8_t* entry, unsigned width, unsigned depth) {
+    uint8_t tag = entry[0];
+    bool here = tag == kLiteral || tag == kInt16 || tag == kUint16 || (width == 4 && (tag == kInt32 || tag == kUint32));
+    if (here) return value(tag, Bytes(entry + 1, width), depth + 1);
+    uint64_t offset = load_le(entry + 1, width);
+    return offset <= whole.size && value(tag, whole.from(offset), depth + 1);
+  }
+
+  Output& out_;
+  size_t budget_;
+};
+
+}  // namespace
+
+bool put_json(Output& out, Bytes document) {
+  if (!document.size) {  // what the server stores where a NULL became a value without an error
+    put_text(out, "null");
+    return true;
+  }
+  return Printer(out, document.size).value(document.data[0], document.from(1), 0);
+}
+
+}  // namespace relay

@@ -1,0 +1,58 @@
+// Bytes being written: a block that grows and is never cleared, and copying that suits short pieces.
+#pragma once
+
+#include <cstdlib>
+#include <new>
+
+#include "bytes.hpp"
+
+namespace relay {
+
+// Written through `p`; whoever writes says first, by ensure(), how much at most.
+class Output {
+ public:
+  Output() = default;
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output() { std::free(begin_); }
+
+  void clear() { p = begin_; }
+  size_t size() const { return static_cast<size_t>(p - begin_); }
+  const char* chars() const { return reinterpret_cast<const char*>(begin_); }
+  uint8_t* at(size_t offset) { return begin_ + offset; }
+
+  // Room for n bytes and kSlack more.
+  void ensure(size_t n) {
+    if (static_cast<size_t>(end_ - p) < n + kSlack) grow(n + kSlack);
+  }
+
+  static constexpr size_t kSlack = 64;  // put_span() and value writers may touch bytes beyond what they count
+  uint8_t* p = nullptr;
+
+ private:
+  void grow(size_t n) {
+    size_t used = size();
+    size_t room = (used + n) * 2;
+    auto* moved = static_cast<uint8_t*>(std::realloc(begin_, room));
+    if (!moved) throw std::bad_alloc();
+    begin_ = moved;
+    p = moved + used;
+    end_ = moved + room;
+  }
+
+  uint8_t* begin_ = nullptr;
+  uint8_t* end_ = nullptr;
+};
+
+// Copies n bytes; both sides have 32 bytes that may be touched, whatever n is.
+inline uint8_t* copy_padded(uint8_t* to, const uint8_t* from, size_t n) {
+  if (n <= 32) {
+    std::memcpy(to, from, 16);
+    std::memcpy(to + 16, from + 16, 16);
+  } else {
+    std::memcpy(to, from, n);
+  }
+  return to + n;
+}
+
+}  // namespace relay
