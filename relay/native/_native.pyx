@@ -2,3 +2,4 @@
 # distutils: language = c++
 """The native core's one wrapper: each area's classes stand in a file of its own, included here."""
 include "serve.pxi"
+include "journal.pxi"

@@ -149,12 +149,12 @@ uint64_t JournalReader::first() {
 
 uint64_t JournalReader::generation() { return segment_of(first()).generation; }
 
-FrameView JournalReader::frame(uint64_t position) {
+FrameView JournalReader::frame(uint64_t position, bool check) {
   FrameView view;
   for (;;) {
     const Mapping& segment = segment_of(position);
     if (position < segment.base + kSegmentHeader) position = segment.base + kSegmentHeader;
-    switch (read_frame(segment, position, false, &view)) {
+    switch (read_frame(segment, position, check, &view)) {
       case Step::frame:
         return view;
       case Step::next_segment:

@@ -91,8 +91,9 @@ class JournalReader {
 
   uint64_t generation();  // of the journal in the directory; throws JournalError if there is none
   uint64_t first();       // position of the oldest segment that still exists
-  // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged.
-  FrameView frame(uint64_t position);
+  // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its CRC is
+  // verified only if `check` (the writer verified what it wrote, and recovery what it found).
+  FrameView frame(uint64_t position, bool check = false);
   // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its link.
   std::shared_ptr<const Definition> definition(uint64_t table);
   void release_before(uint64_t position);

@@ -1,5 +1,6 @@
 #include "journal_writer.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -313,7 +314,19 @@ uint64_t JournalWriter::flush() {
   return upto;
 }
 
-void JournalWriter::retire_before(uint64_t position) {
+std::vector<JournalWriter::SegmentFacts> JournalWriter::segments() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<SegmentFacts> facts;
+  for (uint64_t base : bases_) {
+    std::string path = segment_path(directory_, base);
+    struct stat st {};
+    if (stat(path.c_str(), &st) != 0) throw_system("journal_lost", "look at journal segment", path, errno);
+    facts.push_back({base, base + static_cast<uint64_t>(st.st_size), st.st_mtim.tv_sec});
+  }
+  return facts;
+}
+
+void JournalWriter::drop_before(uint64_t position) {
   std::lock_guard<std::mutex> lock(mutex_);
   position = std::min(position, committed());
   while (bases_.size() > 1 && bases_[1] <= position) {

@@ -20,7 +20,7 @@ struct JournalState {
 };
 
 // Appending either succeeds or throws JournalError and changes nothing that a reader or a recovery could see: after disk_full
-// the same call may be made again. All methods but `flush` and `retire_before` belong to one thread.
+// the same call may be made again. All methods but `flush` and `drop_before` belong to one thread.
 class JournalWriter {
  public:
   using Handle = uint32_t;
@@ -59,8 +59,14 @@ class JournalWriter {
   // Writes everything committed to the disk; the position up to which that now holds. From any thread.
   uint64_t flush();
   uint64_t flushed() const { return flushed_.load(std::memory_order_acquire); }
+  struct SegmentFacts {
+    uint64_t base;
+    uint64_t end;
+    int64_t modified;  // Unix seconds
+  };
+  std::vector<SegmentFacts> segments() const;  // oldest first
   // Deletes whole segments that end at or before `position`; never the one being written. From any thread.
-  void retire_before(uint64_t position);
+  void drop_before(uint64_t position);
 
  private:
   struct Table {
@@ -107,7 +113,7 @@ class JournalWriter {
   std::atomic<uint64_t> committed_{0};
   std::atomic<uint64_t>* word_ = nullptr;
   std::atomic<uint64_t> flushed_{0};
-  mutable std::mutex mutex_;                     // guards what flush and retire_before touch: the two below
+  mutable std::mutex mutex_;                     // guards what flush and drop_before touch: the two below
   std::vector<std::shared_ptr<Mapping>> dirty_;  // written since they were last flushed; the current one last
   std::vector<uint64_t> bases_;                  // of all segments, ascending
 };

@@ -1,0 +1,403 @@
+# The journal: its writer (one process), and readers (any number).
+
+from typing import NamedTuple
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libcpp cimport bool as cbool
+from libcpp.optional cimport optional
+from libcpp.string cimport string
+from libcpp.string_view cimport string_view
+from libcpp.vector cimport vector
+
+from relay.errors import ErrorCode, RelayError, StopCode
+
+cdef extern from "<atomic>" namespace "std":
+    cdef cppclass AtomicWord "std::atomic<uint64_t>":
+        pass
+
+cdef extern from "bytes.hpp" namespace "relay":
+    cdef cppclass RawBytes "relay::Bytes":
+        const uint8_t* data
+        size_t size
+        RawBytes()
+        RawBytes(const void* data, size_t size)
+
+cdef extern from "failure.hpp" namespace "relay":
+    cdef cppclass CFailure "relay::Failure":
+        string code
+        string text
+    CFailure current_failure()
+
+
+class JournalError(RelayError):
+    """A failure of the journal: `code` is one of disk_full, journal_lost, journal_corrupt."""
+
+
+cdef int raise_failure() except *:
+    cdef CFailure failure = current_failure()
+    code, text = failure.code.decode(), failure.text.decode("utf-8", "replace")
+    if code == "unexpected":
+        raise RuntimeError(text)
+    operation, _, cause = text.partition(": ")
+    known = StopCode(code) if code in StopCode.__members__.values() else ErrorCode(code)
+    raise JournalError(known, operation, cause)
+
+
+cdef extern from "crc.hpp" namespace "relay":
+    uint32_t c_crc32 "relay::crc32"(RawBytes data, uint32_t crc)
+    uint32_t c_crc32c "relay::crc32c"(RawBytes data, uint32_t crc)
+
+cdef extern from "gtid.hpp" namespace "relay":
+    cdef cppclass CGtid "relay::Gtid":
+        CGtid()
+        string text()
+        @staticmethod
+        optional[CGtid] parse(string_view text)
+
+    cdef cppclass CGtidSet "relay::GtidSet":
+        CGtidSet()
+        @staticmethod
+        optional[CGtidSet] parse(string_view text)
+        @staticmethod
+        optional[CGtidSet] decode(RawBytes packed)
+        string text()
+        string encode()
+        cbool empty()
+        cbool mariadb()
+        void add(const CGtid& gtid)
+        void remove(const CGtid& gtid)
+        cbool contains(const CGtid& gtid)
+        cbool subset_of(const CGtidSet& other)
+
+cdef extern from "journal.hpp" namespace "relay":
+    cdef cppclass CFrameView "relay::FrameView":
+        uint64_t position
+        uint64_t next
+        RawBytes payload
+
+    cdef cppclass CRowKind "relay::RowKind":
+        pass
+
+    cdef cppclass CJournalReader "relay::JournalReader":
+        CJournalReader(string directory) except +raise_failure
+        uint64_t generation() except +raise_failure
+        uint64_t first() except +raise_failure
+        CFrameView frame(uint64_t position, cbool check) except +raise_failure
+        void release_before(uint64_t position) except +raise_failure
+        uint64_t locate(string_view file, uint64_t position, uint64_t committed) except +raise_failure
+
+cdef extern from "journal_writer.hpp" namespace "relay":
+    cdef cppclass CJournalState "relay::JournalState":
+        string file
+        uint64_t position
+        CGtidSet gtids
+        string identity
+        uint64_t sequence
+
+    cdef cppclass CSegmentFacts "relay::JournalWriter::SegmentFacts":
+        uint64_t base
+        uint64_t end
+        int64_t modified
+
+    cdef cppclass CJournalWriter "relay::JournalWriter":
+        CJournalWriter(string directory, uint64_t segment_bytes, uint64_t generation) except +raise_failure nogil
+        uint64_t generation()
+        const CJournalState& state()
+        uint64_t first()
+        uint64_t end()
+        uint64_t committed()
+        cbool in_transaction()
+        void publish_to(AtomicWord* word)
+        uint32_t define(RawBytes definition, cbool pending) except +raise_failure
+        void resolve(uint32_t table, RawBytes definition) except +raise_failure
+        void forget(uint32_t table) except +raise_failure
+        void rows(uint32_t table, CRowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows,
+                  RawBytes body) except +raise_failure
+        void ddl(uint64_t end_position, uint32_t timestamp, string_view schema, string_view statement) except +raise_failure
+        void commit(uint64_t position, uint32_t timestamp, const CGtid& gtid) except +raise_failure
+        void rollback() except +raise_failure
+        void source(uint64_t position, string_view file, const CGtidSet& gtids, string_view identity) except +raise_failure
+        void file(uint64_t position, string_view file) except +raise_failure
+        void gap(uint64_t position, string_view file, string_view reason) except +raise_failure
+        void hold(cbool on)
+        uint64_t flush() except +raise_failure nogil
+        uint64_t flushed()
+        vector[CSegmentFacts] segments() except +raise_failure
+        void drop_before(uint64_t position) except +raise_failure nogil
+
+
+cdef RawBytes raw(bytes data):
+    return RawBytes(<const char*>data, <size_t>len(data))
+
+
+cdef string_view view(bytes data):
+    return string_view(<const char*>data, <size_t>len(data))
+
+
+cdef str text_of(string s):
+    return s.decode("utf-8", "surrogateescape")
+
+
+cdef CGtid parse_gtid(str text) except *:
+    cdef bytes packed = text.encode()
+    cdef optional[CGtid] parsed
+    if packed:
+        parsed = CGtid.parse(view(packed))
+        if not parsed.has_value():
+            raise ValueError(f"{text!r} is no GTID")
+        return parsed.value()
+    return CGtid()
+
+
+cdef class GtidSet:
+    """A set of GTIDs: MySQL's intervals per server and tag, or MariaDB's last id of each domain."""
+
+    cdef CGtidSet c
+
+    def __init__(self, text=""):
+        """Raises ValueError if `text` is no set; "" is the empty one."""
+        cdef bytes packed = text.encode()
+        cdef optional[CGtidSet] parsed = CGtidSet.parse(view(packed))
+        if not parsed.has_value():
+            raise ValueError(f"{text!r} is no GTID set")
+        self.c = parsed.value()
+
+    @staticmethod
+    def decode(packed):
+        """The set in the body of a PREVIOUS_GTIDS event, or as COM_BINLOG_DUMP_GTID carries it."""
+        cdef bytes data = bytes(packed)
+        cdef optional[CGtidSet] parsed = CGtidSet.decode(raw(data))
+        if not parsed.has_value():
+            raise ValueError("the GTID set is damaged")
+        cdef GtidSet made = GtidSet()
+        made.c = parsed.value()
+        return made
+
+    def encode(self):
+        """The set as COM_BINLOG_DUMP_GTID carries it."""
+        return <bytes>self.c.encode()
+
+    def add(self, gtid):
+        """Adds one id; raises ValueError if it is none."""
+        self.c.add(parse_gtid(gtid))
+
+    def remove(self, gtid):
+        """Takes one id of MySQL's out."""
+        self.c.remove(parse_gtid(gtid))
+
+    def __contains__(self, gtid):
+        return self.c.contains(parse_gtid(gtid))
+
+    def issubset(self, GtidSet other):
+        """Whether everything in this set is in the other."""
+        return self.c.subset_of(other.c)
+
+    @property
+    def mariadb(self):
+        """Whether it holds MariaDB's ids."""
+        return self.c.mariadb()
+
+    def __bool__(self):
+        return not self.c.empty()
+
+    def __eq__(self, other):
+        return isinstance(other, GtidSet) and str(self) == str(other)
+
+    __hash__ = None
+
+    def __str__(self):
+        return text_of(self.c.text())
+
+    def __repr__(self):
+        return f"GtidSet({str(self)!r})"
+
+
+class JournalState(NamedTuple):
+    """Where the stream goes on: after the last complete transaction of the journal. `file` is "" in a new journal."""
+
+    file: str
+    position: int
+    gtid_set: str
+    identity: str
+    sequence: int
+
+
+class Segment(NamedTuple):
+    """A file of the journal: positions of its first byte and of the one after its last, and when it last changed (Unix seconds)."""
+
+    base: int
+    end: int
+    modified: int
+
+
+cdef class JournalWriter:
+    """Appends to the journal in a directory; one per journal. Raises JournalError.
+
+    Opening recovers: everything after the last complete transaction is removed. Methods belong to one thread, but for
+    `flush` and `drop_before`. A call that raised disk_full changed nothing and may be made again.
+    """
+
+    cdef CJournalWriter* c
+
+    def __cinit__(self, directory, uint64_t segment_bytes, uint64_t generation=0):
+        cdef string path = str(directory).encode("utf-8", "surrogateescape")
+        with nogil:
+            self.c = new CJournalWriter(path, segment_bytes, generation)
+
+    def __dealloc__(self):
+        del self.c
+
+    def generation(self):
+        """The journal's id, never 0; `generation` as given only where the journal is new."""
+        return self.c.generation()
+
+    def state(self):
+        """The JournalState after the last complete transaction."""
+        cdef const CJournalState* s = &self.c.state()
+        return JournalState(
+            text_of(s.file), s.position, text_of((<CJournalState*>s).gtids.text()), text_of(s.identity), s.sequence
+        )
+
+    def first(self):
+        """Position of the oldest segment."""
+        return self.c.first()
+
+    def end(self):
+        """Position of the next frame."""
+        return self.c.end()
+
+    def committed(self):
+        """Position up to which frames are visible to readers."""
+        return self.c.committed()
+
+    def flushed(self):
+        """Position up to which frames are on disk."""
+        return self.c.flushed()
+
+    def in_transaction(self):
+        """Whether rows or a statement wait for their commit."""
+        return self.c.in_transaction()
+
+    def publish_to(self, size_t address):
+        """Stores `committed` at this address (8 bytes, aligned, shared memory) too, now and whenever it moves."""
+        self.c.publish_to(<AtomicWord*>address)
+
+    def define(self, bytes definition, pending=False):
+        """A handle for rows of a packed definition; see `resolve` for pending ones."""
+        return self.c.define(raw(definition), pending)
+
+    def resolve(self, uint32_t table, bytes definition=b""):
+        """The proven definition of a pending one (none: it stands as it is): its rows may now be published."""
+        self.c.resolve(table, raw(definition))
+
+    def forget(self, uint32_t table):
+        """The handle is no longer used."""
+        self.c.forget(table)
+
+    def rows(self, uint32_t table, int kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, bytes body):
+        """Appends rows of kind 1 (insert), 2 (update) or 4 (delete)."""
+        self.c.rows(table, <CRowKind>kind, end_position, timestamp, rows, raw(body))
+
+    def ddl(self, uint64_t end_position, uint32_t timestamp, str schema, str statement):
+        """Appends a statement; a commit has to follow."""
+        cdef bytes s = schema.encode("utf-8", "surrogateescape")
+        cdef bytes t = statement.encode("utf-8", "surrogateescape")
+        self.c.ddl(end_position, timestamp, view(s), view(t))
+
+    def commit(self, uint64_t position, uint32_t timestamp, str gtid=""):
+        """Ends a transaction that ends at `position` of the binlog, and publishes it unless something holds it."""
+        self.c.commit(position, timestamp, parse_gtid(gtid))
+
+    def rollback(self):
+        """Removes what was appended since the last commit."""
+        self.c.rollback()
+
+    def source(self, uint64_t position, str file, str gtid_set, str identity):
+        """Where the stream begins, and on which server."""
+        cdef bytes f = file.encode("utf-8", "surrogateescape")
+        cdef bytes i = identity.encode("utf-8", "surrogateescape")
+        cdef GtidSet gtids = GtidSet(gtid_set)
+        self.c.source(position, view(f), gtids.c, view(i))
+
+    def file(self, uint64_t position, str file):
+        """The binlog goes on in another file."""
+        cdef bytes f = file.encode("utf-8", "surrogateescape")
+        self.c.file(position, view(f))
+
+    def gap(self, uint64_t position, str file, str reason):
+        """Events before this place are lost, and that was accepted."""
+        cdef bytes f = file.encode("utf-8", "surrogateescape")
+        cdef bytes r = reason.encode("utf-8", "surrogateescape")
+        self.c.gap(position, view(f), view(r))
+
+    def hold(self, on):
+        """While on, transactions are appended but not published."""
+        self.c.hold(on)
+
+    def flush(self):
+        """Writes what is committed to the disk, without the GIL; the position up to which that now holds."""
+        cdef uint64_t position
+        with nogil:
+            position = self.c.flush()
+        return position
+
+    def segments(self):
+        """The journal's files, oldest first."""
+        return [Segment(s.base, s.end, s.modified) for s in self.c.segments()]
+
+    def drop_before(self, uint64_t position):
+        """Deletes whole segments that end at or before a position; never the last."""
+        with nogil:
+            self.c.drop_before(position)
+
+
+cdef class JournalReader:
+    """Reads the frames of a journal below a committed position, also while it is being written. Raises JournalError."""
+
+    cdef CJournalReader* c
+
+    def __cinit__(self, directory):
+        self.c = new CJournalReader(str(directory).encode("utf-8", "surrogateescape"))
+
+    def __dealloc__(self):
+        del self.c
+
+    def generation(self):
+        """The journal's id."""
+        return self.c.generation()
+
+    def first(self):
+        """Position of the oldest segment."""
+        return self.c.first()
+
+    def frame(self, uint64_t position):
+        """(position of the next frame, payload) of the frame at a position; its CRC is verified."""
+        cdef CFrameView frame = self.c.frame(position, True)
+        return frame.next, (<const char*>frame.payload.data)[:frame.payload.size]
+
+    def frames(self, uint64_t start, uint64_t end):
+        """Yields (position, payload) of each frame from `start` to before `end`, which is at most the committed position."""
+        cdef CFrameView frame
+        while start < end:
+            frame = self.c.frame(start, True)
+            yield frame.position, (<const char*>frame.payload.data)[:frame.payload.size]
+            start = frame.next
+
+    def locate(self, str file, uint64_t position, uint64_t committed):
+        """The journal position from which the frames follow that come after a place in the source's binlog."""
+        cdef bytes f = file.encode("utf-8", "surrogateescape")
+        return self.c.locate(view(f), position, committed)
+
+    def release_before(self, uint64_t position):
+        """Unmaps segments that end at or before a position."""
+        self.c.release_before(position)
+
+
+def crc32(bytes data, uint32_t crc=0):
+    """zlib's CRC-32, continued from `crc`."""
+    return c_crc32(raw(data), crc)
+
+
+def crc32c(bytes data, uint32_t crc=0):
+    """Castagnoli's CRC-32C, continued from `crc`."""
+    return c_crc32c(raw(data), crc)
