@@ -1,0 +1,310 @@
+// The shared memory of one family of relay processes: control words, client blocks and their rings of row ranges.
+//
+// Every word has one writer. Nothing is locked and nothing is compared and swapped, so a process may be killed between any
+// two stores without harm to the others. What must change together stands in a Flip: a record with two copies, of which one
+// store selects the valid one. ARCHITECTURE.md, "Client queues", tells the protocol and why it holds.
+#pragma once
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "bytes.hpp"
+
+namespace relay {
+
+// A test that kills processes between two stores defines RELAY_RING_STEPS and ring_step(); `site` is the caller's line.
+#ifdef RELAY_RING_STEPS
+void ring_step(int site);
+#else
+inline void ring_step(int) {}
+#endif
+
+struct ArenaError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+class Word {
+ public:
+  uint64_t get() const { return value_.load(std::memory_order_acquire); }
+  uint64_t relaxed() const { return value_.load(std::memory_order_relaxed); }
+  void set(uint64_t v, int site = __builtin_LINE()) {
+    ring_step(site);
+    value_.store(v, std::memory_order_release);
+  }
+  void put(uint64_t v, int site = __builtin_LINE()) {
+    ring_step(site);
+    value_.store(v, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<uint64_t> value_;
+};
+static_assert(sizeof(Word) == 8 && std::atomic<uint64_t>::is_always_lock_free);
+
+// A record of one writer that readers see whole: either as before a publish or as after it.
+template <typename T>
+class alignas(64) Flip {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
+  static constexpr size_t kWords = sizeof(T) / 8;
+
+ public:
+  uint64_t version() const { return cur_.get(); }
+
+  // The record, and in `version` which one it was. Retries while the writer overtakes it.
+  T read(uint64_t* version = nullptr) const {
+    for (;;) {
+      uint64_t cur = cur_.get();
+      uint64_t words[kWords];
+      for (size_t i = 0; i < kWords; ++i) words[i] = copies_[cur & 1][i].relaxed();
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (cur_.relaxed() != cur) continue;
+      if (version) *version = cur;
+      T out;
+      std::memcpy(&out, words, sizeof out);
+      return out;
+    }
+  }
+
+  void publish(const T& record, int site = __builtin_LINE()) {
+    uint64_t words[kWords];
+    std::memcpy(words, &record, sizeof record);
+    uint64_t next = cur_.relaxed() + 1;
+    std::atomic_thread_fence(std::memory_order_release);  // the copy of the last publish but one is overwritten after `cur_`
+    for (size_t i = 0; i < kWords; ++i) copies_[next & 1][i].put(words[i], site);
+    cur_.set(next, site);
+  }
+
+ private:
+  Word cur_;
+  Word copies_[2][kWords];
+};
+
+// Row numbers are a client's own: its first queued row has number 0, and a boundary n stands before row n. What clients and
+// people see as a row's sequence is its number + 1.
+
+// The broker's half of a client's queue.
+struct BrokerRecord {
+  uint64_t scan = 0;         // journal position; everything before max(scan, the broker's) is decided for this client
+  uint64_t matched = 0;      // rows that matched its filters
+  uint64_t queued = 0;       // rows that were queued: the number of the next one
+  uint64_t tail = 0;         // slots ever published
+  uint64_t ring_offset = 0;  // in the arena, bytes
+  uint64_t ring_slots = 0;
+  uint64_t ring_epoch = 0;   // counts replacements of the ring
+  uint64_t lag = 0;          // journal position from which rows are queued but in no slot; 0: all are in slots
+  uint64_t lag_number = 0;   // number of the first row at or after `lag`
+  uint64_t floor_limit = 0;  // rows below a floor are dropped: by a drop-oldest limit,
+  uint64_t floor_cut = 0;    // by retention,
+  uint64_t floor_flush = 0;  // by a person
+  uint64_t dropped_newest = 0;
+  uint64_t newest_at = 0;  // journal positions of the last drops
+  uint64_t oldest_at = 0;
+  uint64_t cut_at = 0;
+  uint64_t flush_at = 0;
+
+  uint64_t floor() const {
+    uint64_t f = floor_limit > floor_cut ? floor_limit : floor_cut;
+    return f > floor_flush ? f : floor_flush;
+  }
+};
+
+// The owning server's half.
+struct ServerRecord {
+  uint64_t lo = 0;      // rows [lo, hi) are in flight
+  uint64_t hi = 0;
+  uint64_t base = 0;    // number of the first row of the in-flight area
+  uint64_t ranges = 0;  // entries of the in-flight area
+  uint64_t hint = 0;    // slot index at or before the one that holds row hi
+  uint64_t confirmed = 0;
+  uint64_t dropped_limit = 0;  // floors passed, by reason
+  uint64_t dropped_cut = 0;
+  uint64_t dropped_flush = 0;
+  uint64_t undecodable = 0;
+  uint64_t undecodable_at = 0;  // frame of the last one
+};
+
+// Rows [first, first + rows) of the ROWS frame at journal position `frame`.
+struct Range {
+  uint64_t frame = 0;
+  uint32_t first = 0;
+  uint32_t rows = 0;
+};
+
+// One range in a ring. The tag is the slot's index + 1, or 0 while the slot is being written.
+struct Slot {
+  Word tag;
+  Word number;
+  Word frame;
+  Word span;  // first row, and the number of rows above it
+
+  static uint64_t pack(uint32_t first, uint32_t rows) { return uint64_t{rows} << 32 | first; }
+  static uint32_t first_of(uint64_t packed) { return static_cast<uint32_t>(packed); }
+  static uint32_t rows_of(uint64_t packed) { return static_cast<uint32_t>(packed >> 32); }
+};
+static_assert(sizeof(Slot) == 32);
+
+constexpr size_t kInFlightRanges = 512;
+constexpr size_t kNameBytes = 256;
+constexpr size_t kProcesses = 72;  // supervisor, reader, broker, monitor and the like, and up to 64 servers
+constexpr size_t kMaxWorkers = 64;
+constexpr uint64_t kDefaultSlots = 512;
+
+struct alignas(64) ServerLine {
+  Word waiting;  // 1: wake me when rows come
+  Word connected;
+  Word last_poll;  // monotonic clock, ns
+  Word served;     // replies with rows
+  Word epoch;      // counts takeovers of the client's connection
+};
+
+struct ClientBlock {
+  struct alignas(64) Identity {
+    Word id;  // 0: the block is free
+    Word name_size;
+    Word name[kNameBytes / 8];
+  } identity;
+  Flip<BrokerRecord> broker;
+  Flip<ServerRecord> server;
+  struct alignas(64) InFlight {
+    Word frame[kInFlightRanges];
+    Word span[kInFlightRanges];
+  } in_flight;
+  ServerLine line;
+};
+
+// Counts of the reader; plain words, since only it adds to them and a count read late does no harm.
+struct alignas(64) Counters {
+  uint64_t events[256];
+  uint64_t rows_insert;
+  uint64_t rows_update;
+  uint64_t rows_delete;
+  uint64_t transactions;
+  uint64_t bytes;
+};
+
+// Why the reader stopped; texts are cut to size and padded with zeros.
+struct StopRecord {
+  char code[32] = {};
+  char text[512] = {};
+  char hint[256] = {};
+};
+
+struct SourceStatus {
+  char file[256] = {};
+  char gtid_set[4096] = {};  // cut to size
+  uint64_t position = 0;
+  uint64_t timestamp = 0;   // of the source's last event, Unix seconds
+  uint64_t last_event = 0;  // when it came, Unix nanoseconds
+};
+
+struct Control {
+  struct alignas(64) {
+    Word committed;  // journal positions
+    Word flushed;
+    Word first;
+    Word sequence;  // next row's, journal-wide
+    Word state;     // enum of the reader's shell
+  } reader;
+  struct alignas(64) {
+    Word scan;    // everything before it is decided for every client
+    Word needed;  // the lowest journal position that a client needs
+    Word waiting;
+  } broker;
+  struct alignas(64) {
+    Word flags;  // paused 1, draining 2, stopping 4
+  } supervisor;
+  struct alignas(64) Heartbeat {
+    Word beat;  // monotonic clock, ns
+    Word pid;
+  } processes[kProcesses];
+  Flip<StopRecord> stop;
+  Flip<SourceStatus> source;
+  Counters counters;
+};
+
+struct alignas(64) ArenaHeader {
+  uint64_t magic;
+  uint64_t layout;
+  uint64_t size;
+  uint64_t max_clients;
+  uint64_t workers;
+  uint64_t default_slots;
+  uint64_t generation;  // of the journal
+  uint64_t clients_offset;
+  uint64_t rings_offset;
+  uint64_t pool_offset;
+  uint64_t pool_size;
+};
+
+// A client's two records as they were at one instant, and what follows from them.
+struct ClientView {
+  BrokerRecord broker;
+  ServerRecord server;
+
+  uint64_t head() const {  // number of the next row to hand out
+    uint64_t floor = broker.floor();
+    return server.hi > floor ? server.hi : floor;
+  }
+  uint64_t waiting() const { return broker.queued - head(); }
+  uint64_t in_flight() const { return server.hi - server.lo; }
+};
+
+// How many of the rows [hi, head) each floor dropped: retention first, then a flush, then a limit.
+struct FloorDrops {
+  uint64_t cut = 0;
+  uint64_t flush = 0;
+  uint64_t limit = 0;
+  static FloorDrops between(uint64_t hi, const BrokerRecord& b);
+};
+
+// A view of a formatted block of memory; any number of them may exist, in any process.
+class Arena {
+ public:
+  static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
+  static constexpr uint64_t kLayout = 1;
+  static constexpr size_t kPage = 4096;
+
+  static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t default_slots = kDefaultSlots);
+  // Formats zeroed memory of size_for() bytes, aligned to 64.
+  static void format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t generation,
+                     uint64_t default_slots = kDefaultSlots);
+  // Throws ArenaError unless the memory was formatted by this version.
+  Arena(void* memory, size_t size);
+
+  const ArenaHeader& header() const { return *reinterpret_cast<const ArenaHeader*>(base_); }
+  Control& control() const { return *reinterpret_cast<Control*>(base_ + control_offset()); }
+  ClientBlock& client(size_t slot) const { return clients_[slot]; }
+  size_t max_clients() const { return header().max_clients; }
+  Slot* ring(uint64_t offset) const { return reinterpret_cast<Slot*>(base_ + offset); }
+  uint64_t default_ring(size_t slot) const {
+    return header().rings_offset + slot * header().default_slots * sizeof(Slot);
+  }
+  uint64_t client_offset(size_t slot) const { return header().clients_offset + slot * sizeof(ClientBlock); }
+
+  std::string name(size_t slot) const;
+  ClientView view(size_t slot) const;
+
+  static constexpr size_t control_offset() { return sizeof(ArenaHeader); }
+
+ private:
+  uint8_t* base_;
+  ClientBlock* clients_;
+};
+
+// A slot as a reader copied it; false if its tag was not, or did not stay, that of `index`.
+struct SlotCopy {
+  uint64_t number = 0;
+  uint64_t frame = 0;
+  uint64_t span = 0;
+  uint64_t end() const { return number + Slot::rows_of(span); }
+  bool load(const Slot* ring, uint64_t slots, uint64_t index);
+};
+
+// Index of the first published slot that ends above row `number`, starting the search at `hint`; `tail` if there is none.
+uint64_t find_slot(const Slot* ring, const BrokerRecord& b, uint64_t hint, uint64_t number);
+
+}  // namespace relay

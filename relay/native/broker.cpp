@@ -1,0 +1,547 @@
+#include "broker.hpp"
+
+#include <algorithm>
+
+#include "queue.hpp"
+
+namespace relay {
+
+namespace {
+
+constexpr size_t kMaxTables = 100000;  // cached TABLE frames; each segment repeats them
+
+bool is_name(const std::string& wanted, const std::string& name) { return wanted == "*" || wanted == name; }
+
+bool limited(const std::vector<Filter>& filters) {
+  return std::any_of(filters.begin(), filters.end(), [](const Filter& f) { return f.limit != 0; });
+}
+
+uint64_t power_of_two_above(uint64_t n) {
+  uint64_t p = 1;
+  while (p <= n) p <<= 1;
+  return p;
+}
+
+}  // namespace
+
+Broker::Broker(const Arena& arena, FrameSource& frames) : arena_(arena), frames_(frames), clients_(arena.max_clients()) {
+  position_ = arena_.control().broker.scan.get();
+  for (size_t slot = 0; slot < clients_.size(); ++slot) {
+    uint64_t id = arena_.client(slot).identity.id.get();
+    if (!id) continue;
+    clients_[slot].id = id;
+    clients_[slot].w = arena_.client(slot).broker.read();
+    clients_[slot].floor = clients_[slot].w.floor();
+    live_.push_back(slot);
+    if (clients_[slot].w.lag) lagging_.push_back(slot);
+    touch(slot);  // the predecessor may have died between publishing and waking
+  }
+}
+
+void Broker::begin(uint64_t position) {
+  if (position_) return;
+  arena_.control().broker.scan.set(position);
+  position_ = position;
+}
+
+Broker::Client& Broker::at(size_t slot) {
+  if (slot >= clients_.size() || !clients_[slot].id) throw ArenaError("no client in block " + std::to_string(slot));
+  return clients_[slot];
+}
+
+// ---- clients and their rings
+
+size_t Broker::add_client(uint64_t id, std::string_view name) {
+  if (!id || name.empty() || name.size() > kNameBytes) {
+    throw ArenaError("a client needs an id and a name of 1 to " + std::to_string(kNameBytes) + " bytes");
+  }
+  size_t slot = 0;
+  while (slot < clients_.size() && clients_[slot].id) ++slot;
+  if (slot == clients_.size()) throw ArenaError("MaxClients is reached: " + std::to_string(clients_.size()) + " are known");
+  ClientBlock& block = arena_.client(slot);
+  Client& c = clients_[slot];
+  c = Client{};
+  c.id = id;
+  c.w.ring_epoch = block.broker.read().ring_epoch + 1;
+  c.w.ring_offset = arena_.default_ring(slot);
+  c.w.ring_slots = arena_.header().default_slots;
+  clear_ring(c.w.ring_offset, c.w.ring_slots);
+  block.server.publish(ServerRecord{});  // nobody owns a free block
+  publish(slot, position_);
+  char text[kNameBytes] = {};
+  std::memcpy(text, name.data(), name.size());
+  for (size_t i = 0; i < kNameBytes / 8; ++i) block.identity.name[i].put(load<uint64_t>(text + 8 * i));
+  block.identity.name_size.put(name.size());
+  block.identity.id.set(id);
+  live_.insert(std::lower_bound(live_.begin(), live_.end(), slot), slot);
+  return slot;
+}
+
+void Broker::remove_client(size_t slot) {
+  at(slot);
+  arena_.client(slot).identity.id.set(0);
+  clients_[slot] = Client{};
+  for (std::vector<size_t>* list : {&live_, &touched_, &lagging_}) {
+    list->erase(std::remove(list->begin(), list->end(), slot), list->end());
+  }
+  forget_interests();
+}
+
+// Slots for the largest limit and one frame more, so that a limited queue is never longer than its ring.
+uint64_t Broker::ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
+  uint64_t limit = 0;
+  for (const Filter& f : filters) limit = std::max(limit, f.limit);
+  uint64_t pool_slots = arena_.header().pool_size / sizeof(Slot);
+  uint64_t most = std::max(pool_slots, arena_.header().default_slots);
+  if (limit >= most) {
+    throw ArenaError("queue limit " + std::to_string(limit) + " of client '" + arena_.name(slot) + "' is above what " +
+                     "the shared memory for rings can hold (" + std::to_string(most) + ")");
+  }
+  return std::max({arena_.header().default_slots, slots, power_of_two_above(limit)});
+}
+
+Broker::Extent Broker::find_extent(size_t slot, uint64_t slots) const {
+  const ArenaHeader& h = arena_.header();
+  if (slots <= h.default_slots) return {arena_.default_ring(slot), slots * sizeof(Slot)};
+  std::vector<Extent> taken;
+  for (size_t other : live_) {
+    const BrokerRecord& w = clients_[other].w;
+    if (w.ring_offset >= h.pool_offset) taken.push_back({w.ring_offset, w.ring_slots * sizeof(Slot)});
+  }
+  std::sort(taken.begin(), taken.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  uint64_t start = h.pool_offset;
+  uint64_t length = slots * sizeof(Slot);
+  for (const Extent& e : taken) {
+    if (e.offset - start >= length) break;
+    start = e.offset + (e.length + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+  }
+  if (start + length > h.pool_offset + h.pool_size) {
+    throw ArenaError("no room for a queue of " + std::to_string(slots) + " ranges for client '" + arena_.name(slot) +
+                     "': the shared memory for rings is used up");
+  }
+  return {start, length};
+}
+
+Broker::Extent Broker::plan_ring(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
+  uint64_t wanted = ring_slots_for(slot, filters, slots);
+  if (wanted <= at(slot).w.ring_slots) return {};
+  return find_extent(slot, wanted);
+}
+
+void Broker::set_filters(size_t slot, std::vector<Filter> filters) {
+  Client& c = at(slot);
+  uint64_t slots = ring_slots_for(slot, filters, 0);
+  uint64_t live = c.w.tail - find_slot(arena_.ring(c.w.ring_offset), c.w, 0, head(slot));
+  bool shrinks = slots < c.w.ring_slots && slots == arena_.header().default_slots && live <= slots;
+  if (slots > c.w.ring_slots || shrinks) replace_ring(slot, slots);
+  c.filters = std::move(filters);
+  forget_interests();
+}
+
+void Broker::clear_ring(uint64_t offset, uint64_t slots) {
+  for (uint64_t i = 0; i < slots; ++i) arena_.ring(offset)[i].tag.put(0);
+}
+
+// Copies what waits to another ring and publishes that ring. The old memory is free at once: whoever still reads it sees
+// afterwards that the ring was replaced, and reads again.
+void Broker::replace_ring(size_t slot, uint64_t slots) {
+  Client& c = at(slot);
+  Extent to = find_extent(slot, slots);
+  const Slot* old = arena_.ring(c.w.ring_offset);
+  Slot* ring = arena_.ring(to.offset);
+  clear_ring(to.offset, slots);
+  for (uint64_t i = find_slot(old, c.w, 0, head(slot)); i < c.w.tail; ++i) {
+    const Slot& from = old[i % c.w.ring_slots];
+    Slot& copy = ring[i % slots];
+    copy.number.put(from.number.relaxed());
+    copy.frame.put(from.frame.relaxed());
+    copy.span.put(from.span.relaxed());
+    copy.tag.set(i + 1);
+  }
+  c.w.ring_offset = to.offset;
+  c.w.ring_slots = slots;
+  c.w.ring_epoch += 1;
+  publish(slot, scan_of(slot));
+}
+
+// ---- matching
+
+void Broker::forget_interests() {
+  interests_.clear();
+  last_interests_ = nullptr;
+}
+
+const std::vector<Broker::Interest>& Broker::interests(uint64_t table) {
+  if (last_interests_ && last_table_ == table) return *last_interests_;
+  auto found = interests_.find(table);
+  if (found == interests_.end()) {
+    const FrameSource::Names names = frames_.names(table);
+    std::vector<Interest> list;
+    for (size_t slot : live_) {
+      const std::vector<Filter>& filters = clients_[slot].filters;
+      Interest interest{slot, {}};
+      for (size_t i = 0; i < filters.size(); ++i) {
+        if (is_name(filters[i].schema, names.schema) && is_name(filters[i].table, names.table)) interest.filters.push_back(i);
+      }
+      if (!interest.filters.empty()) list.push_back(std::move(interest));
+    }
+    found = interests_.emplace(table, std::move(list)).first;
+  }
+  last_table_ = table;
+  last_interests_ = &found->second;
+  return found->second;
+}
+
+Broker::Verdict Broker::judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame) {
+  if (!frame.rows) return {};
+  const std::vector<Interest>& list = interests(frame.table);
+  auto it = std::lower_bound(list.begin(), list.end(), slot, [](const Interest& i, size_t s) { return i.slot < s; });
+  if (it == list.end() || it->slot != slot) return {};
+  return judge(clients_[slot], it->filters, position, frame.kind);
+}
+
+// A row is queued if any matching filter would queue it. The oldest are dropped only if every matching filter that has a
+// limit drops the oldest, and then down to the largest of these limits.
+Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind) {
+  Verdict v;
+  bool unlimited = false;
+  bool oldest = false;
+  bool newest = false;
+  for (size_t i : filters) {
+    const Filter& f = c.filters[i];
+    if (!(f.kinds & kind) || position < f.from || position >= f.to) continue;
+    if (!f.limit) {
+      unlimited = true;
+    } else {
+      (f.discard == 1 ? oldest : newest) = true;
+      v.limit = std::max(v.limit, f.limit);
+    }
+  }
+  if (newest) {
+    v.rule = unlimited || oldest ? Rule::keep : Rule::newest;
+  } else if (oldest) {
+    v.rule = Rule::oldest;
+  } else if (unlimited) {
+    v.rule = Rule::keep;
+  }
+  return v;
+}
+
+// ---- the queue
+
+void Broker::touch(size_t slot) {
+  if (clients_[slot].touched) return;
+  clients_[slot].touched = true;
+  touched_.push_back(slot);
+}
+
+void Broker::publish(size_t slot, uint64_t scan) {
+  Client& c = clients_[slot];
+  c.w.scan = scan;
+  arena_.client(slot).broker.publish(c.w);
+  c.floor = c.w.floor();
+}
+
+uint64_t Broker::head(size_t slot) const {
+  return std::max(arena_.client(slot).server.read().hi, clients_[slot].w.floor());
+}
+
+uint64_t Broker::scan_of(size_t slot) const { return std::max(clients_[slot].w.scan, position_); }
+
+// Whether the next slot may be written. Its old range must lie below what the server has taken or the published floor: a
+// floor that is not published yet would be forgotten by a kill, and the rows above the old one with it.
+bool Broker::has_room(size_t slot) {
+  Client& c = clients_[slot];
+  if (c.w.tail < c.w.ring_slots) return true;
+  SlotCopy old;
+  if (!old.load(arena_.ring(c.w.ring_offset), c.w.ring_slots, c.w.tail - c.w.ring_slots)) return true;
+  if (old.end() <= c.reusable) return true;
+  c.reusable = std::max(arena_.client(slot).server.read().hi, c.floor);
+  return old.end() <= c.reusable;
+}
+
+// Writes rows [number, number + rows) to the next slot; the next publish makes it visible. `scan`, if not 0, allows to
+// publish what was decided before it, should that make room. False if the ring is full.
+bool Broker::push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, uint64_t scan) {
+  Client& c = clients_[slot];
+  if (!has_room(slot)) {
+    if (!scan || c.w.floor() <= c.floor) return false;
+    publish(slot, scan);
+    if (!has_room(slot)) return false;
+  }
+  Slot& s = arena_.ring(c.w.ring_offset)[c.w.tail % c.w.ring_slots];
+  s.tag.put(0);
+  std::atomic_thread_fence(std::memory_order_release);
+  s.number.put(number);
+  s.frame.put(frame);
+  s.span.put(Slot::pack(0, rows));
+  s.tag.set(c.w.tail + 1);
+  c.w.tail += 1;
+  return true;
+}
+
+void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish) {
+  Client& c = clients_[slot];
+  if (v.rule == Rule::none) return;
+  touch(slot);
+  uint32_t rows = frame.rows;
+  uint64_t floor = c.w.floor_limit;
+  if (v.rule == Rule::newest) {
+    if (c.w.lag && may_publish) refill(slot, position);
+    uint64_t waiting = c.w.queued - head(slot);
+    // A ring that is full holds more rows than any limit.
+    uint64_t room = c.w.lag || waiting >= v.limit ? 0 : v.limit - waiting;
+    rows = static_cast<uint32_t>(std::min<uint64_t>(rows, room));
+  } else if (v.rule == Rule::oldest && c.w.queued + rows > v.limit) {
+    floor = std::max(floor, c.w.queued + rows - v.limit);
+    if (floor > head(slot)) c.w.oldest_at = position;
+    c.w.floor_limit = std::min(floor, c.w.queued);  // what may be published before this frame is
+  }
+  if (rows && !c.w.lag && !push(slot, c.w.queued, position, rows, may_publish ? position : 0)) {
+    c.w.lag = position;
+    c.w.lag_number = c.w.queued;
+    if (std::find(lagging_.begin(), lagging_.end(), slot) == lagging_.end()) lagging_.push_back(slot);
+  }
+  if (floor > c.w.floor_limit) c.w.floor_limit = floor;
+  if (rows < frame.rows) {
+    c.w.dropped_newest += frame.rows - rows;
+    c.w.newest_at = position;
+  }
+  c.w.matched += frame.rows;
+  c.w.queued += rows;
+  queued_rows_ += rows;
+}
+
+// Moves the rows that are in no slot yet, frames [lag, end), to the ring as far as it has room.
+void Broker::refill(size_t slot, uint64_t end) {
+  Client& c = clients_[slot];
+  while (c.w.lag && c.w.lag < end) {
+    const FrameSource::Frame frame = frames_.frame(c.w.lag);
+    if (queued_in_lag(judge_one(slot, c.w.lag, frame).rule)) {
+      uint64_t rows_end = c.w.lag_number + frame.rows;
+      if (rows_end > c.w.floor()) {
+        if (!push(slot, c.w.lag_number, c.w.lag, frame.rows, end)) return;
+        touch(slot);
+      }
+      c.w.lag_number = rows_end;
+    }
+    c.w.lag = frame.next;
+  }
+  if (!c.w.lag) return;
+  c.w.lag = 0;
+  if (c.w.lag_number != c.w.queued) {
+    throw ArenaError("the filters of client '" + arena_.name(slot) + "' are not those with which its rows were counted (" +
+                     std::to_string(c.w.queued) + " queued, " + std::to_string(c.w.lag_number) + " found again)");
+  }
+  touch(slot);
+}
+
+// ---- the step
+
+Broker::Step Broker::step(uint64_t max_frames) {
+  Step out;
+  queued_rows_ = 0;
+  Control& control = arena_.control();
+  const uint64_t committed = control.reader.committed.get();
+  if (interests_.size() >= kMaxTables) forget_interests();
+  for (size_t slot : lagging_) {
+    if (clients_[slot].w.lag && has_room(slot)) refill(slot, scan_of(slot));
+  }
+  lagging_.erase(std::remove_if(lagging_.begin(), lagging_.end(), [this](size_t slot) { return !clients_[slot].w.lag; }),
+                 lagging_.end());
+  uint64_t position = position_;
+  while (position < committed && out.frames < max_frames) {
+    const FrameSource::Frame frame = frames_.frame(position);
+    if (frame.rows) {
+      for (const Interest& interest : interests(frame.table)) {
+        const Client& c = clients_[interest.slot];
+        if (position < c.w.scan) continue;
+        decide(interest.slot, judge(c, interest.filters, position, frame.kind), position, frame, true);
+      }
+    }
+    position = frame.next;
+    ++out.frames;
+  }
+  for (size_t slot : touched_) publish(slot, std::max(clients_[slot].w.scan, position));
+  if (position != position_) {
+    control.broker.scan.set(position);
+    position_ = position;
+  }
+  out.wake = wake_mask();
+  out.rows = queued_rows_;
+  out.position = position;
+  return out;
+}
+
+uint64_t Broker::wake_mask() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // either we see that a server waits, or it sees the rows
+  uint64_t mask = 0;
+  for (size_t slot : touched_) {
+    clients_[slot].touched = false;
+    if (!arena_.client(slot).line.waiting.get()) continue;
+    const BrokerRecord& w = clients_[slot].w;
+    if (head(slot) < w.queued) mask |= uint64_t{1} << (clients_[slot].id % arena_.header().workers);
+  }
+  touched_.clear();
+  return mask;
+}
+
+bool Broker::pending() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (arena_.control().reader.committed.get() > position_ || !touched_.empty()) return true;
+  return std::any_of(lagging_.begin(), lagging_.end(),
+                     [this](size_t slot) { return clients_[slot].w.lag && has_room(slot); });
+}
+
+// ---- what people and retention ask for
+
+void Broker::flush(size_t slot) {
+  Client& c = at(slot);
+  c.w.floor_flush = c.w.queued;
+  c.w.flush_at = scan_of(slot);
+  c.w.lag = 0;
+  publish(slot, scan_of(slot));
+}
+
+void Broker::seek(size_t slot, uint64_t position) {
+  flush(slot);
+  if (position > arena_.control().reader.committed.get()) throw ArenaError("cannot move a client beyond the journal's end");
+  for (uint64_t p = position; p < position_;) {
+    const FrameSource::Frame frame = frames_.frame(p);
+    decide(slot, judge_one(slot, p, frame), p, frame, false);
+    p = frame.next;
+  }
+  publish(slot, std::max(position, position_));
+}
+
+uint64_t Broker::needed(size_t slot) {
+  at(slot);
+  const ClientBlock& block = arena_.client(slot);
+  const BrokerRecord& w = clients_[slot].w;
+  uint64_t lowest = 0;
+  for (;;) {
+    uint64_t version = 0;
+    const ServerRecord s = block.server.read(&version);
+    uint64_t from = std::max(s.hi, w.floor());
+    lowest = scan_of(slot);
+    if (w.lag) lowest = std::min(lowest, w.lag);
+    SlotCopy first;
+    const Slot* ring = arena_.ring(w.ring_offset);
+    uint64_t index = find_slot(ring, w, 0, from);
+    if (index < w.tail && first.load(ring, w.ring_slots, index)) lowest = std::min(lowest, first.frame);
+    if (s.lo < s.hi) {
+      Range ranges[kInFlightRanges];
+      size_t n = copy_in_flight(block, s, ranges);
+      for (size_t i = 0; i < n; ++i) lowest = std::min(lowest, ranges[i].frame);
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (block.server.version() == version) return lowest;
+  }
+}
+
+uint64_t Broker::needed() {
+  uint64_t lowest = position_;
+  for (size_t slot : live_) lowest = std::min(lowest, needed(slot));
+  arena_.control().broker.needed.set(lowest);
+  return lowest;
+}
+
+void Broker::cut(uint64_t position) {
+  if (position > position_) throw ArenaError("retention cannot pass the broker's own position");
+  for (size_t slot : live_) cut_client(slot, position);
+}
+
+void Broker::cut_client(size_t slot, uint64_t position) {
+  Client& c = clients_[slot];
+  const Slot* ring = arena_.ring(c.w.ring_offset);
+  uint64_t from = head(slot);
+  uint64_t index = find_slot(ring, c.w, 0, from);
+  SlotCopy first;
+  uint64_t keep = from;  // number of the first row that stays
+  while (index < c.w.tail && first.load(ring, c.w.ring_slots, index) && first.frame < position) {
+    keep = first.end();
+    ++index;
+  }
+  bool lag_moves = c.w.lag && c.w.lag < position;
+  if (keep == from && !lag_moves) return;
+  while (c.w.lag && c.w.lag < position) {
+    const FrameSource::Frame frame = frames_.frame(c.w.lag);
+    if (queued_in_lag(judge_one(slot, c.w.lag, frame).rule)) c.w.lag_number += frame.rows;
+    c.w.lag = frame.next;
+    keep = std::max(keep, c.w.lag_number);
+  }
+  if (c.w.lag && c.w.lag >= scan_of(slot)) c.w.lag = 0;
+  c.w.floor_cut = std::max(c.w.floor_cut, keep);
+  c.w.cut_at = position;
+  publish(slot, scan_of(slot));
+}
+
+// ---- cold start
+
+Checkpoint Broker::checkpoint(size_t slot) {
+  const Client& c = at(slot);
+  const ClientBlock& block = arena_.client(slot);
+  Checkpoint out;
+  for (;;) {
+    uint64_t version = 0;
+    out.server = block.server.read(&version);
+    out.in_flight.resize(kInFlightRanges);
+    out.in_flight.resize(out.server.lo < out.server.hi ? copy_in_flight(block, out.server, out.in_flight.data()) : 0);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (block.server.version() == version) break;
+  }
+  out.broker = c.w;
+  out.broker.scan = scan_of(slot);
+  const Slot* ring = arena_.ring(c.w.ring_offset);
+  uint64_t from = std::max(out.server.hi, c.w.floor());
+  SlotCopy s;
+  for (uint64_t i = find_slot(ring, c.w, 0, from); i < c.w.tail && s.load(ring, c.w.ring_slots, i); ++i) {
+    if (!limited(c.filters)) {
+      out.broker.lag = s.frame;
+      out.broker.lag_number = s.number;
+      break;
+    }
+    uint64_t skipped = from > s.number ? from - s.number : 0;
+    out.waiting.push_back({s.frame, Slot::first_of(s.span) + static_cast<uint32_t>(skipped),
+                           static_cast<uint32_t>(s.end() - s.number - skipped)});
+  }
+  return out;
+}
+
+void Broker::restore(size_t slot, const Checkpoint& from) {
+  Client& c = at(slot);
+  ClientBlock& block = arena_.client(slot);
+  uint64_t slots = ring_slots_for(slot, c.filters, power_of_two_above(from.waiting.size()));
+  if (slots > c.w.ring_slots) replace_ring(slot, slots);
+  if (from.in_flight.size() > kInFlightRanges) throw ArenaError("checkpoint holds too many ranges in flight");
+  for (size_t i = 0; i < from.in_flight.size(); ++i) {
+    block.in_flight.frame[i].put(from.in_flight[i].frame);
+    block.in_flight.span[i].put(Slot::pack(from.in_flight[i].first, from.in_flight[i].rows));
+  }
+  ServerRecord s = from.server;
+  s.base = s.lo;
+  s.ranges = from.in_flight.size();
+  s.hint = 0;
+  BrokerRecord w = from.broker;
+  w.ring_offset = c.w.ring_offset;
+  w.ring_slots = c.w.ring_slots;
+  w.ring_epoch = c.w.ring_epoch + 1;
+  w.tail = 0;
+  clear_ring(w.ring_offset, w.ring_slots);
+  uint64_t number = std::max(s.hi, w.floor());
+  for (const Range& r : from.waiting) {
+    Slot& out = arena_.ring(w.ring_offset)[w.tail];
+    out.number.put(number);
+    out.frame.put(r.frame);
+    out.span.put(Slot::pack(r.first, r.rows));
+    out.tag.set(++w.tail);
+    number += r.rows;
+  }
+  c.w = w;
+  block.server.publish(s);
+  publish(slot, w.scan);
+  if (w.lag) lagging_.push_back(slot);
+  touch(slot);
+}
+
+}  // namespace relay

@@ -1,0 +1,163 @@
+// Decides which rows go to which client: committed frames in, row ranges in the clients' queues out.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "arena.hpp"
+
+namespace relay {
+
+// What the broker needs of a journal.
+class FrameSource {
+ public:
+  struct Frame {
+    uint64_t next = 0;   // position of the frame after it
+    uint32_t rows = 0;   // 0 unless a ROWS frame
+    uint32_t kind = 0;   // RowKind: 1 insert, 2 update, 4 delete
+    uint64_t table = 0;  // position of its TABLE frame
+  };
+  struct Names {
+    std::string schema;
+    std::string table;
+  };
+
+  virtual ~FrameSource() = default;
+  // The frame at a position below the committed watermark; throws if it is gone or damaged.
+  virtual Frame frame(uint64_t position) = 0;
+  virtual Names names(uint64_t table) = 0;
+};
+
+// Asks for rows of tables; in force for frames with from <= position < to.
+struct Filter {
+  static constexpr uint64_t kOpen = UINT64_MAX;
+
+  std::string schema;  // "*" matches every name
+  std::string table;
+  uint32_t kinds = 7;   // bits of RowKind
+  uint32_t discard = 0;  // 1 drops the oldest at the limit, anything else the newest
+  uint64_t limit = 0;   // of the client's whole queue, rows; 0: none
+  uint64_t from = 0;
+  uint64_t to = kOpen;
+};
+
+// What a cold start needs to know of a client beside its name and filters. Valid once the journal is flushed up to
+// broker.scan; a limited client's queue is in `waiting`, another's begins with the frame at broker.lag.
+struct Checkpoint {
+  BrokerRecord broker;
+  ServerRecord server;
+  std::vector<Range> in_flight;
+  std::vector<Range> waiting;
+};
+
+// The broker's side of all queues; one per arena, in the one broker process. A successor of a killed one is made on the same
+// arena, is given the same filters again, and goes on: nothing is repaired.
+class Broker {
+ public:
+  struct Step {
+    uint64_t frames = 0;
+    uint64_t rows = 0;          // that were queued, counted once per client
+    uint64_t wake = 0;          // bit w: a client of server w waits and has rows now
+    uint64_t position = 0;      // everything before it is decided
+  };
+  struct Extent {  // a part of the arena; length 0: none
+    uint64_t offset = 0;
+    uint64_t length = 0;
+  };
+
+  Broker(const Arena& arena, FrameSource& frames);
+
+  // Where to begin in a fresh arena, after the clients of a checkpoint were restored. No effect if it has begun already.
+  void begin(uint64_t position);
+  uint64_t position() const { return position_; }
+
+  // A free block becomes the client's; its queue is empty and begins at position(). Throws ArenaError if all are taken.
+  size_t add_client(uint64_t id, std::string_view name);
+  // Its owning server must have let go of it. The block and its ring become free.
+  void remove_client(size_t slot);
+
+  // The part of the arena that set_filters (or restore, for `slots`) would take for a larger ring, so that the caller can
+  // allocate it first. Throws ArenaError if the pool has no room.
+  Extent plan_ring(size_t slot, const std::vector<Filter>& filters, uint64_t slots = 0) const;
+  // Replaces all filters of a client. A filter that ended stays in the list while its `to` is above needed(slot); a new one
+  // has `from` at or above position().
+  void set_filters(size_t slot, std::vector<Filter> filters);
+
+  // Decides up to `max_frames` committed frames, after filling rings that had been full.
+  Step step(uint64_t max_frames);
+  // Whether step() has anything to do; with control().broker.waiting set before, a false is safe to sleep on.
+  bool pending();
+
+  // Drops all rows that wait.
+  void flush(size_t slot);
+  // Drops what waits and queues again what its filters match from `position` on. Rows keep rising in number. The order that
+  // survives a kill: flush, store the filters with their new `from`, set_filters, seek.
+  void seek(size_t slot, uint64_t position);
+  // Before frames below `position` are deleted: drops rows that need them.
+  void cut(uint64_t position);
+  // The lowest journal position that the client's queue, or what it has in flight, needs.
+  uint64_t needed(size_t slot);
+  // The lowest of all clients and of the broker itself; also stored for others to see.
+  uint64_t needed();
+
+  Checkpoint checkpoint(size_t slot);
+  // Gives a client that was just added the queue of a checkpoint, after set_filters.
+  void restore(size_t slot, const Checkpoint& from);
+
+ private:
+  struct Client {
+    uint64_t id = 0;  // 0: none
+    BrokerRecord w;   // being written; published by flip
+    uint64_t floor = 0;   // of the published record
+    uint64_t reusable = 0;  // rows below it may be overwritten; rises
+    bool touched = false;
+    std::vector<Filter> filters;
+  };
+  struct Interest {
+    size_t slot = 0;
+    std::vector<size_t> filters;
+  };
+  enum class Rule { none, keep, oldest, newest };
+  struct Verdict {
+    Rule rule = Rule::none;
+    uint64_t limit = 0;
+  };
+
+  Client& at(size_t slot);
+  const Client& at(size_t slot) const { return const_cast<Broker*>(this)->at(slot); }
+  const std::vector<Interest>& interests(uint64_t table);
+  void forget_interests();
+  static Verdict judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind);
+  Verdict judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame);
+  // Rows that only drop-newest filters match are dropped while the ring is full: its rows are more than any limit.
+  static bool queued_in_lag(Rule rule) { return rule == Rule::keep || rule == Rule::oldest; }
+  void touch(size_t slot);
+  void publish(size_t slot, uint64_t scan);
+  uint64_t head(size_t slot) const;
+  uint64_t scan_of(size_t slot) const;
+  bool has_room(size_t slot);
+  bool push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, uint64_t scan);
+  void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
+  void refill(size_t slot, uint64_t end);
+  uint64_t ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const;
+  Extent find_extent(size_t slot, uint64_t slots) const;
+  void replace_ring(size_t slot, uint64_t slots);
+  void clear_ring(uint64_t offset, uint64_t slots);
+  void cut_client(size_t slot, uint64_t position);
+  uint64_t wake_mask();
+
+  Arena arena_;
+  FrameSource& frames_;
+  std::vector<Client> clients_;
+  std::vector<size_t> live_;     // slots in use, ascending
+  std::vector<size_t> lagging_;  // slots that may have rows in no slot of their ring; refilled at each step
+  std::vector<size_t> touched_;  // changed since they were last published and woken
+  uint64_t position_ = 0;
+  std::unordered_map<uint64_t, std::vector<Interest>> interests_;  // by TABLE frame
+  uint64_t last_table_ = 0;
+  const std::vector<Interest>* last_interests_ = nullptr;
+  uint64_t queued_rows_ = 0;
+};
+
+}  // namespace relay
