@@ -1,0 +1,1 @@
+"""The benchmark: `make bench` prints ratios from one run. See bench/__main__.py."""

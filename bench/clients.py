@@ -1,0 +1,101 @@
+"""Clients of a running relay: connections, and the load that is put on them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.readers import BUILT
+from relay.wire import classic
+from relay.wire.classic import Command, Format, Result
+
+
+@dataclass
+class Load:
+    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds."""
+
+    replies: int
+    rows: int
+    bytes: int
+    seconds: float
+
+
+class Client:
+    """An authenticated connection with a filter on one table, all kinds, no limit."""
+
+    def __init__(self, port: int, secret: str, name: str, table: str) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._parser = classic.ReplyParser()
+        key = classic.fnv1a64(secret.encode())
+        reply = self.exchange(classic.encode_request(Command.AUTH, classic.encode_auth(key, name)))
+        self.identity = classic.parse_identity(reply.payload)
+        wanted = classic.TableFilter(classic.ALL_KINDS, 0, 0, "bench", table)
+        self.exchange(self.request(Command.ADD_FILTER, classic.encode_filter(wanted)))
+
+    def request(self, command: Command, payload: bytes = b"") -> bytes:
+        """A request of this client."""
+        identity = self.identity
+        return classic.encode_request(command, payload, client_id=identity.client_id, token=identity.token)
+
+    def poll_many(self, rows: int, wait_ms: int, confirmed: int = 0) -> bytes:
+        """A PollMany request in the text format."""
+        asked = classic.PollMany(rows, 0, wait_ms, confirmed, Format.TEXT)
+        return self.request(Command.POLL_MANY, classic.encode_poll_many(asked))
+
+    def exchange(self, request: bytes) -> classic.Reply:
+        """Send a request and wait for its reply, which must not be a refusal."""
+        self.socket.sendall(request)
+        while (reply := self._parser.next()) is None:
+            data = self.socket.recv(1 << 16)
+            assert data, "the relay closed the connection"
+            self._parser.feed(data)
+        assert reply.result in {Result.OK, Result.EMPTY}, f"refused with 0x{reply.result:02x}: {reply.text}"
+        return reply
+
+    def close(self) -> None:
+        """Leave; the queue stays."""
+        self.socket.close()
+
+
+def put_load(mode: str, seconds: float, sockets: Sequence[socket.socket], requests: Sequence[bytes]) -> Load:
+    """Run bench/load.c (`poll` or `many`) on connected sockets, one request of equal size for each."""
+    fds = [connected.fileno() for connected in sockets]
+    done = subprocess.run(
+        [BUILT / "load", mode, str(seconds), *map(str, fds)],
+        input=b"".join(requests),
+        stdout=subprocess.PIPE,
+        pass_fds=fds,
+        check=True,
+    )
+    replies, rows, size, nanoseconds = map(int, done.stdout.split())
+    return Load(replies, rows, size, nanoseconds / 1e9)
+
+
+def arrival_times(client: Client, rows: int) -> tuple[int, int]:
+    """Fork a process that waits in PollMany for `rows` rows, one to a reply.
+
+    Returns its pid and the read end of a pipe, which delivers the monotonic nanoseconds of each arrival, 8 bytes each.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    status = 1
+    try:
+        times: list[int] = []
+        confirmed = 0
+        while len(times) < rows:
+            reply = client.exchange(client.poll_many(1, 10_000, confirmed))
+            times.append(time.monotonic_ns())
+            confirmed = int.from_bytes(reply.payload[4:12], "little")
+        with os.fdopen(writing, "wb") as pipe:
+            pipe.write(b"".join(each.to_bytes(8, "little") for each in times))
+        status = 0
+    finally:
+        os._exit(status)

@@ -1,0 +1,158 @@
+"""A running relay under load: polls, PollMany, latency, idle clients, memory."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import psutil
+
+from bench.clients import Client, arrival_times, put_load
+from bench.echo import Echo
+from bench.report import Report, si
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from examples.dbserver import DatabaseServer
+from relay.wire.classic import REPLY, Command
+from tests.relayproc import SECRET, RelayProcess, write_conf
+
+WORKERS = 2
+POLL_SECONDS = 3.0
+IDLE_CLIENTS, IDLE_SECONDS = 100, 5.0
+LATENCY_ROWS = 1000
+
+
+def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
+    """Start a relay on the server and print all that is measured of it."""
+    for table in ("live", "many", "slow", "idle"):
+        create(server, table, NARROW)
+    settings: dict[str, object] = {"Relay.Workers": WORKERS, "Relay.SegmentBytes": "256MiB", "Relay.MaxClients": 1000}
+    relay = RelayProcess(write_conf(scratch, server, settings))
+    try:
+        relay.start()
+        polls(report, server, relay, int(300_000 * scale))
+        many(report, server, relay, int(1_500_000 * scale))
+        latency(report, server, relay)
+        memory_and_idling(report, server, relay)
+        relay.stop()
+    finally:
+        relay.kill()
+
+
+def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:
+    """Until that many rows wait for each of the clients."""
+    deadline = time.monotonic() + 120
+    while True:
+        waiting = {client["name"]: client["waiting"] for client in relay.stat()["clients"]}
+        if all(waiting.get(name) == rows for name in names):
+            return
+        assert time.monotonic() < deadline, f"{rows} rows expected in the queues, {waiting} there"
+        time.sleep(0.05)
+
+
+def polls(report: Report, server: DatabaseServer, relay: RelayProcess, rows: int) -> None:
+    """Classic polls, one row each, beside an echo of the same sizes in as many processes."""
+    report.heading("classic polls, one row a reply: replies/s, the same load program on both")
+    names = [f"poll-{number}" for number in range(5)]
+    clients = [Client(relay.port, SECRET, name, "live") for name in names]
+    report.step(f"queueing {rows} rows for {len(clients)} clients")
+    insert(server, "live", NARROW_VALUES, 1, rows)
+    wait_queued(relay, names, rows)
+    sample = clients[0].exchange(clients[0].request(Command.POLL))
+    reply = bytes([0]) + len(sample.payload).to_bytes(4, "little") + bytes(REPLY.size - 5) + sample.payload
+    with Echo(reply, WORKERS) as echo:
+        for group in (clients[:1], clients[1:]):
+            report.step(f"{len(group)} clients for {POLL_SECONDS:g} s, twice")
+            requests = [client.request(Command.POLL) for client in group]
+            sockets = echo.connect(len(group))
+            bare = put_load("poll", POLL_SECONDS, sockets, requests)
+            for connection in sockets:
+                connection.close()
+            before = relay.cpu_seconds()
+            ours = put_load("poll", POLL_SECONDS, [client.socket for client in group], requests)
+            cpu = (relay.cpu_seconds() - before) / ours.replies * 1e6
+            many = "clients" if len(group) > 1 else "client"
+            report.line(f"bare Python epoll echo, {len(group)} {many}", si(bare.replies / bare.seconds))
+            rate = ours.replies / ours.seconds
+            bar = 0.7 if len(group) == 1 else 0.5
+            report.line(f"relay, {len(group)} {many}", si(rate), rate / (bare.replies / bare.seconds), "the echo", bar)
+            report.line("  server CPU a reply", f"{cpu:.1f} us")
+    for client in clients:
+        client.close()
+
+
+def many(report: Report, server: DatabaseServer, relay: RelayProcess, rows: int) -> None:
+    """One client that asks for a thousand rows at a time."""
+    report.heading("PollMany, 1000 rows a reply, one client")
+    client = Client(relay.port, SECRET, "many", "many")
+    report.step(f"queueing {rows} rows")
+    insert(server, "many", NARROW_VALUES, 1, rows)
+    wait_queued(relay, ["many"], rows)
+    load = put_load("many", 60, [client.socket], [client.poll_many(1000, 0)])
+    assert load.rows == rows, f"{load.rows} of {rows} rows came"
+    report.line("narrow rows/s", si(load.rows / load.seconds), load.rows / load.seconds / 1e6, "1 M rows/s", 1.0)
+    report.line("  bytes/s", si(load.bytes / load.seconds))
+    client.close()
+
+
+def latency(report: Report, server: DatabaseServer, relay: RelayProcess) -> None:
+    """From the commit's return at the writer to the row at a client that waits in PollMany."""
+    report.heading(f"commit to delivery, one waiting PollMany client, {LATENCY_ROWS} single-row transactions")
+    client = Client(relay.port, SECRET, "slow", "slow")
+    pid, pipe = arrival_times(client, LATENCY_ROWS)
+    connection = server.connect()
+    committed = []
+    pause = random.Random(1)
+    with connection.cursor() as cursor:
+        for number in range(LATENCY_ROWS):
+            time.sleep(pause.uniform(0.001, 0.003))
+            cursor.execute(f"INSERT INTO bench.slow VALUES ({number}, 1, 2, '2026-01-01', 'x')")
+            committed.append(time.monotonic_ns())
+    connection.close()
+    with os.fdopen(pipe, "rb") as times:
+        data = times.read()
+    os.waitpid(pid, 0)
+    arrived = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+    taken = sorted((there - here) / 1e6 for here, there in zip(committed, arrived, strict=True))
+    report.limit("p50", taken[len(taken) // 2], "ms", 0.2)
+    report.line("p99", f"{taken[len(taken) * 99 // 100]:.3g} ms")
+    client.close()
+
+
+def memory_and_idling(report: Report, server: DatabaseServer, relay: RelayProcess) -> None:
+    """What a client and a queued row cost in memory, and what clients cost that wait for rows that do not come."""
+    report.heading(f"{IDLE_CLIENTS} clients")
+    before = footprint(relay)
+    with ExitStack() as stack:
+        clients = [Client(relay.port, SECRET, f"idle-{number}", "idle") for number in range(IDLE_CLIENTS)]
+        for client in clients:
+            stack.callback(client.close)
+        known = footprint(relay)
+        report.limit("memory a client without a limit", (known - before) / IDLE_CLIENTS / 1024, "KiB", 64)
+        for client in clients:
+            client.socket.sendall(client.poll_many(1, 60_000))
+        time.sleep(1)
+        used = relay.cpu_seconds()
+        time.sleep(IDLE_SECONDS)
+        percent = (relay.cpu_seconds() - used) / IDLE_SECONDS * 100
+        report.limit("CPU while all wait in PollMany, all processes", percent, "% of a core", 1)
+    rows = 100_000
+    insert(server, "idle", NARROW_VALUES, 1, rows)
+    wait_queued(relay, [f"idle-{number}" for number in range(IDLE_CLIENTS)], rows)
+    queued = footprint(relay)
+    report.line(f"memory a queued row, {rows} for each client", f"{(queued - known) / rows / IDLE_CLIENTS:.3g} bytes")
+
+
+def footprint(relay: RelayProcess) -> int:
+    """Bytes of memory that serve clients: the shared block as far as it is allocated, and the processes' own memory.
+
+    The journal is not in it: it is a file, one for all clients.
+    """
+    block = Path("/dev/shm") / (relay.conf.parent / "data" / "arena").read_text().strip()
+    total = block.stat().st_blocks * 512
+    for process in (psutil.Process(relay.pid), *psutil.Process(relay.pid).children(recursive=True)):
+        rollup = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()
+        total += sum(int(line.split()[1]) * 1024 for line in rollup if line.startswith("Anonymous:"))
+    return total
