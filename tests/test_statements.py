@@ -68,14 +68,14 @@ def test_data_changed_by_a_statement_is_told_apart(statement: str) -> None:
     ],
 )  # fmt: skip
 def test_a_definition_names_its_tables(statement: str, table: str) -> None:
-    found = classify(statement)
+    found = classify(statement, "d")
     assert found.kind is Kind.DDL
     assert found.mentions("d", table)
     assert not found.mentions("d", "other")
 
 
 def test_text_and_comments_are_no_names() -> None:
-    found = classify("ALTER TABLE t ADD b INT COMMENT 'about other' /* other */ -- other")
+    found = classify("ALTER TABLE t ADD b INT COMMENT 'about other' /* other */ -- other", "d")
     assert not found.mentions("d", "other")
 
 
@@ -84,6 +84,13 @@ def test_a_schema_that_goes_takes_its_tables_with_it() -> None:
     assert found.kind is Kind.DDL
     assert found.mentions("shop", "anything")
     assert not found.mentions("other", "anything")
+
+
+def test_a_table_of_the_same_name_elsewhere_is_another() -> None:
+    assert not classify("ALTER TABLE t ADD b INT", "d").mentions("e", "t")
+    assert not classify("ALTER TABLE d.t ADD b INT", "").mentions("e", "other")
+    assert classify("ALTER TABLE e.a RENAME t", "d").mentions("e", "t")
+    assert classify("ALTER TABLE t ADD b INT", "").mentions("e", "t")
 
 
 def test_names_that_cannot_be_read_concern_every_table() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.binlog.tablemap import Type, definition, parse, provisional, sql_type
+from relay.binlog.tablemap import Type, definition, parse, provisional, refuse, sql_type
 from relay.errors import RelayError, StopCode
 
 CHARSETS = {8: "latin1", 45: "utf8mb4", 54: "utf16", 255: "utf8mb4"}
@@ -90,13 +90,24 @@ def test_types_are_real_and_metadata_normalised(kind: int, data: bytes, real: in
     assert (column.type, column.meta) == (real, meta)
 
 
-@pytest.mark.parametrize(("kind", "data"), [(140, b"\x02"), (141, b"\x28\x00"), (20, b""), (0, b""), (99, b"")])
+@pytest.mark.parametrize(("kind", "data"), [(20, b""), (0, b""), (6, b""), (99, b"")])
 def test_a_type_that_cannot_be_read_is_refused_by_name(kind: int, data: bytes) -> None:
     with pytest.raises(RelayError) as refused:
         parse(table_map([(Type.LONG, b""), (kind, data)]), "binlog.000001:4")
     assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
     assert "@2 of shop.users" in str(refused.value)
     assert "binlog.000001:4" in str(refused.value)
+
+
+@pytest.mark.parametrize(("kind", "data", "like"), [(140, b"\x02", Type.BLOB), (141, b"\x28\x00", Type.VARCHAR)])
+def test_a_compressed_column_is_refused_unless_it_is_left_out(kind: int, data: bytes, like: Type) -> None:
+    found = parse(table_map([(Type.LONG, b""), (kind, data)], names("id", "note")))
+    described = provisional(found, CHARSETS)
+    assert described.columns[1].type == like
+    refuse(found, described, (True, False))
+    with pytest.raises(RelayError) as refused:
+        refuse(found, described, (True, True), "binlog.000001:4")
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
 
 
 def test_a_charset_that_is_not_listed_is_refused_by_name() -> None:

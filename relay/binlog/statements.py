@@ -26,19 +26,28 @@ class Kind(StrEnum):
 
 
 class Statement(NamedTuple):
-    """A classified statement. `verb` is its first word in lower case, `names` every identifier in it, folded."""
+    """A classified statement: its first word in lower case, and the names in it, folded.
+
+    `names` are (schema, table) pairs as far as the statement could mean them; schema names stand alone where the
+    statement
+    is about a whole schema (CREATE, ALTER or DROP DATABASE).
+    """
 
     kind: Kind
     verb: str
-    names: frozenset[str] = frozenset()
-    whole_schema: bool = False  # CREATE, ALTER or DROP DATABASE
+    names: frozenset[tuple[str, str]] = frozenset()
+    schemas: frozenset[str] = frozenset()
     unreadable: bool = False  # names could not be read: it may concern any table
 
     def mentions(self, schema: str, table: str) -> bool:
         """Whether the statement may concern that table; never a wrong no."""
-        if self.unreadable or table.casefold() in self.names:
-            return True
-        return self.whole_schema and schema.casefold() in self.names
+        schema, table = schema.casefold(), table.casefold()
+        return (
+            self.unreadable
+            or schema in self.schemas
+            or (schema, table) in self.names
+            or ("", table) in self.names  # without a default schema an unqualified name may be anywhere
+        )
 
 
 _TRANSACTION: Final = frozenset({"begin", "commit", "rollback", "savepoint", "release", "xa", "end"})
@@ -88,8 +97,11 @@ class _Token(NamedTuple):
     mark: str = ""
 
 
-def classify(statement: str) -> Statement:
-    """Sort a statement (as decoded from a QUERY event; undecodable bytes as U+FFFD) by what it does to rows."""
+def classify(statement: str, schema: str = "") -> Statement:
+    """Sort a statement by what it does to rows.
+
+    `statement` and its default `schema` are as decoded from a QUERY event, undecodable bytes as U+FFFD.
+    """
     tokens = _tokens(statement)
     first = next((token for token in tokens if token.mark != "("), None)
     if first is None:
@@ -108,14 +120,14 @@ def classify(statement: str) -> Statement:
     if verb in _HARMLESS:
         return Statement(Kind.HARMLESS, verb)
     if verb in _DEFINING:
-        return _defining(statement, verb, list(tokens))
+        return _defining(statement, schema, verb, list(tokens))
     if verb == "delete" and _GENERATED in statement:
         # A MEMORY table is empty after a restart, and the server tells its replicas so.
         return Statement(Kind.HARMLESS, verb)
     return Statement(Kind.DML if verb in _DML else Kind.UNKNOWN, verb)
 
 
-def _defining(statement: str, verb: str, tokens: list[_Token]) -> Statement:
+def _defining(statement: str, schema: str, verb: str, tokens: list[_Token]) -> Statement:
     prefix = [token.word for token in islice(tokens, _LONGEST_PREFIX)]
     thing = "table" if verb == "truncate" else next((word for word in prefix if word in _OBJECTS), "")
     temporary = "temporary" in prefix[: prefix.index(thing)] if thing in prefix else False
@@ -123,9 +135,27 @@ def _defining(statement: str, verb: str, tokens: list[_Token]) -> Statement:
         return Statement(Kind.HARMLESS, verb)
     if not thing or thing in _OTHER_OBJECTS or temporary:
         return Statement(Kind.HARMLESS if thing else Kind.UNKNOWN, verb)
-    names = frozenset(token.name for token in tokens if token.name)
     kind = Kind.DML if verb == "create" and thing == "table" and _selects(tokens) else Kind.DDL
-    return Statement(kind, verb, names, thing in _SCHEMA_LIKE, "\ufffd" in statement)
+    alone = {token.name for token in tokens if token.name}
+    return Statement(
+        kind,
+        verb,
+        _pairs(tokens, schema.casefold()),
+        frozenset(alone) if thing in _SCHEMA_LIKE else frozenset(),
+        "\ufffd" in statement + schema,
+    )
+
+
+def _pairs(tokens: list[_Token], default: str) -> frozenset[tuple[str, str]]:
+    """Every (schema, table) that names in the statement may mean."""
+    qualified = {
+        (owner.name, table.name)
+        for owner, dot, table in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if owner.name and dot.mark == "." and table.name
+    }
+    # `ALTER TABLE other.a RENAME b` leaves open whose b that is.
+    schemas = {default, *(owner for owner, _ in qualified)}
+    return frozenset(qualified | {(owner, token.name) for token in tokens if token.name for owner in schemas})
 
 
 def _selects(tokens: list[_Token]) -> bool:

@@ -8,7 +8,8 @@ precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import Final
 
@@ -77,10 +78,11 @@ _NO_BYTES: Final = frozenset({
     Type.YEAR,
     Type.NEWDATE,
 })  # fmt: skip
-_REFUSED: Final = {
-    Type.DECIMAL: "DECIMAL in the form of before MySQL 5.0", Type.NULL: "type NULL", Type.TYPED_ARRAY: "typed array",
-    Type.BLOB_COMPRESSED: "COMPRESSED text or blob", Type.VARCHAR_COMPRESSED: "COMPRESSED varchar",
+_UNREADABLE: Final[dict[int, str]] = {
+    Type.DECIMAL: "DECIMAL in the form of before MySQL 5.0", Type.NULL: "NULL", Type.TYPED_ARRAY: "typed array",
 }  # fmt: skip
+COMPRESSED: Final[dict[int, int]] = {Type.BLOB_COMPRESSED: Type.BLOB, Type.VARCHAR_COMPRESSED: Type.VARCHAR}
+"""MariaDB's COMPRESSED columns: their values lie as those of these types, so they can be stepped over, but not read."""
 
 
 class MapColumn(msgspec.Struct, frozen=True):
@@ -119,6 +121,9 @@ class TableMap(msgspec.Struct, frozen=True):
         return f"{self.schema}.{self.table}"
 
 
+_NAMES_AT: Final = 8  # after table id and flags
+
+
 class _Cursor:
     """Bounds-checked reading of one event body."""
 
@@ -153,17 +158,30 @@ class _Cursor:
         return self.take(self.length())
 
 
+def table_name(body: bytes | memoryview, position: str = "") -> tuple[str, str]:
+    """Schema and table of a TABLE_MAP event, whatever its columns are. Raises `RelayError` (unknown_event)."""
+    names: list[str] = []
+    with _read(position):
+        cursor = _Cursor(body)
+        cursor.take(_NAMES_AT)
+        names += _name(cursor), _name(cursor)
+    return names[0], names[1]
+
+
 def parse(body: bytes | memoryview, position: str = "") -> TableMap:
     """Read the body of a TABLE_MAP event: after its 19 bytes of header, without checksum; `position` is for errors.
 
-    Raises `RelayError`: unsupported_column for a type that cannot be read, unknown_event for a malformed event.
+    Raises `RelayError`: unsupported_column for a type that not even the length is known of, unknown_event for a
+    malformed
+    event.
     """
-    cursor = _Cursor(body)
-    try:
+    schema, table = table_name(body, position)
+    with _read(position):
+        cursor = _Cursor(body)
         table_id = cursor.integer(6)
-        cursor.take(2)
-        schema = _name(cursor)
-        table = _name(cursor)
+        cursor.take(_NAMES_AT - 6)
+        _name(cursor)
+        _name(cursor)
         types = cursor.take(cursor.length())
         metas = _metadata(_Cursor(cursor.text()), types, f"{schema}.{table}", position)
         nullable = cursor.take((len(types) + 7) // 8)
@@ -172,11 +190,30 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
             for i, (real, meta) in enumerate(metas)
         ]
         _optional(cursor, columns)
+    return TableMap(table_id, schema, table, tuple(MapColumn(**column) for column in columns))  # type: ignore[arg-type]
+
+
+def refuse(table_map: TableMap, definition: Definition, keep: Sequence[bool], position: str = "") -> None:
+    """Raise `RelayError` (unsupported_column) if a column that is kept cannot be read."""
+    for column, described, kept in zip(table_map.columns, definition.columns, keep, strict=True):
+        if kept and column.type in COMPRESSED:
+            raise _unsupported(table_map.name, described.name, "COMPRESSED", column.type, position)
+
+
+def fits(table_map: TableMap, definition: Definition) -> bool:
+    """Whether a definition is of as many columns, and of the types, that the table map has."""
+    shapes = [(column.type, column.meta) for column in definition.columns]
+    return shapes == [(COMPRESSED.get(column.type, column.type), column.meta) for column in table_map.columns]
+
+
+@contextmanager
+def _read(position: str) -> Iterator[None]:
+    try:
+        yield
     except (ValueError, IndexError) as error:
         raise RelayError(
             StopCode.UNKNOWN_EVENT, "read a table map", f"it is malformed: {error}", position=position
         ) from error
-    return TableMap(table_id, schema, table, tuple(MapColumn(**column) for column in columns))  # type: ignore[arg-type]
 
 
 def _name(cursor: _Cursor) -> str:
@@ -190,19 +227,13 @@ def _metadata(cursor: _Cursor, types: bytes, table: str, position: str) -> list[
     result = []
     for number, kind in enumerate(types, 1):
         if kind in _ONE_BYTE:
-            real, meta = kind, cursor.integer(1)
+            result.append((kind, cursor.integer(1)))
         elif kind in _TWO_BYTES:
-            real, meta = _two_bytes(kind, cursor.take(2))
+            result.append(_two_bytes(kind, cursor.take(2)))
         elif kind in _NO_BYTES:
-            real, meta = kind, 0
+            result.append((kind, 0))
         else:
-            raise _unsupported(
-                table, f"@{number}", _REFUSED.get(Type(kind), "") if kind in set(Type) else "", kind, position
-            )
-        result.append((real, meta))
-    for number, (real, _) in enumerate(result, 1):
-        if real in _REFUSED:
-            raise _unsupported(table, f"@{number}", _REFUSED[Type(real)], real, position)
+            raise _unsupported(table, f"@{number}", _UNREADABLE.get(kind, "a newer one"), kind, position)
     return result
 
 
@@ -226,7 +257,7 @@ def _unsupported(table: str, column: str, what: str, kind: int, position: str) -
     return RelayError(
         StopCode.UNSUPPORTED_COLUMN,
         "read a table map",
-        f"column {column} of {table} is of a type that cannot be read: {what or 'number'} ({kind})",
+        f"column {column} of {table} is of a type that cannot be read: {what} ({kind})",
         position=position,
     )
 
@@ -329,7 +360,7 @@ def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str
             Column(
                 name=name,
                 name_id=0,
-                type=column.type,
+                type=COMPRESSED.get(column.type, column.type),
                 meta=column.meta,
                 unsigned=bool(column.unsigned),
                 nullable=column.nullable,
@@ -351,7 +382,7 @@ def provisional(table_map: TableMap, charset_of: Mapping[int, str]) -> Definitio
             Column(
                 name=f"@{number}",
                 name_id=0,
-                type=column.type,
+                type=COMPRESSED.get(column.type, column.type),
                 meta=column.meta,
                 unsigned=bool(column.unsigned),
                 nullable=column.nullable,

@@ -1,0 +1,156 @@
+"""What the reader keeps in DataDir/state.db: ids of names, versions of definitions, where they are proven, its
+server id.
+
+The clients' tables in the same file belong to the broker. All writes are small and rare.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import total_ordering
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from relay.binlog.statements import Statement
+from relay.journal.frames import Column, Definition
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS proofs (
+  id INTEGER PRIMARY KEY, schema_name TEXT NOT NULL, table_name TEXT NOT NULL, content BLOB NOT NULL,
+  since_file TEXT NOT NULL, since_position INTEGER NOT NULL, until_file TEXT, until_position INTEGER);
+CREATE INDEX IF NOT EXISTS proofs_by_table ON proofs (schema_name, table_name);
+CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+
+
+@total_ordering
+class Place(msgspec.Struct, frozen=True):
+    """A position in the source's binlog. Places are ordered by the number that ends the file's name."""
+
+    file: str
+    position: int
+
+    def __lt__(self, other: Place) -> bool:
+        return (_number(self.file), self.position) < (_number(other.file), other.position)
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}"
+
+
+def _number(file: str) -> int:
+    suffix = file.rpartition(".")[2]
+    return int(suffix) if suffix.isdecimal() else 0
+
+
+class Catalog:
+    """The reader's tables. One process writes; opened after the fork."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.executescript(_SCHEMA)
+        self._ids: dict[str, int] = dict(self._db.execute("SELECT name, id FROM names"))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def get(self, key: str) -> str:
+        """A kept fact of the source ("server_id", "generation"), "" if there is none."""
+        row = self._db.execute("SELECT value FROM source WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def put(self, key: str, value: str) -> None:
+        """Keep a fact of the source."""
+        self._db.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", (key, value))
+
+    def numbered(self, definition: Definition) -> Definition:
+        """The definition with the ids of its names and the version of its content; the same content keeps both."""
+        with self._transaction():
+            row = self._db.execute(
+                "INSERT INTO schema_versions (content) VALUES (?) ON CONFLICT DO UPDATE SET content = content"
+                " RETURNING version",
+                (msgspec.msgpack.encode(_bare(definition)),),
+            ).fetchone()
+            return msgspec.structs.replace(
+                definition,
+                version=row[0],
+                schema_id=self._id(definition.schema),
+                table_id=self._id(definition.table),
+                columns=[
+                    msgspec.structs.replace(column, name_id=self._id(column.name)) for column in definition.columns
+                ],
+            )
+
+    def proven_at(self, schema: str, table: str, place: Place) -> Definition | None:
+        """The definition of a table that is proven at a place of the binlog, without numbers."""
+        rows = self._db.execute(
+            "SELECT content, since_file, since_position, until_file, until_position FROM proofs"
+            " WHERE schema_name = ? AND table_name = ? ORDER BY id DESC",
+            (schema, table),
+        )
+        for content, since_file, since_position, until_file, until_position in rows:
+            after = place < Place(since_file, since_position)
+            before = until_file is not None and not place < Place(until_file, until_position)
+            if not after and not before:
+                return msgspec.msgpack.decode(content, type=Definition)
+        return None
+
+    def prove(self, definition: Definition, since: Place) -> None:
+        """The definition holds from `since` until a statement that mentions the table."""
+        content = msgspec.msgpack.encode(_bare(definition))
+        self._db.execute(
+            "INSERT INTO proofs (schema_name, table_name, content, since_file, since_position) VALUES (?, ?, ?, ?, ?)",
+            (definition.schema, definition.table, content, since.file, since.position),
+        )
+
+    def end_proofs(self, statement: Statement, place: Place) -> None:
+        """End what was proven of the tables that a statement at `place` mentions.
+
+        What is proven from a later place on is left alone: the statement is read once more, after a restart.
+        """
+        rows = self._db.execute(
+            "SELECT id, schema_name, table_name, since_file, since_position FROM proofs WHERE until_file IS NULL"
+        )
+        ended = [
+            (place.file, place.position, number)
+            for number, schema, table, file, position in rows
+            if Place(file, position) <= place and statement.mentions(schema, table)
+        ]
+        with self._transaction():
+            self._db.executemany("UPDATE proofs SET until_file = ?, until_position = ? WHERE id = ?", ended)
+
+    def forget_proofs(self) -> None:
+        """Positions have a new meaning: another source, or a binlog begun anew."""
+        self._db.execute("DELETE FROM proofs")
+
+    def _id(self, name: str) -> int:
+        found = self._ids.get(name)
+        if found is None:
+            found = int(self._db.execute("INSERT INTO names (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
+            self._ids[name] = found
+        return found
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            self._ids = dict(self._db.execute("SELECT name, id FROM names"))
+            raise
+        self._db.execute("COMMIT")
+
+
+def _bare(definition: Definition) -> Definition:
+    """Without numbers: what the definition says."""
+    columns: list[Column] = [msgspec.structs.replace(column, name_id=0) for column in definition.columns]
+    return msgspec.structs.replace(definition, version=0, schema_id=0, table_id=0, columns=columns)

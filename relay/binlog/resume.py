@@ -1,0 +1,78 @@
+"""Where a stream goes on, and whether it may: decided from what the journal holds and what the source says of
+itself."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from relay.binlog.commands import SHORT_POSITION
+from relay.binlog.facts import BinlogStatus, ServerFacts
+from relay.errors import RelayError, StopCode
+
+_FILE_AND_POSITION: Final = re.compile(r"(?P<file>[^\s,:/]+):(?P<position>\d+)")
+
+
+class Known(NamedTuple):
+    """What the journal says: the place after the last committed transaction, the GTIDs received, and of which
+    source."""
+
+    file: str
+    position: int
+    gtid_set: str
+    identity: str
+
+
+class Start(NamedTuple):
+    """Where to ask for the stream. `moved`: it is another server than the journal's last."""
+
+    by_gtid: bool
+    file: str
+    position: int
+    gtid_set: str
+    moved: bool = False
+
+
+def first_place(start_position: str) -> BinlogStatus | None:
+    """The place that a `StartPosition` spells out, None for newest, oldest (which have to be asked for).
+
+    A GTID set has no file.
+    """
+    if start_position in ("newest", "oldest"):
+        return None
+    place = _FILE_AND_POSITION.fullmatch(start_position)
+    # uuid:1 looks like a file and position too, but no file is named by a uuid.
+    if place and not re.fullmatch(r"[0-9a-fA-F-]{36}", place["file"]):
+        return BinlogStatus(place["file"], int(place["position"]))
+    return BinlogStatus("", 4, start_position)
+
+
+def plan(known: Known, server: ServerFacts) -> Start:
+    """Where to go on. Raises `RelayError` (wrong_source, gtid_gap).
+
+    On the source that the journal was read from, by file and position; on another only by GTID, and only within one
+    flavor.
+    """
+    gtids = server.has_gtids and bool(known.gtid_set)
+    if known.identity == server.identity and known.file:
+        if known.position <= SHORT_POSITION:
+            return Start(False, known.file, known.position, known.gtid_set)
+        if not gtids:
+            raise RelayError(
+                StopCode.GTID_GAP,
+                "resume the binlog",
+                "a position beyond 4 GiB can only be resumed by GTID, and the source has none",
+                position=f"{known.file}:{known.position}",
+                hint="set gtid_mode = ON on the source; `relay start --accept-gap` goes on after the loss",
+            )
+        return Start(True, "", 4, known.gtid_set)
+    moved = known.identity != server.identity
+    if gtids and known.identity.partition(":")[0] == server.flavor:
+        return Start(True, "", 4, known.gtid_set, moved)
+    raise RelayError(
+        StopCode.WRONG_SOURCE,
+        "resume the binlog",
+        f"the journal was read from {known.identity}, this is {server.identity},"
+        " and without a GTID set of both a position means nothing there",
+        position=f"{known.file}:{known.position}",
+    )

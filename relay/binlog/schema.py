@@ -1,0 +1,145 @@
+"""Definitions from information_schema, for sources whose table maps carry no names.
+
+What the source answers is how the table stands at the moment of the question. The binlog's end, asked for right
+after, is a
+position B at or behind that moment. A row at X was written under that definition if the stream between X and B holds no
+statement that may concern the table; so a definition is proven once the stream has passed B. Count and types alone
+prove
+nothing: a column renamed or moved keeps both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+from pymysql.connections import Connection
+
+from relay.binlog.catalog import Place
+from relay.binlog.connect import query
+from relay.binlog.facts import ServerFacts, binlog_end
+from relay.binlog.tablemap import COMPRESSED, NUMERIC, TEXTUAL, MapColumn, TableMap, Type
+from relay.journal.frames import Column, Definition
+
+
+class SchemaColumn(msgspec.Struct, frozen=True):
+    """A row of information_schema.COLUMNS."""
+
+    name: str
+    data_type: str
+    column_type: str
+    charset: str
+    nullable: bool
+    primary: bool
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """How a table stands, and a position that the binlog had reached when it was asked, or later."""
+
+    columns: tuple[SchemaColumn, ...]
+    until: Place
+
+
+def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: str) -> Answer:
+    """Ask for a table's columns. Raises `SourceLost` or `RelayError` (source_denied)."""
+    rows = query(
+        connection,
+        "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, COLUMN_KEY"
+        f" FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {connection.escape(schema)}"
+        f" AND TABLE_NAME = {connection.escape(table)} ORDER BY ORDINAL_POSITION",
+        f"ask for the columns of {schema}.{table}",
+    )
+    columns = tuple(
+        SchemaColumn(
+            str(name), str(data).lower(), str(column), str(charset or ""), str(null) == "YES", str(key) == "PRI"
+        )
+        for name, data, column, charset, null, key in rows
+    )
+    end = binlog_end(connection, server)
+    return Answer(columns, Place(end.file, end.position))
+
+
+def matched(table_map: TableMap, columns: tuple[SchemaColumn, ...]) -> Definition | str:
+    """The definition, with its numbers still 0, or why these columns cannot be those of the table map."""
+    if not columns:
+        return "the source has no such table, or the account may not see it"
+    if len(columns) != len(table_map.columns):
+        return f"it has {len(columns)} columns, its rows {len(table_map.columns)}"
+    for number, (said, seen) in enumerate(zip(columns, table_map.columns, strict=True), 1):
+        if seen.type not in _TYPES.get(said.data_type, frozenset()):
+            return f"column {number}, {said.name}, is {said.data_type}, but of type {seen.type} in its rows"
+        if seen.name is not None and seen.name != said.name:
+            return f"column {number} is {said.name}, but {seen.name} in its rows"
+    pairs = zip(columns, table_map.columns, strict=True)
+    return Definition(table_map.schema, table_map.table, 0, 0, 0, True, [_column(said, seen) for said, seen in pairs])
+
+
+def hides_a_type(table_map: TableMap) -> bool:
+    """Whether a MariaDB column may be of a type that table maps do not tell: UUID and INET look like BINARY there."""
+    return any(
+        column.type == Type.STRING and column.meta in _OPAQUE_SIZES and column.collation in (None, 63)
+        for column in table_map.columns
+    )
+
+
+_OPAQUE_SIZES: Final = frozenset({4, 16})
+_TEXTS: Final = (
+    "tinytext",
+    "text",
+    "mediumtext",
+    "longtext",
+    "tinyblob",
+    "blob",
+    "mediumblob",
+    "longblob",
+    "json",
+    "xmltype",
+)
+_SHAPES: Final = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+    "geomcollection",
+)  # fmt: skip
+_TYPES: Final[dict[str, frozenset[int]]] = {
+    "tinyint": frozenset({Type.TINY}), "smallint": frozenset({Type.SHORT}), "mediumint": frozenset({Type.INT24}),
+    "int": frozenset({Type.LONG}), "bigint": frozenset({Type.LONGLONG}), "decimal": frozenset({Type.NEWDECIMAL}),
+    "float": frozenset({Type.FLOAT}), "double": frozenset({Type.DOUBLE}), "bit": frozenset({Type.BIT}),
+    "year": frozenset({Type.YEAR}), "date": frozenset({Type.DATE, Type.NEWDATE}),
+    "time": frozenset({Type.TIME, Type.TIME2}), "datetime": frozenset({Type.DATETIME, Type.DATETIME2}),
+    "timestamp": frozenset({Type.TIMESTAMP, Type.TIMESTAMP2}), "char": frozenset({Type.STRING}),
+    "binary": frozenset({Type.STRING}), "uuid": frozenset({Type.STRING}), "inet4": frozenset({Type.STRING}),
+    "inet6": frozenset({Type.STRING}),
+    "varchar": frozenset({Type.VARCHAR, Type.VAR_STRING, Type.VARCHAR_COMPRESSED}),
+    "varbinary": frozenset({Type.VARCHAR, Type.VAR_STRING, Type.VARCHAR_COMPRESSED}),
+    "enum": frozenset({Type.ENUM}), "set": frozenset({Type.SET}), "vector": frozenset({Type.VECTOR, Type.VARCHAR}),
+    **dict.fromkeys(_TEXTS, frozenset({Type.BLOB, Type.JSON, Type.BLOB_COMPRESSED})),
+    **dict.fromkeys(_SHAPES, frozenset({Type.GEOMETRY})),
+}  # fmt: skip
+
+
+def _column(said: SchemaColumn, seen: MapColumn) -> Column:
+    return Column(
+        name=said.name,
+        name_id=0,
+        type=COMPRESSED.get(seen.type, seen.type),
+        meta=seen.meta,
+        unsigned=seen.type in NUMERIC and " unsigned" in said.column_type,
+        nullable=seen.nullable,
+        primary=said.primary,
+        charset=(said.charset or "binary") if seen.type in TEXTUAL else "",
+        labels=labels(said.column_type) if seen.type in (Type.ENUM, Type.SET) else [],
+        sql_type=said.column_type,
+    )
+
+
+_LABEL: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t", "b": "\b"}
+
+
+def labels(column_type: str) -> list[str]:
+    """The labels of `enum('a','it''s')` or `set(...)`, as the server writes it in COLUMN_TYPE."""
+    return [re.sub(r"''|\\(.)", _unescaped, label, flags=re.DOTALL) for label in _LABEL.findall(column_type)]
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "'" if match[1] is None else _ESCAPES.get(match[1], match[1])
