@@ -1,0 +1,205 @@
+#include "serve.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+namespace relay {
+namespace {
+
+// Rows that cannot be handed out are passed over in one request up to this number: other clients wait meanwhile.
+constexpr int kMaxPassed = 4096;
+
+enum class Fit : uint8_t { taken, full, failed };
+
+uint32_t saturated(uint64_t n) { return static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX)); }
+
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace
+
+// Rows on their way into a reply, and how far that got.
+struct Server::Batch {
+  Range* ranges = nullptr;
+  size_t count = 0;
+  uint64_t number = 0;   // of the first row
+  uint64_t waiting = 0;  // rows from the first to the end of the queue
+  uint64_t max_rows = 0;
+
+  uint64_t rows = 0;   // encoded
+  size_t used = 0;     // ranges they fill, the last one shortened to them
+  bool full = false;   // the next row did not fit
+  bool lost = false;   // the journal does not have the next row
+  uint64_t frame = 0;  // of the next row, where that failed
+  std::string error;
+};
+
+Server::Server(const Arena& arena, std::string journal_directory, ServeOptions options)
+    : arena_(arena),
+      journal_(std::move(journal_directory)),
+      options_(std::move(options)),
+      cursors_(arena.max_clients()),
+      ranges_(kInFlightRanges) {}
+
+template <typename Encode>
+void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
+  try {
+    for (; batch.used < batch.count && batch.rows < batch.max_rows; ++batch.used) {
+      Range& range = batch.ranges[batch.used];
+      batch.frame = range.frame;
+      uint64_t want = std::min<uint64_t>(range.rows, batch.max_rows - batch.rows);
+      uint32_t got = 0;
+      Fit fit = at.seek(journal_, range.frame, range.first, &batch.error) ? Fit::taken : Fit::failed;
+      for (; fit == Fit::taken && got < want; ++got) {
+        Row row;
+        if (!at.read(options_.event_position, &row, &batch.error)) {
+          fit = Fit::failed;
+          break;
+        }
+        fit = encode(row, batch.number + batch.rows, saturated(batch.waiting - batch.rows - 1), &batch.error);
+        if (fit != Fit::taken) break;
+        at.advance();
+        ++batch.rows;
+      }
+      if (got < range.rows) {
+        range.rows = got;
+        if (got > 0) ++batch.used;
+        batch.full = fit == Fit::full;
+        return;
+      }
+    }
+  } catch (const JournalError& error) {
+    batch.lost = true;
+    batch.error = error.what();
+  }
+}
+
+template <typename Encode>
+Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string& out, std::string* error, Encode encode) {
+  QueueServer queue(arena_, hold.slot);
+  queue.line().last_poll.put(monotonic_ns());
+  size_t start = out.size();
+  for (int passed = 0; passed < kMaxPassed; ++passed) {
+    Batch batch;
+    batch.ranges = ranges_.data();
+    batch.max_rows = max_rows;
+    Peek peek;
+    batch.number = queue.in_flight(ranges_.data(), &batch.count);
+    bool again = batch.count > 0;
+    if (again) {
+      ClientView view = queue.view();
+      batch.waiting = view.in_flight() + view.waiting();
+    } else {
+      peek = queue.peek(ranges_.data(), kInFlightRanges, max_rows);
+      batch.count = peek.ranges;
+      batch.number = peek.number;
+      batch.waiting = peek.waiting();
+    }
+    if (batch.count == 0) {
+      broker_wake_ |= batch.waiting > 0 && queue.broker_must_wake();
+      return Outcome::empty;
+    }
+    uint64_t in_first = ranges_[0].rows;
+    fill(batch, cursor(hold), encode);
+    if (batch.rows > 0) {
+      if (!again) {
+        queue.publish(peek, ranges_.data(), batch.used, batch.rows, options_.at_most_once);
+        broker_wake_ |= queue.broker_must_wake();
+      }
+      if (!options_.at_most_once) hold.handed = batch.number + batch.rows;
+      queue.line().served.put(queue.line().served.relaxed() + 1);
+      return Outcome::rows;
+    }
+    out.resize(start);
+    if (batch.full || (batch.lost && batch.frame >= arena_.control().reader.first.get())) {
+      *error = batch.error;
+      return Outcome::failed;
+    }
+    if (batch.lost) {
+      if (again) queue.forfeit(batch.number + in_first);  // of what is not in flight, the broker raises the floor
+    } else if (again) {
+      queue.confirm(batch.number + 1);
+    } else {
+      queue.skip(peek, batch.frame);
+    }
+  }
+  return Outcome::empty;
+}
+
+Outcome Server::poll(Hold& hold, int version, std::string& out, std::string* error) {
+  if (gone(hold)) return Outcome::gone;
+  if (hold.handed > 0) {
+    QueueServer(arena_, hold.slot).confirm(hold.handed);
+    hold.handed = 0;
+  }
+  size_t start = out.size();
+  return hand_out(hold, 1, out, error, [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
+    if (!append_poll(out, version, row, queue_size, options_.render, why)) return Fit::failed;
+    if (out.size() - start <= options_.max_reply) return Fit::taken;
+    *why = "the next row takes " + std::to_string(out.size() - start) + " bytes, more than MaxBufferedBytes";
+    return Fit::full;
+  });
+}
+
+void Server::confirm(const Hold& hold, uint64_t through) {
+  if (through > 0 && !gone(hold)) QueueServer(arena_, hold.slot).confirm(through);
+}
+
+Outcome Server::poll_many(Hold& hold, const ManyRequest& request, std::string& out, std::string* error) {
+  if (gone(hold)) return Outcome::gone;
+  size_t start = out.size();
+  uint64_t limit = options_.max_reply;
+  if (request.max_bytes > 0) limit = std::min<uint64_t>(limit, request.max_bytes);
+  uint32_t rows = 0;
+  out.append(sizeof rows, '\0');
+  auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
+    size_t before = out.size();
+    bool decoded = request.msgpack ? append_many_msgpack(out, number + 1, row, options_.render, why)
+                                   : append_many_text(out, number + 1, row, queue_size, options_.render, why);
+    if (!decoded) return Fit::failed;
+    if (out.size() - start > limit && (rows > 0 || out.size() - start > options_.max_reply)) {
+      *why = "the next row takes " + std::to_string(out.size() - before) + " bytes, more than MaxBufferedBytes";
+      out.resize(before);
+      return Fit::full;
+    }
+    ++rows;
+    return Fit::taken;
+  };
+  Outcome outcome = hand_out(hold, request.max_rows, out, error, encode);
+  if (outcome == Outcome::rows) {
+    store(out.data() + start, rows);
+  } else {
+    out.resize(start);
+  }
+  return outcome;
+}
+
+bool Server::wait(const Hold& hold) { return gone(hold) || QueueServer(arena_, hold.slot).wait(); }
+
+void Server::stop_waiting(const Hold& hold) {
+  if (!gone(hold)) QueueServer(arena_, hold.slot).stop_waiting();
+}
+
+void Server::mark_connected(const Hold& hold, bool connected) {
+  if (gone(hold)) return;
+  ServerLine& line = QueueServer(arena_, hold.slot).line();
+  line.connected.set(connected);
+  if (connected) line.epoch.set(line.epoch.relaxed() + 1);
+}
+
+bool Server::take_broker_wake() {
+  bool wake = broker_wake_;
+  broker_wake_ = false;
+  return wake;
+}
+
+void Server::release_before(uint64_t position) {
+  for (RowCursor& at : cursors_)
+    if (at.before(position)) at.reset();
+  journal_.release_before(position);
+}
+
+}  // namespace relay

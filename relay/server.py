@@ -1,0 +1,486 @@
+"""A server process: accepts clients, answers their polls from the queues it owns, and hands on the clients of others.
+
+A client belongs to the server with the index `client id mod workers`; whichever server accepted its connection sends
+the socket there once the client has authenticated. One epoll loop does it all; requests that are polls are received,
+answered and sent by one native call each.
+"""
+
+from __future__ import annotations
+
+import array
+import heapq
+import os
+import resource
+import secrets
+import select
+import signal
+import socket
+import time
+from itertools import count
+from typing import Final
+
+from relay import messages
+from relay._native import Server, Session
+from relay.context import ServerContext
+from relay.errors import RelayError
+from relay.messages import Handover, Kick
+from relay.serving import timezone, tls
+from relay.serving.answers import Answers
+from relay.serving.broker_link import BrokerLink
+from relay.serving.peer import Peer
+from relay.wire import classic
+from relay.wire.classic import Identity, Result
+from relay.wire.states import State
+
+BEAT_SECONDS: Final = 1.0
+"""How often the loop turns at least."""
+
+LINGER_SECONDS: Final = 2.0
+"""How long a client may take to notice that its connection ends, so that it gets the reply that says why."""
+
+STALL_SECONDS: Final = 60.0
+"""How long a client may leave its replies unread before its connection is closed."""
+
+STOP_SECONDS: Final = 2.0
+"""How long replies in hand may take to leave when the server is told to stop."""
+
+ACCEPT_BATCH: Final = 64
+RESERVED_DESCRIPTORS: Final = 64
+
+_SHARED = select.EPOLLIN | select.EPOLLEXCLUSIVE
+_HUNG_UP = select.EPOLLHUP | select.EPOLLERR
+_PACKET = 1 << 20
+
+
+def run(context: ServerContext) -> int:
+    """Serves until told to stop; then replies in hand leave, and it returns 0."""
+    timezone.set_process_zone(context.config.relay.time_zone)
+    loop = _Loop(context)
+    context.arena.mark_running(context.slot)
+    try:
+        loop.serve()
+        loop.finish()
+    finally:
+        loop.close()
+    return 0
+
+
+class _Loop:
+    """The epoll loop, and all connections of this process."""
+
+    def __init__(self, context: ServerContext) -> None:
+        assert context.listener is not None
+        assert context.broker is not None
+        self._context = context
+        self._log = context.log
+        self._listener = context.listener
+        self._inbox = context.inboxes[context.index][0]
+        relay = context.config.relay
+        self._native = Server(
+            context.arena,
+            str(context.journal_dir),
+            null_text=relay.null_text,
+            utc=relay.time_zone == "UTC",
+            event_position=relay.event_position,
+            at_most_once=relay.delivery == "at-most-once",
+            max_reply=relay.max_buffered_bytes,
+            broker_wake=context.broker_wake,
+        )
+        self._max_payload = relay.max_request_bytes
+        self._tls = tls.make_context(context.config.server)
+        self._tls_required = context.config.server.tls == "required"
+        self.now = time.monotonic()
+        self._epoll = select.epoll()
+        self._peers: dict[int, Peer] = {}  # by descriptor
+        self._holders: dict[int, Peer] = {}  # by client id
+        self._waiting: dict[int, Peer] = {}  # for rows, by descriptor
+        self._bridges: dict[int, tls.Bridge] = {}  # by either descriptor
+        self._undecided: dict[int, tuple[socket.socket, str]] = {}  # plain or TLS? by descriptor
+        self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
+        self._numbers = count(1)
+        self._accepting = False
+        self._max_peers = _descriptors(context.config.server.max_connections)
+        self._broker = BrokerLink(context.broker, self._kicked)
+        self._answers = Answers(context, self._broker, self)
+        self._wakeup, wakeup = socket.socketpair()
+        for end in (self._wakeup, wakeup):
+            end.setblocking(False)
+        self._wakeup_end = wakeup
+        signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
+        for fd in (context.wake, self._broker.fileno(), self._inbox.fileno(), self._wakeup.fileno()):
+            self._epoll.register(fd, select.EPOLLIN)
+        self._accept_more()
+
+    def serve(self) -> None:
+        """Serve until `context.stopping`."""
+        poll, peers, context = self._epoll.poll, self._peers, self._context
+        beat_due = 0.0
+        while not context.stopping:
+            timeout = BEAT_SECONDS
+            if self._deadlines:
+                timeout = min(max(self._deadlines[0][0] - self.now, 0.0), timeout)
+            events = poll(timeout)
+            self.now = time.monotonic()
+            for fd, event in events:
+                peer = peers.get(fd)
+                if peer is None:
+                    self._other(fd)
+                    continue
+                try:
+                    if peer.session.exchange(fd):
+                        self._attend(peer)
+                        if event & _HUNG_UP and not peer.interest & select.EPOLLIN and self.is_open(peer):
+                            self._drop(peer)
+                except (RelayError, RuntimeError, MemoryError) as error:
+                    self._broken(peer, error)
+            if self._deadlines and self._deadlines[0][0] <= self.now:
+                self._expire()
+            if self.now >= beat_due:
+                beat_due = self.now + BEAT_SECONDS
+                self._beat()
+
+    def finish(self) -> None:
+        """Answer who waits, and give replies in hand and what the broker still does a little time."""
+        if self._accepting:
+            self._epoll.unregister(self._listener.fileno())
+        for peer in list(self._waiting.values()):
+            peer.session.expire(peer.fd)
+            self._attend(peer)
+        until = self.now + STOP_SECONDS
+        while (self._broker.busy or any(peer.session.unsent for peer in self._peers.values())) and self.now < until:
+            events = self._epoll.poll(min(0.1, until - self.now))
+            self.now = time.monotonic()
+            for fd, _ in events:
+                if fd == self._broker.fileno():
+                    self._broker.receive()
+                elif (peer := self._peers.get(fd)) is not None and peer.session.unsent:
+                    peer.session.exchange(fd)
+                    self._attend(peer)
+
+    def close(self) -> None:
+        """Close every connection."""
+        signal.set_wakeup_fd(-1)
+        for peer in list(self._peers.values()):
+            self._drop(peer)
+        for bridge in set(self._bridges.values()):
+            bridge.close()
+        for sock, _ in self._undecided.values():
+            sock.close()
+        self._wakeup.close()
+        self._wakeup_end.close()
+        self._epoll.close()
+
+    # -- what the answers need --
+
+    def answer(self, peer: Peer, reply: bytes) -> None:
+        """Send the reply to the held request, and let the next ones come."""
+        peer.asked = False
+        peer.session.answer(peer.fd, reply)
+        self._attend(peer)
+
+    def refuse(self, peer: Peer, reply: bytes) -> None:
+        """Send the reply and end the connection."""
+        peer.asked = False
+        peer.session.refuse(peer.fd, reply)
+        self._attend(peer)
+
+    def is_open(self, peer: Peer) -> bool:
+        """Whether the connection still exists."""
+        return self._peers.get(peer.fd) is peer
+
+    def identified(self, peer: Peer, client_id: int, slot: int) -> None:
+        """The peer has proved to be that client: bind it here, or send it to the server that owns the client."""
+        self._let_go(peer)
+        peer.client_id, peer.slot = client_id, slot
+        owner = client_id % self._context.workers
+        if owner == self._context.index:
+            self._bind(peer, b"", b"")
+        else:
+            self._hand_over(peer, owner)
+
+    # -- the life of a connection --
+
+    def _add(self, sock: socket.socket, address: str) -> Peer:
+        peer = Peer(sock, Session(self._native, self._max_payload), address, next(self._numbers))
+        peer.interest = select.EPOLLIN
+        self._epoll.register(peer.fd, peer.interest)
+        self._peers[peer.fd] = peer
+        return peer
+
+    def _bind(self, peer: Peer, received: bytes, unsent: bytes) -> None:
+        """Give the peer the client's queue; a connection that had it before is told at its next request."""
+        former = self._holders.get(peer.client_id)
+        if former is not None:
+            self._log("client_taken_over", client=peer.name, peer=peer.address, former=former.address)
+            self._replace(former)
+        self._holders[peer.client_id] = peer
+        peer.state = State.IDENTIFIED
+        token = secrets.randbits(32)
+        peer.session.identify(peer.client_id, peer.slot, token, peer.key)
+        identity = classic.encode_identity(Identity(peer.key, token, peer.client_id))
+        reply = classic.encode_reply(Result.OK, identity)
+        peer.asked = False
+        peer.session.resume(peer.fd, received, unsent, reply)
+        self._attend(peer)
+
+    def _replace(self, peer: Peer) -> None:
+        peer.state = State.REPLACED
+        self._holders.pop(peer.client_id, None)
+        peer.session.replace(peer.fd)
+        self._attend(peer)
+
+    def _let_go(self, peer: Peer) -> None:
+        """The peer no longer holds a client."""
+        if self._holders.get(peer.client_id) is peer:
+            del self._holders[peer.client_id]
+            peer.session.release()
+
+    def _drop(self, peer: Peer) -> None:
+        self._let_go(peer)
+        self._waiting.pop(peer.fd, None)
+        del self._peers[peer.fd]
+        peer.sock.close()
+        if not self._accepting and not self._context.stopping:
+            self._accept_more()
+
+    def _broken(self, peer: Peer, error: Exception) -> None:
+        self._log("connection_failed", client=peer.name, peer=peer.address, error=error)
+        self._drop(peer)
+
+    def _kicked(self, kick: Kick) -> None:
+        peer = self._holders.get(kick.client_id)
+        if peer is not None:
+            self._log("client_kicked", client=peer.name, peer=peer.address, reason=kick.reason)
+            self._replace(peer)
+
+    def _attend(self, peer: Peer) -> None:
+        """Look after a connection that does not just wait for a request."""
+        session = peer.session
+        if peer.busy:
+            return
+        peer.busy = True
+        while self.is_open(peer) and session.waits_for_answer and not peer.asked:
+            peer.asked = True
+            self._answers.handle(peer)
+        peer.busy = False
+        if not self.is_open(peer):
+            return
+        if session.finished:
+            self._drop(peer)
+            return
+        if session.waits_for_rows:
+            self._waiting[peer.fd] = peer
+            self._time(peer, "rows", session.wait_seconds, session.waits)
+        else:
+            self._waiting.pop(peer.fd, None)
+            if session.unsent:
+                self._time(peer, "unsent", STALL_SECONDS, session.total)
+            elif session.closing:
+                self._say_goodbye(peer)
+            else:
+                peer.timed = ""
+        interest = (select.EPOLLIN if session.wants_input else 0) | (select.EPOLLOUT if session.unsent else 0)
+        if interest != peer.interest:
+            peer.interest = interest
+            self._epoll.modify(peer.fd, interest)
+
+    def _say_goodbye(self, peer: Peer) -> None:
+        """Everything is sent: end our side, and read on for a while, lest what we sent be lost with the connection."""
+        if peer.goodbye:
+            return
+        peer.goodbye = True
+        try:
+            peer.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop(peer)
+            return
+        self._time(peer, "goodbye", LINGER_SECONDS, 0)
+
+    # -- deadlines --
+
+    def _time(self, peer: Peer, about: str, seconds: float, mark: int) -> None:
+        """Set the peer's deadline, unless it has this one already."""
+        if peer.timed == about and peer.mark == mark:
+            return
+        peer.timed, peer.mark, peer.due = about, mark, self.now + seconds
+        heapq.heappush(self._deadlines, (peer.due, peer.number, peer.fd))
+        if len(self._deadlines) > 4 * len(self._peers) + 1000:
+            self._deadlines = [entry for entry in self._deadlines if self._timed(entry) is not None]
+            heapq.heapify(self._deadlines)
+
+    def _timed(self, entry: tuple[float, int, int]) -> Peer | None:
+        """The peer whose deadline the entry is, if it still is one."""
+        due, number, fd = entry
+        peer = self._peers.get(fd)
+        return peer if peer is not None and peer.number == number and peer.timed and peer.due == due else None
+
+    def _expire(self) -> None:
+        while self._deadlines and self._deadlines[0][0] <= self.now:
+            peer = self._timed(heapq.heappop(self._deadlines))
+            if peer is None:
+                continue
+            about, peer.timed = peer.timed, ""
+            if about == "rows":
+                peer.session.expire(peer.fd)
+                self._attend(peer)
+            elif about == "unsent" and peer.session.total != peer.mark:
+                self._attend(peer)
+            else:
+                if about == "unsent":
+                    self._log("client_stalled", client=peer.name, peer=peer.address, unsent=peer.session.unsent)
+                self._drop(peer)
+
+    def _beat(self) -> None:
+        self._context.beat()
+        self._broker.tick(self.now)
+        self._native.release_before(self._context.arena.first)
+        if not self._accepting:
+            self._accept_more()
+
+    # -- everything that is not a connection --
+
+    def _other(self, fd: int) -> None:
+        if fd == self._listener.fileno():
+            self._accept()
+        elif fd == self._context.wake:
+            os.eventfd_read(fd)
+            self._wake()
+        elif fd == self._broker.fileno():
+            self._broker.receive()
+        elif fd == self._inbox.fileno():
+            self._take_over()
+        elif fd == self._wakeup.fileno():
+            self._wakeup.recv(4096)
+        elif fd in self._bridges:
+            self._pump(self._bridges[fd])
+        elif fd in self._undecided:
+            self._decide(fd)
+
+    def _wake(self) -> None:
+        """The broker has put rows into queues that are waited for."""
+        for peer in list(self._waiting.values()):
+            if peer.session.wake(peer.fd):
+                self._attend(peer)
+
+    def _accept_more(self) -> None:
+        if len(self._peers) < self._max_peers and not self._accepting:
+            self._epoll.register(self._listener.fileno(), _SHARED)
+            self._accepting = True
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPT_BATCH):
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue
+            except OSError as error:
+                self._log("accept_failed", error=error)
+                self._epoll.unregister(self._listener.fileno())  # until the next beat
+                self._accepting = False
+                return
+            self._welcome(sock, address[0])
+
+    def _welcome(self, sock: socket.socket, address: str) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if len(self._peers) >= self._max_peers:
+            self._log("connection_refused", peer=address, connections=len(self._peers))
+            peer = self._add(sock, address)
+            self.refuse(peer, classic.encode_error("too many connections (MaxConnections)"))
+        elif self._tls is None:
+            self._add(sock, address)
+        elif self._tls_required:
+            self._bridge(sock, address)
+        else:
+            self._undecided[sock.fileno()] = (sock, address)
+            self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def _decide(self, fd: int) -> None:
+        """The first byte of a connection tells whether it is TLS."""
+        sock, address = self._undecided[fd]
+        try:
+            first = sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return
+        except OSError:
+            first = b""
+        del self._undecided[fd]
+        self._epoll.unregister(fd)
+        if not first:
+            sock.close()
+        elif first[0] == tls.CLIENT_HELLO:
+            self._bridge(sock, address)
+        else:
+            self._add(sock, address)
+
+    def _bridge(self, sock: socket.socket, address: str) -> None:
+        """Decrypt in this process what then is a connection like any other, wherever its client belongs."""
+        assert self._tls is not None
+        inner, plain = socket.socketpair()
+        inner.setblocking(False)
+        bridge = tls.Bridge(sock, inner, self._tls)
+        for end in (sock, inner):
+            self._bridges[end.fileno()] = bridge
+            self._epoll.register(end.fileno(), 0)
+        self._add(plain, address)
+        self._pump(bridge)
+
+    def _pump(self, bridge: tls.Bridge) -> None:
+        going_on = bridge.pump()
+        outer, inner = bridge.events()
+        if going_on:
+            self._epoll.modify(bridge.outer.fileno(), outer)
+            self._epoll.modify(bridge.inner.fileno(), inner)
+            return
+        if bridge.failure:
+            self._log("tls_failed", reason=bridge.failure)
+        for end in (bridge.outer, bridge.inner):
+            del self._bridges[end.fileno()]
+        bridge.close()
+
+    # -- clients of other servers --
+
+    def _hand_over(self, peer: Peer, owner: int) -> None:
+        received, unsent = peer.session.take()
+        packet = messages.encode(
+            Handover(peer.client_id, peer.slot, peer.name, peer.key, peer.address, received, unsent)
+        )
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [peer.fd]))]
+        try:
+            self._context.inboxes[owner][1].sendmsg([packet], rights)
+        except OSError as error:
+            self._log("hand_over_failed", client=peer.name, peer=peer.address, server=owner, error=error)
+        self._drop(peer)
+
+    def _take_over(self) -> None:
+        """Clients of ours that other servers have accepted."""
+        while True:
+            try:
+                packet, ancillary, _, _ = self._inbox.recvmsg(_PACKET, socket.CMSG_SPACE(array.array("i").itemsize))
+            except BlockingIOError:
+                return
+            handover = messages.decode_handover(packet)
+            descriptors = array.array("i")
+            for level, kind, data in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    descriptors.frombytes(data)
+            if not descriptors:
+                self._log("hand_over_failed", client=handover.name, peer=handover.peer, error="no descriptor received")
+                continue
+            peer = self._add(socket.socket(fileno=descriptors[0]), handover.peer)
+            peer.client_id, peer.slot = handover.client_id, handover.slot
+            peer.name, peer.key = handover.name, handover.key
+            self._bind(peer, handover.received, handover.unsent)
+
+
+def _descriptors(wanted: int) -> int:
+    """How many connections the process may have: those wanted, as far as the system lets us have descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + RESERVED_DESCRIPTORS
+    if soft < need:
+        soft = min(need, hard) if hard != resource.RLIM_INFINITY else need
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(min(wanted, soft - RESERVED_DESCRIPTORS), 1)

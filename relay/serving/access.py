@@ -1,0 +1,100 @@
+"""Who may log in, ask for which tables, and give admin commands."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections import OrderedDict
+from typing import Final
+
+from relay.config import Config
+from relay.wire import classic
+
+WINDOW: Final = 60.0
+"""Seconds over which failed attempts of an address are counted."""
+
+MAX_ADDRESSES: Final = 4096
+"""Addresses whose failures are remembered; then the oldest is forgotten."""
+
+
+class Attempts:
+    """Failed attempts by address, over a window of time: the brake on guessing."""
+
+    def __init__(self, allowed: int) -> None:
+        self._allowed = allowed
+        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # start of the window, failures in it
+
+    def blocked(self, address: str, now: float) -> bool:
+        """Whether the address has used up its attempts."""
+        started, failures = self._failures.get(address, (now, 0))
+        return now - started < WINDOW and failures >= self._allowed
+
+    def failed(self, address: str, now: float) -> None:
+        """Count one."""
+        started, failures = self._failures.get(address, (now, 0))
+        if now - started >= WINDOW:
+            started, failures = now, 0
+        self._failures[address] = (started, failures + 1)
+        if len(self._failures) > MAX_ADDRESSES:
+            self._failures.popitem(last=False)
+
+
+class Access:
+    """The rules of `[Server]` and of each `[Client NAME]`."""
+
+    def __init__(self, config: Config) -> None:
+        server = config.server
+        legacy = server.legacy_keys
+        self._shared = classic.accepted_keys(_raw(server.auth_secret), legacy=legacy)
+        self._listed = {
+            name: classic.accepted_keys(_raw(client.secret), legacy=legacy) for name, client in config.clients.items()
+        }
+        self._tables = {
+            name: [_pattern(pattern) for pattern in client.tables] for name, client in config.clients.items()
+        }
+        self._unlisted = server.unlisted_clients == "allow"
+        self._admin = (classic.fnv1a64(_raw(server.admin_secret)),) if server.admin_secret else ()
+        self._admin_networks = [ipaddress.ip_network(each) for each in server.admin_from]
+
+    def may_log_in(self, name: str, key: int) -> bool:
+        """Whether the key stands for the secret of that name: its own, or the shared one if it is not listed."""
+        listed = self._listed.get(name)
+        if listed is not None:
+            return classic.key_matches(key, listed)
+        return classic.key_matches(key, self._shared) and self._unlisted
+
+    def may_ask(self, name: str, schema: str, table: str) -> bool:
+        """Whether the client may have rows of schema.table, where `*` asks for all."""
+        patterns = self._tables.get(name)
+        return patterns is None or any(s.fullmatch(schema) and t.fullmatch(table) for s, t in patterns)
+
+    @property
+    def has_admin(self) -> bool:
+        """Whether there are admin commands at all."""
+        return bool(self._admin)
+
+    def is_admin(self, key: int) -> bool:
+        """Whether the key is the one of AdminSecret."""
+        return classic.key_matches(key, self._admin)
+
+    def may_administrate(self, address: str) -> bool:
+        """Whether admin commands may come from this address."""
+        host = ipaddress.ip_address(address.partition("%")[0])
+        if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped:
+            host = host.ipv4_mapped
+        return host.is_loopback or any(host in network for network in self._admin_networks)
+
+
+def _raw(secret: str) -> bytes:
+    """A secret's bytes as they stand in the configuration file."""
+    return secret.encode("utf-8", "surrogateescape")
+
+
+def _pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """The two halves of `schema.table`; a `*` that a filter asks for is matched by no pattern but one of `*` alone."""
+    schema, _, table = pattern.partition(".")
+    return _glob(schema), _glob(table)
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

@@ -1,0 +1,223 @@
+"""Answers to the requests that a native session does not answer itself: all but polls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from relay import messages
+from relay.context import ServerContext
+from relay.errors import RelayError
+from relay.messages import Done, Filters, Registered, Reply
+from relay.serving.access import Access, Attempts
+from relay.serving.broker_link import BrokerLink
+from relay.serving.peer import Peer
+from relay.wire import classic
+from relay.wire.classic import Command, FilterName, Identity, MalformedPayload, Result, TableFilter
+from relay.wire.states import NEEDS_TOKEN, Action, State, action
+
+_OK: Final = classic.encode_reply(Result.OK)
+_PONG: Final = classic.encode_reply(Result.OK, b"PONG\0")
+_DISCONNECTED: Final = classic.encode_reply(Result.DISCONNECTED)
+_STRANGER: Final = classic.encode_error("not authenticated: send Auth first")
+_WRONG_TOKEN: Final = classic.encode_error("wrong ClientID or ClientToken")
+
+_SUPERVISED: Final = {Command.DRAIN: "drain", Command.STOP: "stop", Command.PAUSE: "pause", Command.RESUME: "resume"}
+
+
+class Desk(Protocol):
+    """Where answers go."""
+
+    now: float
+
+    def answer(self, peer: Peer, reply: bytes) -> None:
+        """Send the reply to the held request, and let the next ones come."""
+
+    def refuse(self, peer: Peer, reply: bytes) -> None:
+        """Send the reply and end the connection."""
+
+    def is_open(self, peer: Peer) -> bool:
+        """Whether the connection still exists."""
+
+    def identified(self, peer: Peer, client_id: int, slot: int) -> None:
+        """The peer has proved to be that client: bind it here, or where the client belongs."""
+
+
+class _OfClient(msgspec.Struct, forbid_unknown_fields=True):
+    """Payload of admin commands that concern a client."""
+
+    client: str
+    position: str = ""
+
+
+class Answers:
+    """Decides what a held request is answered. What the broker has to do is answered when it has."""
+
+    def __init__(self, context: ServerContext, broker: BrokerLink, desk: Desk) -> None:
+        self._context = context
+        self._log = context.log
+        self._broker = broker
+        self._desk = desk
+        self._access = Access(context.config)
+        self._attempts = Attempts(context.config.server.auth_attempts)
+        self._handlers: dict[Action, Callable[[Peer, bytes], None]] = {
+            Action.PONG: lambda peer, _: desk.answer(peer, _PONG),
+            Action.AUTHENTICATE: self._authenticate,
+            Action.ADD_FILTER: self._add_filter,
+            Action.REMOVE_FILTER: self._remove_filter,
+            Action.LIST_FILTERS: self._list_filters,
+            Action.ADMINISTRATE: self._administrate,
+            Action.REFUSE_STRANGER: lambda peer, _: desk.answer(peer, _STRANGER),
+            Action.REFUSE_UNKNOWN: self._refuse_unknown,
+            Action.DISCONNECT: lambda peer, _: desk.refuse(peer, _DISCONNECTED),
+        }
+
+    def handle(self, peer: Peer) -> None:
+        """Answer the request that the peer's session holds, now or when the broker has replied."""
+        session = peer.session
+        command = session.command
+        if peer.state is State.IDENTIFIED and command in NEEDS_TOKEN and not session.authorised:
+            self._desk.answer(peer, _WRONG_TOKEN)
+            return
+        try:
+            self._handlers[action(peer.state, command)](peer, session.payload)
+        except MalformedPayload as error:
+            self._desk.answer(peer, classic.encode_error(str(error)))
+
+    def _refuse_unknown(self, peer: Peer, _: bytes) -> None:
+        self._desk.answer(peer, classic.encode_error(f"unknown command {peer.session.command}"))
+
+    def _authenticate(self, peer: Peer, payload: bytes) -> None:
+        auth = classic.parse_auth(payload)
+        if self._attempts.blocked(peer.address, self._desk.now):
+            self._deny(peer, auth.key)
+            return
+        if not self._access.may_log_in(auth.name, auth.key):
+            self._attempts.failed(peer.address, self._desk.now)
+            self._log("auth_failed", client=auth.name, peer=peer.address)
+            self._deny(peer, auth.key)
+            return
+
+        def registered(reply: Reply) -> None:
+            if not self._desk.is_open(peer):
+                return
+            if not isinstance(reply, Registered) or reply.error:
+                self._desk.answer(peer, classic.encode_error(reply.error))
+                return
+            peer.name, peer.key = auth.name, auth.key
+            self._desk.identified(peer, reply.client_id, reply.slot)
+
+        self._broker.ask(messages.Register(self._broker.next_id(), auth.name), self._desk.now, registered)
+
+    def _deny(self, peer: Peer, key: int) -> None:
+        payload = classic.encode_identity(Identity(key, 0, 0))
+        self._desk.answer(peer, classic.encode_reply(Result.ERROR, payload))
+
+    def _add_filter(self, peer: Peer, payload: bytes) -> None:
+        wanted = classic.parse_filter(payload)
+        if not self._access.may_ask(peer.name, wanted.schema, wanted.table):
+            self._log("filter_denied", client=peer.name, schema=wanted.schema, table=wanted.table)
+            text = f"client {peer.name} may not have rows of {wanted.schema}.{wanted.table} (Tables in its section)"
+            self._desk.answer(peer, classic.encode_error(text))
+            return
+        request = messages.AddFilter(
+            self._broker.next_id(),
+            peer.client_id,
+            wanted.schema,
+            wanted.table,
+            wanted.kinds,
+            wanted.discard,
+            wanted.limit,
+        )
+        self._ask(peer, request, lambda _: _OK)
+
+    def _remove_filter(self, peer: Peer, payload: bytes) -> None:
+        name: FilterName = classic.parse_filter_name(payload)
+        request = messages.RemoveFilter(self._broker.next_id(), peer.client_id, name.schema, name.table, name.kinds)
+
+        def removed(reply: Reply) -> bytes:
+            data = reply.data if isinstance(reply, Done) else None
+            return classic.encode_reply(Result.OK, classic.encode_count(int((data or {}).get("removed", 0))))
+
+        self._ask(peer, request, removed)
+
+    def _list_filters(self, peer: Peer, _: bytes) -> None:
+        def listed(reply: Reply) -> bytes:
+            filters = reply.filters if isinstance(reply, Filters) else ()
+            payload = classic.encode_filters(
+                TableFilter(each.kinds, each.discard, each.limit, each.schema, each.table) for each in filters
+            )
+            return classic.encode_reply(Result.OK, payload)
+
+        self._ask(peer, messages.ListFilters(self._broker.next_id(), peer.client_id), listed)
+
+    def _administrate(self, peer: Peer, payload: bytes) -> None:
+        command = Command(peer.session.command)
+        low, high = peer.session.credentials
+        if not self._access.has_admin:
+            self._refuse_admin(peer, command, "admin commands are switched off: AdminSecret is empty", counted=False)
+        elif not self._access.may_administrate(peer.address):
+            self._refuse_admin(peer, command, "admin commands are not taken from this address (AdminFrom)")
+        elif self._attempts.blocked(peer.address, self._desk.now):
+            self._refuse_admin(
+                peer, command, "too many failed attempts from this address; wait a minute", counted=False
+            )
+        elif not self._access.is_admin(high << 32 | low):
+            self._refuse_admin(peer, command, "wrong AdminSecret")
+        else:
+            self._log("admin", command=command.name.lower(), peer=peer.address, arguments=payload[:200])
+            self._carry_out(peer, command, payload)
+
+    def _refuse_admin(self, peer: Peer, command: Command, text: str, *, counted: bool = True) -> None:
+        if counted:
+            self._attempts.failed(peer.address, self._desk.now)
+        self._log("admin_refused", command=command.name.lower(), peer=peer.address, reason=text)
+        self._desk.answer(peer, classic.encode_error(text))
+
+    def _carry_out(self, peer: Peer, command: Command, payload: bytes) -> None:
+        if command == Command.STAT:
+            self._desk.answer(peer, _json(self._context.stat()))
+        elif command in _SUPERVISED:
+            try:
+                self._context.supervisor(_SUPERVISED[command])
+            except OSError as error:
+                self._desk.answer(peer, classic.encode_error(f"the supervisor does not answer: {error.strerror}"))
+                return
+            self._desk.answer(peer, _json({}))
+        else:
+            self._administrate_client(peer, command, payload)
+
+    def _administrate_client(self, peer: Peer, command: Command, payload: bytes) -> None:
+        try:
+            wanted = msgspec.json.decode(payload, type=_OfClient)
+        except msgspec.DecodeError as error:
+            raise MalformedPayload(f'{command.name}: a JSON object with "client" is expected: {error}') from None
+        number = self._broker.next_id()
+        request: messages.Request
+        if command == Command.FLUSH_CLIENT:
+            request = messages.Flush(number, wanted.client)
+        elif command == Command.FORGET_CLIENT:
+            request = messages.Forget(number, wanted.client)
+        elif wanted.position:
+            request = messages.Seek(number, wanted.client, wanted.position)
+        else:
+            raise MalformedPayload(f'{command.name}: "position" is missing (newest, oldest, FILE:POS, a GTID set)')
+        self._ask(peer, request, lambda reply: _json(reply.data or {} if isinstance(reply, Done) else {}))
+
+    def _ask(self, peer: Peer, request: messages.Request, reply_for: Callable[[Reply], bytes]) -> None:
+        """Have the broker do it, and answer the peer with what `reply_for` makes of its reply, or with its error."""
+
+        def replied(reply: Reply) -> None:
+            if self._desk.is_open(peer):
+                self._desk.answer(peer, classic.encode_error(reply.error) if reply.error else reply_for(reply))
+
+        try:
+            self._broker.ask(request, self._desk.now, replied)
+        except RelayError as error:
+            self._desk.answer(peer, classic.encode_error(str(error)))
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return classic.encode_reply(Result.OK, msgspec.json.encode(document))

@@ -1,0 +1,37 @@
+"""The time zone in which a process prints TIMESTAMP values."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import zoneinfo
+from contextlib import suppress
+from importlib import resources
+from pathlib import Path
+
+from relay.errors import ErrorCode, RelayError
+
+
+def set_process_zone(name: str) -> None:
+    """Make `UTC`, `+02:00` or `Europe/Brussels` the zone of this process. Raises `RelayError` (config)."""
+    os.environ["TZ"] = _posix(name)
+    time.tzset()
+
+
+def _posix(name: str) -> str:
+    """The zone as the C library takes it: offsets count the other way there, names are files."""
+    offset = re.fullmatch(r"([+-])(\d{1,2}:\d{2})", name)
+    if offset:
+        return f"<{name}>{'-' if offset[1] == '+' else '+'}{offset[2]}"
+    folders = [Path(folder) for folder in zoneinfo.TZPATH]
+    with suppress(ModuleNotFoundError):  # the package that stands in where the system has no zones
+        folders.append(Path(str(resources.files("tzdata"))) / "zoneinfo")
+    for folder in folders:
+        if (folder / name).is_file():
+            return f":{folder / name}"
+    if name == "UTC":
+        return "UTC0"
+    raise RelayError(
+        ErrorCode.CONFIG, "set time zone", f"no file for {name}", position="[Relay] TimeZone", hint="install tzdata"
+    )
