@@ -159,6 +159,8 @@ class Packages:
             "APT::Architecture": "amd64",
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
+            # A mirror that stands still is good enough for a throwaway server; its signatures are checked all the same.
+            "Acquire::Check-Valid-Until": "false",
             "Debug::NoLocking": "true",
         }
         apt_get = ["apt-get", "-qq"]
@@ -187,7 +189,9 @@ class Packages:
         usr = self.root / "usr"
         program = usr / "sbin" / ("mysqld" if self.kind.mysql else "mariadbd")
         messages = first(usr / "share/mysql", usr / "share/mariadb", holding="english/errmsg.sys")
-        line = [str(self.root / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(usr / "lib/x86_64-linux-gnu")]
+        libraries = usr / "lib/x86_64-linux-gnu"
+        # Not through lib64, where the linker may be an absolute link, which is this machine's and not the server's.
+        line = [str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries)]
         line += [
             str(program),
             "--no-defaults",
