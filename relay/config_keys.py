@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from datetime import timedelta, timezone
 from typing import Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -146,20 +145,13 @@ def start_position(value: str) -> str:
 
 def time_zone(value: str) -> str:
     """`UTC`, an offset such as `+02:00`, or a name such as `Europe/Brussels`."""
-    zone(value)
-    return value
-
-
-def zone(name: str) -> timezone | ZoneInfo:
-    """The zone that a `TimeZone` value names. Raises `ValueError` if there is none of that name."""
-    offset = re.fullmatch(r"([+-])(\d{1,2}):(\d{2})", name)
-    if offset and int(offset[2]) <= 14 and int(offset[3]) < 60:
-        span = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
-        return timezone(-span if offset[1] == "-" else span)
+    offset = re.fullmatch(r"[+-](\d{1,2}):(\d{2})", value, re.ASCII)
+    if offset and int(offset[1]) <= 14 and int(offset[2]) < 60:
+        return value
     try:
-        return ZoneInfo(name)
+        return ZoneInfo(value).key
     except (OSError, ValueError, KeyError):
-        raise ValueError(f"{name!r} is no time zone known here (UTC, +02:00, Europe/Brussels)") from None
+        raise ValueError(f"{value!r} is no time zone known here (UTC, +02:00, Europe/Brussels)") from None
 
 
 def _without_comment(value: str) -> str:
