@@ -192,14 +192,8 @@ class Packages:
         libraries = usr / "lib/x86_64-linux-gnu"
         # Not through lib64, where the linker may be an absolute link, which is this machine's and not the server's.
         line = [str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries)]
-        line += [
-            str(program),
-            "--no-defaults",
-            f"--datadir={data}",
-            f"--basedir={usr}",
-            f"--lc-messages-dir={messages}",
-        ]
-        line += [f"--plugin-dir={usr / 'lib/mysql/plugin'}"]
+        line += [str(program), "--no-defaults", f"--datadir={data}", f"--basedir={usr}"]
+        line += [f"--lc-messages-dir={messages}", f"--plugin-dir={usr / 'lib/mysql/plugin'}"]
         if os.getuid() == 0:
             line += ["--user=root"]
         return [*line, *options]
