@@ -3,3 +3,4 @@
 """The native core's one wrapper: each area's classes stand in a file of its own, included here."""
 include "serve.pxi"
 include "journal.pxi"
+include "render.pxi"

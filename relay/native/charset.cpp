@@ -193,4 +193,16 @@ size_t Charset::convert(Bytes text, uint8_t* to) const {
   return static_cast<size_t>(out - to);
 }
 
+bool charset_text(const std::string& name, Bytes text, std::string* out) {
+  const Charset* charset;
+  if (!Charset::find(name, &charset)) return false;
+  if (!charset) {
+    out->assign(text.text());
+    return true;
+  }
+  out->resize(text.size * Charset::kGrowth + 4);
+  out->resize(charset->convert(text, reinterpret_cast<uint8_t*>(&(*out)[0])));
+  return true;
+}
+
 }  // namespace relay

@@ -33,4 +33,7 @@ class Charset {
   std::vector<uint16_t> two_;  // code points by code of two bytes - 0x8000
 };
 
+// Replaces `out` by text as UTF-8. False if there is no way to convert the character set here.
+bool charset_text(const std::string& name, Bytes text, std::string* out);
+
 }  // namespace relay

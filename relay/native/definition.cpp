@@ -99,7 +99,7 @@ bool extent_of(const Column& c, Extent* out) {
   switch (c.type) {
     case kTiny: case kYear: return fixed(1);
     case kShort: return fixed(2);
-    case kInt24: case kDate: case kTime: return fixed(3);
+    case kInt24: case kDate: case kNewDate: case kTime: return fixed(3);
     case kLong: case kFloat: case kTimestamp: return fixed(4);
     case kLongLong: case kDouble: case kDatetime: return fixed(8);
     case kTime2: return m <= 6 && fixed(3 + (m + 1) / 2);

@@ -51,18 +51,18 @@ Value integer(Value is_signed, const Column& c) {
   return static_cast<Value>(static_cast<uint8_t>(is_signed) + (c.is_unsigned ? 1 : 0));
 }
 
-Value string_value(const Column& c) {
+Value string_value(const Column& c, bool proven) {
   if (c.conversion) return Value::converted;
   if (c.charset == "binary") {
     if (c.sql_type == "uuid") return Value::uuid;
     if (c.sql_type == "inet4") return Value::inet4;
     if (c.sql_type == "inet6") return Value::inet6;
-    return c.type == kString ? Value::padded : Value::raw;
+    return c.type == kString && proven ? Value::padded : Value::raw;
   }
   return c.charset.empty() ? Value::raw : Value::text;
 }
 
-Value value_of(const Column& c) {
+Value value_of(const Column& c, bool proven) {
   switch (c.type) {
     case kTiny: return integer(Value::int8, c);
     case kShort: return integer(Value::int16, c);
@@ -73,7 +73,7 @@ Value value_of(const Column& c) {
     case kDouble: return Value::float64;
     case kNewDecimal: return Value::decimal;
     case kYear: return Value::year;
-    case kDate: return Value::date;
+    case kDate: case kNewDate: return Value::date;
     case kTime: return Value::old_time;
     case kDatetime: return Value::old_datetime;
     case kTimestamp: return Value::old_timestamp;
@@ -84,7 +84,7 @@ Value value_of(const Column& c) {
     case kSet: return Value::set;
     case kJson: return Value::json;
     case kBit: case kGeometry: case kVector: return Value::raw;
-    default: return string_value(c);
+    default: return string_value(c, proven);
   }
 }
 
@@ -96,10 +96,10 @@ uint8_t zero_fill_width(const Column& c) {
   return static_cast<uint8_t>(width < 255 ? width : 255);
 }
 
-Step step_of(const Column& c, Extent extent) {
+Step step_of(const Column& c, Extent extent, bool proven) {
   Step step;
   step.extent = extent;
-  step.value = value_of(c);
+  step.value = value_of(c, proven);
   step.zeros = zero_fill_width(c);
   switch (c.type) {
     case kNewDecimal:
@@ -152,7 +152,7 @@ std::shared_ptr<const Layout> make_layout(const Definition& d) {
   layout->packed_front = spans.end();
   for (size_t i = 0; i < d.columns.size(); ++i) {
     const Column& c = d.columns[i];
-    Step step = step_of(c, d.extents[i]);
+    Step step = step_of(c, d.extents[i], d.proven);
     spans.begin();
     add_u32(text, c.name_id);
     add_string(text, c.name);
