@@ -202,10 +202,10 @@ void Session::poll_many() {
   uint8_t format = reader.u8();
   if (format == kArrow) return refuse("PollMany: format 2 (Arrow IPC) is not available in this version");
   if (format > kArrow) return refuse("PollMany: unknown format " + std::to_string(format) + " (0 text, 1 msgpack)");
-  if (many_.max_rows == 0) return refuse("PollMany: max rows is 0");
   many_.msgpack = format == 1;
   server_.confirm(hold_, many_.confirmed);
   held_ = Held::rows;
+  if (many_.max_rows == 0) return expire();
   if (answer_many()) return;
   if (many_.wait_ms == 0) return expire();
   ++waits_;

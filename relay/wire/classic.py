@@ -160,7 +160,10 @@ class FilterName(NamedTuple):
 
 
 class PollMany(NamedTuple):
-    """Payload of PollMany: at most max_rows and max_bytes, waiting at most wait_ms for the first row."""
+    """Payload of PollMany: at most max_rows and max_bytes (0: any), waiting at most wait_ms for the first row.
+
+    `confirmed` is the sequence of the last row that the client is done with; max_rows 0 asks for nothing but to confirm.
+    """
 
     max_rows: int
     max_bytes: int
@@ -244,11 +247,6 @@ def parse_auth(payload: bytes) -> Auth:
     return Auth(key, name)
 
 
-def auth_key(payload: bytes) -> int:
-    """The AuthKey of a payload of Auth that may be malformed otherwise; 0 if it is too short for one."""
-    return int.from_bytes(payload[:8], "little") if len(payload) >= 8 else 0
-
-
 def encode_identity(identity: Identity) -> bytes:
     """Payload of a reply to Auth."""
     return _AUTH_REPLY.pack(*identity)
@@ -330,20 +328,6 @@ def parse_filters(payload: bytes) -> list[TableFilter]:
 def encode_poll_many(request: PollMany) -> bytes:
     """Payload of PollMany."""
     return _POLL_MANY.pack(*request)
-
-
-def parse_poll_many(payload: bytes) -> PollMany:
-    """Payload of PollMany; raises `MalformedPayload`."""
-    if len(payload) != _POLL_MANY.size:
-        raise MalformedPayload(f"PollMany: payload of {len(payload)} bytes instead of {_POLL_MANY.size}")
-    request = PollMany(*_POLL_MANY.unpack(payload))
-    if request.format == Format.ARROW:
-        raise MalformedPayload("PollMany: format 2 (Arrow IPC) is not available in this version")
-    if request.format > Format.ARROW:
-        raise MalformedPayload(f"PollMany: unknown format {request.format} (0 text, 1 msgpack)")
-    if request.max_rows == 0:
-        raise MalformedPayload("PollMany: max rows is 0")
-    return request
 
 
 def fnv1a64(data: bytes) -> int:

@@ -1,0 +1,293 @@
+"""The client library: rows of a relay, typed, at least once, in order.
+
+    with RelayClient("127.0.0.1", 6001, "my-cache", "secret") as client:
+        client.add_filter("shop", "orders")
+        for row in client:
+            print(row.kind, row.table, row.after)
+
+A client is its name: its filters and its queue live in the relay and survive disconnects. A row is confirmed by asking
+for more, or by leaving the `with` block without an exception; what was not confirmed comes again.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+
+import msgspec
+
+from relay.errors import ErrorCode, RelayError
+from relay.wire import classic
+from relay.wire.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
+
+BATCH_ROWS: Final = 1000
+"""Rows that an iteration fetches at a time."""
+
+ITERATION_WAIT: Final = 30.0
+"""Seconds that an iteration waits for rows in one request."""
+
+_RECEIVE_BYTES: Final = 1 << 18
+_RETRY_SECONDS: Final = (0.05, 2.0)  # first pause between attempts to connect, and the longest
+_LETTERS: Final = {"I": Kind.INSERT, "U": Kind.UPDATE, "D": Kind.DELETE}
+_NAMES: Final[dict[int, Literal["insert", "update", "delete"]]] = {1: "insert", 2: "update", 4: "delete"}
+
+
+T = TypeVar("T")
+
+
+class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A changed row.
+
+    `before` is None for an insert, `after` for a delete; both map column names to values: None for NULL, int for
+    integers and YEAR, float for FLOAT and DOUBLE, bytes for binary strings and BIT, and for all else str, as the server
+    prints it. `sequence` rises with each row of this client: a row seen twice has the same. `position` is as
+    EventPosition in the relay's configuration has it; `instance` changes when the table's definition does.
+    """
+
+    sequence: int
+    code: int  # of the kind: 1 insert, 2 update, 4 delete
+    position: int
+    schema: str
+    table: str
+    instance: int
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+    @property
+    def kind(self) -> Literal["insert", "update", "delete"]:
+        """What happened to the row."""
+        return _NAMES[self.code]
+
+
+_decode_rows: Final = msgspec.msgpack.Decoder(list[Row]).decode
+
+
+class RelayClient:
+    """One connection under one name. Not for use by several threads at once.
+
+    `timeout` is in seconds, for connecting and for a reply; `patience` is for how many seconds a lost connection is
+    tried to be made again before a call fails (0: not at all). `tls` is given where the relay's port speaks TLS. Every
+    method raises `RelayError`.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        name: str,
+        secret: str,
+        *,
+        timeout: float = 10.0,
+        patience: float = 60.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._name = name
+        self._key = classic.fnv1a64(secret.encode("utf-8", "surrogateescape"))
+        self._timeout = timeout
+        self._patience = patience
+        self._tls = tls
+        self._socket: socket.socket | None = None
+        self._replies = classic.ReplyParser()
+        self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        self._client_id = 0
+        self._token = 0
+        self._handed = 0  # sequence of the last row given to the user
+        self._told = 0  # sequence of the last row that the relay was told is confirmed
+
+    def __enter__(self) -> Self:
+        """Connect and authenticate."""
+        self.connect()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Confirm what was received, unless there was an exception, and close the connection."""
+        try:
+            if kind is None:
+                self.confirm()
+        finally:
+            self.close()
+
+    def connect(self) -> None:
+        """Connect and authenticate, in one attempt; nothing happens if that is done already."""
+        if self._socket is None:
+            self._retrying(self._open, 0.0)
+
+    def close(self) -> None:
+        """Close the connection. Rows received last are not confirmed; call `confirm` before for that."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    @property
+    def client_id(self) -> int:
+        """The relay's number for this client's name, 0 before the first connection."""
+        return self._client_id
+
+    def ping(self) -> None:
+        """Return if the relay answers."""
+        self._call(Command.PING)
+
+    def add_filter(
+        self,
+        schema: str,
+        table: str = "*",
+        *,
+        kinds: str | int = classic.ALL_KINDS,
+        limit: int = 0,
+        discard: Discard = Discard.NEWEST,
+    ) -> None:
+        """Ask for the rows of schema.table from now on; `*` stands for all.
+
+        `kinds` are letters of "IUD", or 1 insert, 2 update, 4 delete, added up. With a `limit`, rows are dropped while
+        so many wait: the oldest or the newest. The same kinds, schema and table again replace limit and discard.
+        """
+        wanted = TableFilter(_kinds(kinds), discard, limit, schema, table)
+        self._call(Command.ADD_FILTER, classic.encode_filter(wanted))
+
+    def remove_filter(self, schema: str, table: str = "*", *, kinds: str | int = 0) -> int:
+        """Remove the filters on schema.table with exactly these kinds, or with any. Returns how many there were."""
+        name = FilterName(_kinds(kinds), schema, table)
+        reply = self._call(Command.REMOVE_FILTER, classic.encode_filter_name(name))
+        return int.from_bytes(reply.payload, "little")
+
+    def filters(self) -> list[TableFilter]:
+        """The filters of this client."""
+        return classic.parse_filters(self._call(Command.LIST_FILTERS).payload)
+
+    def poll(self, wait: float = 0.0) -> Row | None:
+        """The next row, waiting up to so many seconds for one. Confirms everything received before."""
+        rows = self.poll_many(1, wait)
+        return rows[0] if rows else None
+
+    def poll_many(self, max_rows: int = BATCH_ROWS, wait: float = 0.0, *, max_bytes: int = 0) -> list[Row]:
+        """The next rows, at least one unless `wait` seconds have passed. Confirms everything received before.
+
+        `max_bytes` bounds the reply, other than by its first row; 0 leaves that to the relay.
+        """
+        rows = self._fetch(max_rows, wait, max_bytes)
+        if rows:
+            self._handed = rows[-1].sequence
+        return rows
+
+    def confirm(self) -> None:
+        """Confirm everything received: it will not come again."""
+        if self._handed != self._told:
+            self._fetch(0, 0.0, 0)
+
+    def __iter__(self) -> Iterator[Row]:
+        """Rows without end, as they come; each is confirmed some time after the next one was asked for."""
+        while True:
+            for row in self._fetch(BATCH_ROWS, ITERATION_WAIT, 0):
+                self._handed = row.sequence
+                yield row
+
+    def _fetch(self, max_rows: int, wait: float, max_bytes: int) -> list[Row]:
+        confirmed = self._handed
+        request = classic.PollMany(max_rows, max_bytes, int(wait * 1000), confirmed, Format.MSGPACK)
+        payload = self._call(Command.POLL_MANY, classic.encode_poll_many(request), wait).payload
+        self._told = confirmed
+        count = int.from_bytes(payload[:4], "little")
+        try:
+            return _decode_rows(b"\xdd" + count.to_bytes(4, "big") + payload[4:])
+        except msgspec.DecodeError as error:
+            raise self._failure("read rows", f"the relay sent rows that cannot be read: {error}") from None
+
+    def _call(self, command: Command, payload: bytes = b"", wait: float = 0.0) -> Reply:
+        """Send a request and return its reply; after a loss of the connection, again on a new one.
+
+        That does no harm: every command has the same effect when it is carried out twice.
+        """
+        reply = self._retrying(lambda: self._exchange(command, payload, wait), self._patience)
+        if reply.result == Result.ERROR:
+            raise self._failure(command.name.lower(), reply.text, hint="the relay refused the request")
+        if reply.result == Result.DISCONNECTED:
+            self.close()
+            raise self._failure(
+                command.name.lower(), "the relay ended the connection", hint="was the name used twice, or forgotten?"
+            )
+        return reply
+
+    def _retrying(self, attempt: Callable[[], T], patience: float) -> T:
+        """What `attempt` returns, attempted again while connections fail and patience lasts."""
+        until = time.monotonic() + patience
+        pause, longest = _RETRY_SECONDS
+        while True:
+            try:
+                return attempt()
+            except OSError as error:
+                self.close()
+                if time.monotonic() + pause >= until:
+                    raise RelayError(
+                        ErrorCode.NOT_RUNNING,
+                        "connect",
+                        error,
+                        position=f"{self._host}:{self._port}",
+                        hint="is the relay running, and are host and port right?",
+                    ) from error
+            time.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, longest)
+
+    def _open(self) -> None:
+        connection = socket.create_connection((self._host, self._port), self._timeout)
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_hostname=self._host)
+            self._replies = classic.ReplyParser()
+            connection.sendall(classic.encode_request(Command.AUTH, classic.encode_auth(self._key, self._name)))
+            reply = self._receive(connection)
+            if reply.result != Result.OK:
+                raise self._refused(reply)
+            identity = classic.parse_identity(reply.payload)
+        except BaseException:
+            connection.close()
+            raise
+        self._client_id, self._token = identity.client_id, identity.token
+        self._socket = connection
+
+    def _refused(self, reply: Reply) -> RelayError:
+        if len(reply.payload) == len(classic.encode_identity(classic.Identity(0, 0, 0))) and b"\0" in reply.payload[8:]:
+            return self._failure(
+                "authenticate",
+                "wrong secret",
+                hint="check AuthSecret, or Secret in [Client NAME], in its configuration",
+            )
+        return self._failure("authenticate", reply.text or "refused")
+
+    def _exchange(self, command: Command, payload: bytes, wait: float) -> Reply:
+        if self._socket is None:
+            self._open()
+        assert self._socket is not None
+        self._socket.settimeout(self._timeout + wait)
+        self._socket.sendall(classic.encode_request(command, payload, client_id=self._client_id, token=self._token))
+        return self._receive(self._socket)
+
+    def _receive(self, connection: socket.socket) -> Reply:
+        while (reply := self._replies.next()) is None:
+            count = connection.recv_into(self._buffer)
+            if count == 0:
+                raise ConnectionResetError("the relay closed the connection")
+            self._replies.feed(self._buffer[:count])
+        return reply
+
+    def _failure(self, operation: str, cause: str, hint: str = "") -> RelayError:
+        return RelayError(ErrorCode.PROTOCOL, operation, cause, position=self._name, hint=hint)
+
+
+def _kinds(kinds: str | int) -> int:
+    if isinstance(kinds, int):
+        return kinds
+    try:
+        return sum({_LETTERS[letter] for letter in kinds.upper()})
+    except KeyError:
+        raise RelayError(ErrorCode.USAGE, "add filter", f"{kinds!r} is not made of I, U and D") from None
