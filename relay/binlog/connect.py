@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 import msgspec
 import pymysql
 from pymysql.connections import Connection
+from pymysql.constants import CR
 
 from relay.binlog.commands import ServerError
 from relay.binlog.failures import SourceLost, judge
@@ -39,8 +40,10 @@ class Account(msgspec.Struct, frozen=True):
 
 
 def connect(account: Account) -> Connection[Any]:
-    """An authenticated connection. Raises `SourceLost` if it may work later, `RelayError` (source_denied, config) if
-    not."""
+    """An authenticated connection.
+
+    Raises `SourceLost` if it may work later, `RelayError` (source_denied, source_unreachable) if not.
+    """
     operation = f"connect to {account.address}"
     options: dict[str, Any] = {"ssl_disabled": True} if account.tls == "off" else {}
     if account.tls in ("required", "verify"):
@@ -66,6 +69,11 @@ def connect(account: Account) -> Connection[Any]:
             raise RelayError(
                 ErrorCode.SOURCE_UNREACHABLE, operation, cause, hint="name the source's CA in SourceCA, in [Server]"
             ) from error
+        if error.args and error.args[0] == CR.CR_SSL_CONNECTION_ERROR:
+            raise RelayError(
+                ErrorCode.SOURCE_UNREACHABLE, operation, str(error.args[-1]),
+                hint="give the source a certificate, or set SourceTLS = prefer in [Server]",
+            ) from error  # fmt: skip
         raise _judged(error, operation) from error
 
 

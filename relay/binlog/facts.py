@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 from pymysql.connections import Connection
 
+from relay._native import GtidSet
 from relay.binlog.connect import query
 from relay.errors import RelayError, StopCode
 
@@ -18,6 +18,7 @@ _VARIABLES: Final = (
     "system_time_zone",
     "binlog_expire_logs_seconds", "expire_logs_days", "binlog_row_value_options",
 )  # fmt: skip
+_EVENTS_AT_A_TIME: Final = 10_000
 _NEW_STATUS_SINCE: Final = (8, 2)  # MySQL: SHOW BINARY LOG STATUS; SHOW MASTER STATUS is gone in 8.4
 
 
@@ -118,27 +119,27 @@ def gtid_at(connection: Connection[Any], server: ServerFacts, file: str, positio
     if server.mariadb:
         found = query(connection, f"SELECT BINLOG_GTID_POS({_quoted(file)}, {position})", "read the GTID position")
         return str(found[0][0] or "") if found else ""
-    return ",".join(_gtids_before(connection, file, position))
+    return str(_gtids_before(connection, file, position))
 
 
-def _gtids_before(connection: Connection[Any], file: str, position: int) -> Iterator[str]:
+def _gtids_before(connection: Connection[Any], file: str, position: int) -> GtidSet:
     """MySQL: the set at the file's start, and each one after it up to the position."""
-    step = 10_000
-    start = 4
-    while start < position or start == 4:
-        limit = 4 if position == 4 else step
-        sql = f"SHOW BINLOG EVENTS IN {_quoted(file)} FROM {start} LIMIT {limit}"
+    found = GtidSet()
+    at = 4
+    while at < max(position, 5):
+        sql = f"SHOW BINLOG EVENTS IN {_quoted(file)} FROM {at} LIMIT {_EVENTS_AT_A_TIME if position > 4 else 4}"
         rows = query(connection, sql, "read the GTIDs before a position")
-        for _, at, kind, _, end, info in rows:
+        for _, start, kind, _, end, info in rows:
             if kind == "Previous_gtids":
-                yield from re.sub(r"\s", "", str(info)).split(",") if info else ()
-            elif int(at) >= position:
-                return
-            elif kind in ("Gtid", "Gtid_tagged", "Gtid_tagged_log_event"):
-                yield str(info).split("'")[1]
-            start = int(end)
-        if len(rows) < limit or position == 4:
-            return
+                found = GtidSet(re.sub(r"\s", "", str(info)))
+            elif int(start) >= position:
+                return found
+            elif str(kind).startswith("Gtid"):
+                found.add(str(info).split("'")[1])
+            at = int(end)
+        if not rows:
+            break
+    return found
 
 
 def collations(connection: Connection[Any]) -> dict[int, str]:

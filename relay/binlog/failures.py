@@ -8,15 +8,19 @@ from typing import Final
 from relay.binlog.commands import ServerError
 from relay.errors import RelayError, StopCode
 
-_DENIED: Final = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1251, 1698, 1820, 1862, 3118, 3159, 4151})
 _FATAL_DUMP: Final = 1236
-_PURGED: Final = 1789
-_AHEAD: Final = 1885
-_CLASH_TEXT: Final = "same server_uuid/server_id"
+_BY_NUMBER: Final = {
+    **dict.fromkeys(
+        (1044, 1045, 1130, 1142, 1143, 1227, 1251, 1698, 1820, 1862, 3118, 3159, 4151), StopCode.SOURCE_DENIED
+    ),
+    1789: StopCode.BINLOG_PURGED,
+    1885: StopCode.GTID_GAP,
+    4052: StopCode.SERVER_ID_CLASH,  # MariaDB 11; its older releases and MySQL say it in a text of error 1236
+}
 
 # (part of the text of error 1236, folded; what it means; what to do, "" for the stop's own hint)
 _DUMP_TEXTS: Final = (
-    (_CLASH_TEXT, StopCode.SERVER_ID_CLASH, ""),
+    ("same server_uuid/server_id", StopCode.SERVER_ID_CLASH, ""),
     ("could not find first log file", StopCode.BINLOG_PURGED, ""),
     ("purged", StopCode.BINLOG_PURGED, ""),
     ("impossible position", StopCode.BINLOG_PURGED, ""),
@@ -43,19 +47,13 @@ class SourceLost(Exception):
 def judge(error: ServerError, operation: str, position: str = "") -> RelayError | SourceLost:
     """The exception for a server's error: a named stop where it says so, else a lost connection."""
     cause = f"the source says: {error.text} ({error.code})"
-    if error.code in _DENIED:
-        return RelayError(StopCode.SOURCE_DENIED, operation, cause, position=position)
-    if error.code == _PURGED:
-        return RelayError(StopCode.BINLOG_PURGED, operation, cause, position=position)
-    if error.code == _AHEAD:
-        return RelayError(StopCode.GTID_GAP, operation, cause, position=position)
+    if code := _BY_NUMBER.get(error.code):
+        return RelayError(code, operation, cause, position=position)
     text = error.text.casefold()
-    if _CLASH_TEXT in text:
-        return RelayError(StopCode.SERVER_ID_CLASH, operation, cause, position=position)
     if error.code == _FATAL_DUMP:
-        for part, code, hint in _DUMP_TEXTS:
+        for part, stop, hint in _DUMP_TEXTS:
             if part in text:
-                return RelayError(code, operation, cause, position=position, hint=hint)
+                return RelayError(stop, operation, cause, position=position, hint=hint)
         return RelayError(StopCode.UNKNOWN_EVENT, operation, cause, position=position)
     return SourceLost(f"{operation}: {cause}")
 

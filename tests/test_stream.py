@@ -1,0 +1,322 @@
+"""The binlog of real servers is opened, fetched and closed; what cannot be had is named."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
+from relay.binlog import commands, tablemap
+from relay.binlog.commands import ServerError
+from relay.binlog.connect import Account, connect, query, take_socket
+from relay.binlog.facts import binlog_end, binlog_start, collations, facts, gtid_at
+from relay.binlog.failures import SourceLost, judge
+from relay.binlog.stream import Request, Stream, open_stream
+from relay.errors import ErrorCode, RelayError, StopCode
+
+TABLE_MAP, QUERY = 19, 2
+
+
+def account(server: DatabaseServer, **changes: Any) -> Account:
+    return Account(**({"host": "127.0.0.1", "port": server.port, "login": USER, "password": PASSWORD} | changes))
+
+
+def some_id() -> int:
+    return secrets.randbelow(2**31) + 1000
+
+
+def start(server: DatabaseServer, request: Request | None = None) -> Stream:
+    """A stream from the binlog's end, unless `request` says where from."""
+    connection = connect(account(server))
+    about = facts(connection)
+    end = binlog_end(connection, about)
+    return open_stream(connection, about, request or Request(some_id(), end.file, end.position), poll_seconds=0.1)
+
+
+def packets(stream: Stream, seconds: float = 10) -> Iterator[bytes]:
+    """The packets of a stream; ends when none has come for a while, and fails after `seconds`."""
+    data = b""
+    buffer = memoryview(bytearray(65536))
+    idle = 0
+    deadline = time.monotonic() + seconds
+    while idle < 5:
+        assert time.monotonic() < deadline
+        count = stream.fetch(buffer)
+        idle = 0 if count else idle + 1
+        data += buffer[:count]
+        while len(data) >= 4 and len(data) >= 4 + (size := int.from_bytes(data[:3], "little")):
+            yield data[4 : 4 + size]
+            data = data[4 + size :]
+
+
+def first_error(stream: Stream) -> ServerError:
+    return next(error for packet in packets(stream) if (error := commands.parse_error(packet)))
+
+
+def table_maps(stream: Stream) -> list[tablemap.TableMap]:
+    """The table maps that come, of a source with checksums."""
+    return [tablemap.parse(p[20:-4]) for p in packets(stream) if p[0] == 0 and p[5] == TABLE_MAP]
+
+
+def test_rows_come_through_with_the_servers_own_metadata(server: DatabaseServer, db: str) -> None:
+    server.execute("SET GLOBAL binlog_checksum = CRC32", f"CREATE TABLE {db}.t (id INT UNSIGNED PRIMARY KEY, a TEXT)")
+    stream = start(server)
+    server.execute(f"INSERT INTO {db}.t VALUES (1, 'x')")
+    (found,) = table_maps(stream)
+    stream.close()
+    assert (found.schema, found.table) == (db, "t")
+    assert [column.type for column in found.columns] == [tablemap.Type.LONG, tablemap.Type.BLOB]
+
+
+@pytest.mark.usefixtures("full_metadata")
+def test_full_metadata_agrees_with_what_the_server_says(server: DatabaseServer, db: str) -> None:
+    server.execute(
+        f"CREATE TABLE {db}.t (id BIGINT UNSIGNED, y YEAR, f FLOAT UNSIGNED, d DECIMAL(10,2), b BIT(11), c BINARY(7),"
+        " n VARCHAR(10) CHARACTER SET latin1, u CHAR(100), t TEXT CHARACTER SET utf16, v VARBINARY(5), l LONGBLOB,"
+        " e ENUM('x','it''s','é') CHARACTER SET latin1, s SET('a','ß') CHARACTER SET utf16, ts TIMESTAMP(3) NULL,"
+        " dt DATETIME, p POINT, m MEDIUMINT, PRIMARY KEY (id, n(3)))"
+    )
+    stream = start(server)
+    server.execute(f"INSERT INTO {db}.t (id, n) VALUES (1, 'x')")
+    (found,) = table_maps(stream)
+    stream.close()
+    with connect(account(server)) as connection:
+        table = tablemap.definition(found, collations(connection))
+    said = server.execute(
+        "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'YES', COLUMN_KEY = 'PRI' FROM information_schema.COLUMNS"
+        f" WHERE TABLE_SCHEMA = '{db}' ORDER BY ORDINAL_POSITION"
+    )
+    seen = [(c.name, c.sql_type, int(c.nullable), int(c.primary)) for c in table.columns]
+    assert [(*row[:1], _plain(row[1]), *row[2:]) for row in said] == seen
+
+
+def _plain(column_type: str) -> str:
+    """Without the display widths that MariaDB still prints."""
+    kind, _, rest = column_type.partition("(")
+    return kind + rest.partition(")")[2] if kind.endswith("int") or kind == "year" else column_type
+
+
+def test_a_wrong_password_is_named(server: DatabaseServer) -> None:
+    with pytest.raises(RelayError) as denied:
+        connect(account(server, password="wrong"))
+    assert denied.value.code is StopCode.SOURCE_DENIED
+    assert "Access denied" in denied.value.cause
+
+
+def test_nobody_listening_is_worth_another_attempt() -> None:
+    with pytest.raises(SourceLost):
+        connect(Account("127.0.0.1", free_port(), USER, PASSWORD))
+
+
+def test_a_password_may_hold_any_character(server: DatabaseServer) -> None:
+    name = f"u{secrets.token_hex(4)}"
+    server.execute(f"CREATE USER {name}@'%' IDENTIFIED BY 'pässwörd€'")
+    with connect(account(server, login=name, password="pässwörd€")) as connection:
+        assert query(connection, "SELECT 1", "ask") == [(1,)]
+    server.execute(f"DROP USER {name}@'%'")
+
+
+def test_an_account_that_may_not_replicate_is_named(server: DatabaseServer) -> None:
+    name = f"u{secrets.token_hex(4)}"
+    server.execute(f"CREATE USER {name}@'%' IDENTIFIED BY 'pw'")
+    connection = connect(account(server, login=name, password="pw"))
+    about = facts(connection)
+    with pytest.raises(RelayError) as denied:
+        binlog_end(connection, about)
+    assert denied.value.code is StopCode.SOURCE_DENIED
+    with pytest.raises(RelayError) as denied:
+        open_stream(connection, about, Request(some_id(), "binlog.000001"))
+    assert denied.value.code is StopCode.SOURCE_DENIED
+    server.execute(f"DROP USER {name}@'%'")
+
+
+@pytest.mark.parametrize(
+    "request_", [Request(0, "binlog.000001"), Request(1, "a\0b"), Request(1, "x" * 600), Request(1, "b", 3),
+    Request(1, "b", 2**32)]
+)  # fmt: skip
+def test_fields_are_checked_before_anything_is_sent(mariadb118: DatabaseServer, request_: Request) -> None:
+    connection = connect(account(mariadb118))
+    about = facts(connection)
+    with pytest.raises(ValueError):
+        open_stream(connection, about, request_)
+    assert not connection.open
+
+
+def test_a_gtid_position_of_mariadb_is_checked_before_it_is_sent(mariadb118: DatabaseServer) -> None:
+    connection = connect(account(mariadb118))
+    about = facts(connection)
+    with pytest.raises(ValueError):
+        open_stream(connection, about, Request(1, by_gtid=True, gtid_set="0-1-1'; DROP TABLE x"))
+
+
+@pytest.mark.parametrize(("file", "position"), [("binlog.999999", 4), ("binlog.000001", 2**31)])
+def test_a_place_that_is_gone_is_a_named_stop(server: DatabaseServer, file: str, position: int) -> None:
+    stream = start(server, Request(some_id(), file, position))
+    found = judge(first_error(stream), "read the binlog", f"{file}:{position}")
+    stream.close()
+    assert isinstance(found, RelayError)
+    assert found.code is StopCode.BINLOG_PURGED
+    assert "1236" in found.cause
+
+
+def test_two_readers_with_one_server_id_are_told_apart_by_name(server: DatabaseServer) -> None:
+    end = binlog_end(connection := connect(account(server)), facts(connection))
+    connection.close()
+    request = Request(some_id(), end.file, end.position)
+    first = start(server, request)
+    for _ in packets(first):
+        pass
+    second = start(server, request)
+    found = judge(first_error(first), "read the binlog")
+    first.close()
+    second.close()
+    assert isinstance(found, RelayError)
+    assert found.code is StopCode.SERVER_ID_CLASH
+
+
+def test_a_server_that_dies_is_worth_another_attempt(
+    own_server: Callable[..., DatabaseServer], request: pytest.FixtureRequest, kind: str
+) -> None:
+    server = own_server(kind)
+    stream = start(server)
+    server.kill()
+    with pytest.raises(SourceLost):
+        for _ in packets(stream):
+            pass
+    stream.close()
+
+
+@pytest.fixture(params=["mysql97", "mariadb118", "mariadb1011"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_places_that_the_source_names_can_be_read(server: DatabaseServer, db: str) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1)")
+    connection = connect(account(server))
+    about = facts(connection)
+    end = binlog_end(connection, about)
+    oldest = binlog_start(connection, about)
+    assert oldest.position == 4
+    assert end.gtid_set
+    assert gtid_at(connection, about, end.file, end.position) == end.gtid_set
+    stream = start(server, Request(some_id(), oldest.file, oldest.position))
+    assert any(found.schema == db for found in table_maps(stream))
+    stream.close()
+
+
+def test_the_stream_goes_on_after_a_gtid_set(server: DatabaseServer, db: str) -> None:
+    from relay._native import GtidSet
+
+    server.execute(f"CREATE TABLE {db}.old (id INT PRIMARY KEY)", f"INSERT INTO {db}.old VALUES (1)")
+    connection = connect(account(server))
+    end = binlog_end(connection, facts(connection))
+    connection.close()
+    server.execute(f"CREATE TABLE {db}.new (id INT PRIMARY KEY)", f"INSERT INTO {db}.new VALUES (1)")
+    encoded = b"" if server.name != "mysql97" else GtidSet(end.gtid_set).encode()
+    stream = start(server, Request(some_id(), by_gtid=True, gtid_set=end.gtid_set, encoded_set=encoded))
+    assert [found.table for found in table_maps(stream) if found.schema == db] == ["new"]
+    stream.close()
+
+
+def test_gtids_that_were_purged_or_never_were_are_named_stops(
+    own_server: Callable[..., DatabaseServer], kind: str
+) -> None:
+    from relay._native import GtidSet
+
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    connection = connect(account(server))
+    end = binlog_end(connection, facts(connection))
+    connection.close()
+    if kind == "mysql97":
+        early, ahead = end.gtid_set.partition(":")[0] + ":1", end.gtid_set.rpartition("-")[0] + "-999"
+        requests = [Request(1, by_gtid=True, gtid_set=t, encoded_set=GtidSet(t).encode()) for t in (early, ahead)]
+    else:
+        early, ahead = f"0-{server.port}-1", f"0-{server.port}-999"
+        requests = [Request(1, by_gtid=True, gtid_set=text) for text in (early, ahead)]
+        # MariaDB keeps its binlog until as many replicas as this have been there.
+        if server.execute("SHOW VARIABLES LIKE 'slave_connections_needed_for_purge'"):
+            server.execute("SET GLOBAL slave_connections_needed_for_purge = 0")
+    server.execute("FLUSH BINARY LOGS")
+    file = server.execute("SHOW BINARY LOGS")[-1][0]
+    server.execute("INSERT INTO d.t VALUES (2)")
+    deadline = time.monotonic() + 20
+    while len(server.execute(f"PURGE BINARY LOGS TO '{file}'", "SHOW BINARY LOGS")) > 1:
+        assert time.monotonic() < deadline, "the source does not purge"
+        time.sleep(0.1)
+    for request, code in zip(requests, (StopCode.BINLOG_PURGED, StopCode.GTID_GAP), strict=True):
+        stream = start(server, request)
+        found = judge(first_error(stream), "read the binlog")
+        stream.close()
+        assert isinstance(found, RelayError)
+        assert found.code is code
+
+
+def test_tls_goes_on_after_the_connection_is_taken_over(kind: str, request: pytest.FixtureRequest) -> None:
+    server: DatabaseServer = request.getfixturevalue(kind)
+    if kind == "mariadb1011":  # it has no certificate
+        with pytest.raises(RelayError) as refused:
+            connect(account(server, tls="required"))
+        assert refused.value.code is ErrorCode.SOURCE_UNREACHABLE
+        return
+    connection = connect(account(server, tls="required"))
+    about = facts(connection)
+    end = binlog_end(connection, about)
+    stream = open_stream(connection, about, Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    assert isinstance(stream._socket, ssl.SSLSocket)
+    assert any(packet[0] == 0 for packet in packets(stream))
+    stream.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_refused(mysql97: DatabaseServer) -> None:
+    with pytest.raises(RelayError) as refused:
+        connect(account(mysql97, tls="verify"))
+    assert refused.value.code is ErrorCode.SOURCE_UNREACHABLE
+    assert "SourceCA" in refused.value.hint
+
+
+def test_without_tls_if_it_is_off(server: DatabaseServer) -> None:
+    with connect(account(server, tls="off")) as connection:
+        assert not isinstance(take_socket(connection), ssl.SSLSocket)
+
+
+def test_what_is_private_of_pymysql_is_as_it_was(server: DatabaseServer) -> None:
+    connection = connect(account(server))
+    taken = take_socket(connection)
+    assert isinstance(taken, socket.socket)
+    assert not connection.open
+    taken.sendall(commands.packet(b"\x0e"))  # COM_PING
+    assert taken.recv(100)[4] == 0
+    taken.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ServerError(1236, "HY000", "Could not find first log file name in binary log index file"),
+        StopCode.BINLOG_PURGED),
+        (ServerError(1236, "HY000", "... the source has purged binary logs containing GTIDs ..."),
+        StopCode.BINLOG_PURGED),
+        (ServerError(1236, "HY000", "bogus data in log event; ..."), StopCode.CHECKSUM_MISMATCH),
+        (ServerError(1236, "HY000", "something new"), StopCode.UNKNOWN_EVENT),
+        (ServerError(1227, "42000", "Access denied; you need ..."), StopCode.SOURCE_DENIED),
+        (ServerError(1789, "HY000", "..."), StopCode.BINLOG_PURGED),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_resumed_is_no_lost_connection(error: ServerError, code: StopCode) -> None:
+    found = judge(error, "read the binlog", "binlog.000001:4")
+    assert isinstance(found, RelayError)
+    assert found.code is code
+    assert found.position == "binlog.000001:4"
+
+
+@pytest.mark.parametrize("code", [1053, 1040, 1927, 2013])
+def test_a_server_that_goes_or_is_busy_is_a_lost_connection(code: int) -> None:
+    assert isinstance(judge(ServerError(code, "", "..."), "read the binlog"), SourceLost)
