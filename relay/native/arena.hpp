@@ -16,11 +16,14 @@
 
 namespace relay {
 
-// A test that kills processes between two stores defines RELAY_RING_STEPS and ring_step(); `site` is the caller's line.
+// Called before each store to and each load from shared memory; `site` is the storing line. A test that kills or delays
+// processes there defines RELAY_RING_STEPS and both functions.
 #ifdef RELAY_RING_STEPS
 void ring_step(int site);
+void ring_look();
 #else
 inline void ring_step(int) {}
+inline void ring_look() {}
 #endif
 
 struct ArenaError : std::runtime_error {
@@ -29,8 +32,14 @@ struct ArenaError : std::runtime_error {
 
 class Word {
  public:
-  uint64_t get() const { return value_.load(std::memory_order_acquire); }
-  uint64_t relaxed() const { return value_.load(std::memory_order_relaxed); }
+  uint64_t get() const {
+    ring_look();
+    return value_.load(std::memory_order_acquire);
+  }
+  uint64_t relaxed() const {
+    ring_look();
+    return value_.load(std::memory_order_relaxed);
+  }
   void set(uint64_t v, int site = __builtin_LINE()) {
     ring_step(site);
     value_.store(v, std::memory_order_release);

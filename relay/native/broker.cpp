@@ -229,6 +229,9 @@ Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filter
 
 // ---- the queue
 
+bool Broker::queued_in_lag(Rule rule) { return rule == Rule::keep || rule == Rule::oldest; }
+
+// The step's end publishes this client, and wakes its server.
 void Broker::touch(size_t slot) {
   if (clients_[slot].touched) return;
   clients_[slot].touched = true;
@@ -321,7 +324,7 @@ void Broker::refill(size_t slot, uint64_t end) {
       uint64_t rows_end = c.w.lag_number + frame.rows;
       if (rows_end > c.w.floor()) {
         if (!push(slot, c.w.lag_number, c.w.lag, frame.rows, end)) return;
-        touch(slot);
+        touch(slot);  // wakes as well
       }
       c.w.lag_number = rows_end;
     }
@@ -329,11 +332,11 @@ void Broker::refill(size_t slot, uint64_t end) {
   }
   if (!c.w.lag) return;
   c.w.lag = 0;
+  touch(slot);
   if (c.w.lag_number != c.w.queued) {
     throw ArenaError("the filters of client '" + arena_.name(slot) + "' are not those with which its rows were counted (" +
                      std::to_string(c.w.queued) + " queued, " + std::to_string(c.w.lag_number) + " found again)");
   }
-  touch(slot);
 }
 
 // ---- the step

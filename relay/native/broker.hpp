@@ -131,7 +131,7 @@ class Broker {
   static Verdict judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind);
   Verdict judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame);
   // Rows that only drop-newest filters match are dropped while the ring is full: its rows are more than any limit.
-  static bool queued_in_lag(Rule rule) { return rule == Rule::keep || rule == Rule::oldest; }
+  static bool queued_in_lag(Rule rule);
   void touch(size_t slot);
   void publish(size_t slot, uint64_t scan);
   uint64_t head(size_t slot) const;

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,12 +15,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <deque>
 
-#include "broker.hpp"
-#include "queue.hpp"
+#include "ring_processes.hpp"
 
 #ifdef RING_MUTANTS
 int relay_mutant = 0;
@@ -29,255 +25,7 @@ int relay_mutant = 0;
 
 namespace {
 
-using namespace relay;
-
-constexpr uint64_t kStart = 64;
-constexpr size_t kClients = 8;
-constexpr size_t kTables = 4;
-constexpr size_t kSlots = 8;  // of a default ring
-constexpr size_t kBatch = 32;
-constexpr int kSites = 1024;
-enum Role { kBroker, kServer, kRoles };
-enum Client { kAll, kInserts, kOldest, kNewest, kMixed, kTiny, kMoving, kOnce };
-
-// ---- randomness and the made-up journal
-
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-uint64_t g_random = 1;
-uint64_t dice(uint64_t n) { return mix(++g_random) % n; }
-
-struct MadeUpJournal final : FrameSource {
-  Frame frame(uint64_t position) override {
-    uint64_t h = mix(position);
-    Frame f;
-    f.next = position + 8;
-    if (h % 8 == 0) return f;
-    f.table = 1 + (h >> 8) % kTables;
-    f.kind = 1u << (h >> 16) % 3;
-    f.rows = static_cast<uint32_t>((h >> 24) % 32 == 0 ? 30 : 1 + (h >> 32) % 5);
-    return f;
-  }
-  Names names(uint64_t table) override { return {"s", "t" + std::to_string(table - 1)}; }
-};
-
-bool undecodable(uint64_t frame) { return mix(frame + 1) % 16 == 0; }  // for the client kInserts
-
-std::vector<Filter> filters_of(size_t client, uint64_t variant) {
-  auto make = [](const char* table, uint32_t kinds, uint32_t discard, uint64_t limit) {
-    Filter f;
-    f.schema = "s";
-    f.table = table;
-    f.kinds = kinds;
-    f.discard = discard;
-    f.limit = limit;
-    return f;
-  };
-  switch (client) {
-    case kInserts: return {make("t1", 1, 0, 0), make("t2", 1, 2, 0)};
-    case kOldest: return {make("*", 7, 1, 20)};
-    case kNewest: return {make("*", 3, 2, 15), make("t0", 1, 0, 12)};
-    case kMixed: return {make("t0", 7, 0, 0), make("t1", 7, 2, 6), make("t2", 7, 1, 5), make("t2", 1, 1, 7)};
-    case kTiny: return {make("*", 7, 1, 3)};
-    // A limit of a table that never comes changes nothing but the size of the ring.
-    case kMoving: return {make("t3", 7, 0, 0), make("none", 7, 1, variant % 2 ? 40 : 0)};
-    default: return {make("*", 7, 0, 0)};
-  }
-}
-
-// What one row does to a queue, told by the rules of the protocol: -1 no match, 0 dropped, 1 queued, 2 queued and oldest
-// dropped down to `limit`.
-int judge_row(size_t client, uint64_t table, uint32_t kind, size_t waiting, uint64_t* limit) {
-  bool any = false, queue = false, all_oldest = true, some_limit = false;
-  uint64_t most = 0;
-  for (const Filter& f : filters_of(client, 0)) {
-    if (f.table != "*" && f.table != "t" + std::to_string(table - 1)) continue;
-    if (!(f.kinds & kind)) continue;
-    any = true;
-    if (!f.limit || f.discard == 1 || waiting < f.limit) queue = true;
-    if (f.limit) {
-      some_limit = true;
-      most = std::max(most, f.limit);
-      if (f.discard != 1) all_oldest = false;
-    }
-  }
-  *limit = most;
-  if (!any) return -1;
-  if (!queue) return 0;
-  return some_limit && all_oldest ? 2 : 1;
-}
-
-struct Row {
-  uint64_t frame = 0;
-  uint32_t row = 0;
-  bool operator==(const Row& o) const { return frame == o.frame && row == o.row; }
-  bool operator<(const Row& o) const { return frame != o.frame ? frame < o.frame : row < o.row; }
-};
-
-// ---- what all processes share besides the arena
-
-struct Shared {
-  std::atomic<int> role, site, left;     // kill this role at the n-th passage of this place
-  std::atomic<int> odds;                 // or at any passage, once in so many; 0: never
-  std::atomic<int> passages[kRoles][kSites];
-  std::atomic<int> command;              // 1: other filters for kMoving, 2: flush it
-  std::atomic<uint64_t> variant;
-  std::atomic<int> mood;                 // of the server: how eager it polls
-};
-
-Shared* g_shared;
-int g_role = -1;
-
-[[noreturn]] void fail(const std::string& what) {
-  std::fprintf(stderr, "ring_kill: %s\n", what.c_str());
-  std::exit(1);
-}
-
-}  // namespace
-
-void relay::ring_step(int site) {
-  if (g_role < 0) return;
-  int at = site % kSites;
-  g_shared->passages[g_role][at].fetch_add(1, std::memory_order_relaxed);
-  bool now = g_shared->role == g_role && g_shared->site == at && g_shared->left > 0 && --g_shared->left == 0;
-  int odds = g_shared->odds.load(std::memory_order_relaxed);
-  if (now || (odds && dice(static_cast<uint64_t>(odds)) == 0)) {
-    kill(getpid(), SIGKILL);
-    for (;;) pause();
-  }
-}
-
-namespace {
-
-struct Message {
-  uint64_t client = 0;
-  uint64_t number = 0;
-  uint64_t count = 0;
-  Range ranges[kBatch];
-  size_t bytes() const { return offsetof(Message, ranges) + count * sizeof(Range); }
-};
-
-struct Wiring {
-  int to_broker = eventfd(0, EFD_NONBLOCK);
-  int to_server = eventfd(0, EFD_NONBLOCK);
-  int pipe_in = -1;
-  int pipe_out = -1;
-};
-
-void ring_bell(int fd) {
-  uint64_t one = 1;
-  if (write(fd, &one, 8) != 8) fail("eventfd");
-}
-
-void sleep_on(int fd) {
-  pollfd p{fd, POLLIN, 0};
-  if (poll(&p, 1, -1) < 0) return;
-  uint64_t n = 0;
-  if (read(fd, &n, 8) != 8) return;
-}
-
-// ---- the two processes
-
-void run_broker(const Arena& arena, const Wiring& w) {
-  MadeUpJournal journal;
-  Broker broker(arena, journal);
-  for (size_t c = 0; c < kClients; ++c) broker.set_filters(c, filters_of(c, g_shared->variant));
-  Control& control = arena.control();
-  control.broker.waiting.set(0);
-  for (;;) {
-    int command = g_shared->command;
-    if (command == 1) broker.set_filters(kMoving, filters_of(kMoving, g_shared->variant));
-    if (command == 2) broker.flush(kMoving);
-    if (command) g_shared->command = 0;
-    Broker::Step step = broker.step(1 + dice(30));
-    if (step.wake) ring_bell(w.to_server);
-    if (dice(8) == 0) broker.needed();
-    if (broker.pending() || g_shared->command) continue;
-    control.broker.waiting.set(1);
-    if (!broker.pending() && !g_shared->command) sleep_on(w.to_broker);
-    control.broker.waiting.set(0);
-  }
-}
-
-void send(const Wiring& w, const Message& m) {
-  if (write(w.pipe_out, &m, m.bytes()) != static_cast<ssize_t>(m.bytes())) fail("pipe");
-}
-
-void confirm_some(QueueServer& q, uint64_t number, uint64_t rows) {
-  if (rows > 1 && dice(4) == 0) q.confirm(number + rows / 2);
-  if (dice(16)) q.confirm(number + rows);
-}
-
-bool serve(const Arena& arena, size_t client, const Wiring& w) {
-  QueueServer q(arena, client);
-  Message m;
-  m.client = client;
-  Range ranges[kInFlightRanges];
-  size_t count = 0;
-  m.number = q.in_flight(ranges, &count);
-  if (count) {
-    uint64_t rows = 0;
-    for (m.count = 0; m.count < count; ++m.count) rows += (m.ranges[m.count] = ranges[m.count]).rows;
-    send(w, m);
-    q.confirm(m.number + rows);
-    return true;
-  }
-  const Peek p = q.peek(ranges, 1 + dice(kBatch), 1 + dice(60));
-  if (!p.rows) return false;
-  uint64_t rows = 0;
-  size_t n = 0;
-  uint64_t most = dice(2) ? p.rows : 1 + dice(p.rows);
-  for (; n < p.ranges && rows < most; ++n) {
-    if (client == kInserts && undecodable(ranges[n].frame)) break;
-    if (ranges[n].rows > most - rows) ranges[n].rows = static_cast<uint32_t>(most - rows);
-    rows += ranges[n].rows;
-  }
-  if (!n) {
-    q.skip(p, ranges[0].frame);
-    if (q.broker_must_wake()) ring_bell(w.to_broker);
-    return true;
-  }
-  m.number = p.number;
-  m.count = n;
-  std::copy(ranges, ranges + n, m.ranges);
-  q.publish(p, ranges, n, rows, client == kOnce);
-  if (q.broker_must_wake()) ring_bell(w.to_broker);
-  send(w, m);
-  confirm_some(q, p.number, rows);
-  return true;
-}
-
-void run_server(const Arena& arena, const Wiring& w) {
-  for (size_t c = 0; c < kClients; ++c) {
-    QueueServer q(arena, c);
-    q.stop_waiting();
-    if (q.broker_must_wake()) ring_bell(w.to_broker);
-  }
-  for (;;) {
-    bool any = false;
-    int mood = g_shared->mood;
-    for (size_t c = 0; c < kClients; ++c) {
-      if (mood && dice(static_cast<uint64_t>(mood))) {
-        any = true;
-        continue;
-      }
-      any |= serve(arena, c, w);
-    }
-    if (mood && dice(64) == 0) usleep(50);
-    if (any) continue;
-    bool ready = false;
-    for (size_t c = 0; c < kClients; ++c) ready |= QueueServer(arena, c).wait();
-    if (!ready) sleep_on(w.to_server);
-    for (size_t c = 0; c < kClients; ++c) QueueServer(arena, c).stop_waiting();
-  }
-}
-
-// ---- the supervisor: it is reader, clients and judge
+using namespace ring_test;
 
 // The rows that match one client's filters, in order, with their numbers among them.
 struct Oracle {
@@ -302,7 +50,7 @@ struct Received {
 
 class Supervisor {
  public:
-  explicit Supervisor(const Arena& arena) : arena_(arena) {
+  Supervisor(const Arena& arena, std::chrono::seconds patience) : arena_(arena), patience_(patience) {
     int ends[2];
     if (pipe(ends)) fail("pipe");
     w_.pipe_in = ends[0];
@@ -389,7 +137,7 @@ class Supervisor {
 
   void command(int n) {
     if (g_shared->command) return;
-    if (n == 1) ++g_shared->variant;
+    if (n == 1) g_shared->variant = dice(4);
     g_shared->command = n;
     bell_broker();
   }
@@ -426,6 +174,7 @@ class Supervisor {
 
   void paused();
   void random_kills();
+  void moving_rings();
   void systematic_kills(int passages);
   void report(int mutant) const {
     std::printf("ring_kill: %llu kills, %llu at chosen places, %llu repeats, %llu settled, %llu rows, mutant %d: all right\n",
@@ -435,6 +184,9 @@ class Supervisor {
  private:
   static unsigned long long ull(uint64_t n) { return n; }
 
+  static void delay_all(int odds) {
+    for (auto& delay : g_shared->delays) delay = odds;
+  }
   void bell_broker() {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (arena_.control().broker.waiting.get() || g_shared->command) ring_bell(w_.to_broker);
@@ -455,13 +207,13 @@ class Supervisor {
 
   template <typename F>
   void wait_until(F done, const char* what) {
-    auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    auto patience = std::chrono::steady_clock::now() + patience_;
     uint64_t mark = 0;
     while (!done()) {
       turn(1);
       if (mark != progress_ + kills_) {
         mark = progress_ + kills_;
-        patience = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+        patience = std::chrono::steady_clock::now() + patience_;
       }
       if (std::chrono::steady_clock::now() > patience) fail(std::string("stands still before ") + what);
     }
@@ -565,6 +317,7 @@ class Supervisor {
   }
 
   Arena arena_;
+  std::chrono::seconds patience_;  // how long nothing may move
   Wiring w_;
   pid_t pids_[kRoles] = {0, 0};
   Oracle oracle_[kClients];
@@ -616,6 +369,7 @@ void Supervisor::paused() {
 
 void Supervisor::random_kills() {
   g_shared->mood = static_cast<int>(dice(4)) * 4;
+  delay_all(dice(2) ? 0 : static_cast<int>(50 + dice(500)));
   for (int i = 0; i < 12; ++i) {
     g_shared->odds = dice(2) ? 0 : static_cast<int>(100 + dice(2000));
     load(1 + dice(4));
@@ -625,6 +379,19 @@ void Supervisor::random_kills() {
     if (dice(2)) load(1 + dice(3));
     start(role);
   }
+  delay_all(0);
+}
+
+// A server that is slow to read while rings move and rows come, and nobody dies.
+void Supervisor::moving_rings() {
+  g_shared->delays[kServer] = static_cast<int>(5 + dice(60));
+  g_shared->delays[kSupervisor] = 200;
+  for (int i = 0; i < 100; ++i) {
+    if (behind() < 400) advance(1 + dice(12));
+    command(1);
+    turn(0);
+  }
+  delay_all(0);
 }
 
 void Supervisor::systematic_kills(int passages) {
@@ -661,19 +428,21 @@ int main(int argc, char** argv) {
 #ifdef RING_MUTANTS
   relay_mutant = mutant;
 #endif
+  interleave();
   const uint64_t pool = 16 * Arena::kPage;
   const size_t size = Arena::size_for(kClients, pool, kSlots);
   void* memory = mmap(nullptr, size + sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("mmap");
   g_shared = reinterpret_cast<Shared*>(static_cast<char*>(memory) + size);
   Arena::format(memory, kClients, pool, 1, 1, kSlots);
-  Supervisor supervisor(Arena(memory, size));
+  Supervisor supervisor(Arena(memory, size), std::chrono::seconds(mutant ? 2 : 20));
   supervisor.start(kBroker);
   supervisor.start(kServer);
   supervisor.load(60);
   supervisor.settle();
   for (int i = 0; i < rounds; ++i) {
     supervisor.random_kills();
+    supervisor.moving_rings();
     if (i % 2) supervisor.paused();
     if (i % 4 == 3) supervisor.settle();
   }

@@ -1,0 +1,47 @@
+"""The client queue survives a kill between any two of its stores, and the test that says so notices every defect."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.ring_mutants import MUTANTS, compile_kill_test
+
+FAST = ("30", "30")  # rounds, passages
+LONG = ("600", "120")
+
+
+def run(program: Path, seed: int, extent: tuple[str, str], mutant: int = 0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program, str(seed), *extent, str(mutant)], capture_output=True, text=True, check=False, timeout=900
+    )
+
+
+@pytest.fixture(scope="module")
+def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_kill_test(tmp_path_factory.mktemp("mutants"), "-O1", mutants=True)
+
+
+def test_queues_survive_kills_at_every_store(tmp_path: Path) -> None:
+    done = run(compile_kill_test(tmp_path, "-O2"), 1, FAST)
+    assert done.returncode == 0, done.stderr
+    assert "all right" in done.stdout
+
+
+@pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name.replace(" ", "_") for m in MUTANTS])
+def test_a_broken_queue_is_noticed(mutants: Path, number: int) -> None:
+    done = run(mutants, 1, FAST, number)
+    assert done.returncode == 1, f"not noticed: {MUTANTS[number - 1].name}\n{done.stdout}"
+    assert "ring_kill: " in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("flags", [["-O2"], ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]])
+def test_queues_survive_thousands_of_kills(tmp_path: Path, flags: list[str]) -> None:
+    program = compile_kill_test(tmp_path, *flags)
+    for seed in range(2, 5):
+        done = run(program, seed, LONG)
+        assert done.returncode == 0, f"seed {seed}: {done.stderr}"
