@@ -31,7 +31,7 @@ test: setup  ## the suite, against three real database servers
 kill: setup  ## the slow suites: processes killed at every instruction, soaks
 	@$(PY) -m pytest -m slow --timeout 3000
 
-fuzz: setup  ## byte-level fuzzing of the parsers; SECONDS=n per target
+fuzz: setup  ## fuzz the native parsers; FUZZ_SECONDS=n per target
 	@scripts/fuzz.sh
 
 bench: setup  ## speed as ratios, from one run; SCALE=n for longer ones

@@ -125,7 +125,7 @@ std::optional<GtidSet> GtidSet::parse(std::string_view text) {
     if (item.empty()) continue;
     if (item.find(':') == item.npos) {
       Gtid gtid;
-      if (!set.sources_.empty() || !parse_mariadb(item, &gtid)) return std::nullopt;
+      if (!set.sources_.empty() || !parse_mariadb(item, &gtid) || !gtid.number) return std::nullopt;
       set.domains_[gtid.domain] = {gtid.server, gtid.number};
       continue;
     }

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Fuzz the native parsers with address and undefined-behaviour sanitizers: fuzz.sh [TARGET...]
+#   FUZZ_SECONDS=n for each target (default 60), or FUZZ_COUNT=n inputs; FUZZ_SEED=n (default: random)
+# An input that crashes is kept in tests/fuzz/crashers/TARGET, and is tried first from then on.
+set -euo pipefail
+duration=${FUZZ_SECONDS:-60} count=${FUZZ_COUNT:-} seed=${FUZZ_SEED:-$RANDOM$RANDOM}
+cd "$(dirname "$0")/.."
+
+build=build/fuzz
+flags=(-std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I relay/native)
+mkdir -p $build
+
+# Objects of the core that changed, or all of them if a header did.
+newest_header=$(ls -t relay/native/*.hpp tests/fuzz/*.hpp tests/native/*.hpp | head -n 1)
+compile() {
+  local source=$1 object=$build/$2.o; shift 2
+  if [ ! -e "$object" ] || [ "$source" -nt "$object" ] || [ "$newest_header" -nt "$object" ]; then
+    echo "$source $object $*"
+  fi
+}
+objects=()
+{
+  for source in relay/native/*.cpp; do
+    [ "$source" = relay/native/_native.cpp ] || compile "$source" "core-$(basename "$source" .cpp)" -fsanitize-coverage=trace-pc
+  done
+  compile tests/fuzz/driver.cpp driver
+} | xargs -r -P "$(nproc)" -L 1 sh -c 'source=$1 object=$2; shift 2; exec c++ '"${flags[*]}"' "$@" -c -o "$object" "$source"' compile
+for source in relay/native/*.cpp; do
+  [ "$source" = relay/native/_native.cpp ] || objects+=("$build/core-$(basename "$source" .cpp).o")
+done
+
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then
+  for source in tests/fuzz/*.cpp; do
+    [ "$source" = tests/fuzz/driver.cpp ] || targets+=("$(basename "$source" .cpp)")
+  done
+fi
+
+failed=0
+for target in "${targets[@]}"; do
+  program=$build/$target crashers=tests/fuzz/crashers/$target
+  c++ "${flags[@]}" -fsanitize-coverage=trace-pc -c -o "$program.o" "tests/fuzz/$target.cpp"
+  c++ "${flags[@]}" -o "$program" "$program.o" $build/driver.o "${objects[@]}"
+  kept=()
+  [ ! -d "$crashers" ] || mapfile -t kept < <(find "$crashers" -type f | sort)
+  amount=${count:+${count}x}
+  echo "fuzz: $target, seed $seed, ${#kept[@]} kept inputs, ${amount:-$duration s}"
+  if ! "$program" "$build/$target.crash" "${amount:-$duration}" "$seed" "${kept[@]}"; then
+    mkdir -p "$crashers"
+    # The file holds a u64 size, then the input.
+    size=$(od -An -t u8 -N 8 "$build/$target.crash" | tr -d ' ')
+    tail -c +9 "$build/$target.crash" | head -c "$size" >"$build/$target.input"
+    name=$crashers/$(sha256sum "$build/$target.input" | cut -c 1-16)
+    mv "$build/$target.input" "$name"
+    echo "fuzz: $target crashed; the input is $name" >&2
+    failed=1
+  fi
+done
+exit $failed

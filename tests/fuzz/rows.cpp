@@ -1,0 +1,88 @@
+// Row bodies against a table with a column of every type: what the walk accepts must be decodable without harm.
+// Input: kind (2 bits), which columns are to be kept (the rest of the byte), then the body of a rows event.
+#include "rows.hpp"
+
+#include "../native/build.hpp"
+#include "fuzz.hpp"
+#include "payload.hpp"
+
+using namespace relay;
+using build::bytes;
+
+namespace {
+
+const std::vector<std::vector<build::ColumnSpec>> kTables = {
+    {{"id", kLong}, {"name", kVarchar, 80, false, "utf8mb4"}, {"n", kLongLong, 0, true}},
+    {{"t", kTiny}, {"s", kShort}, {"m", kInt24}, {"f", kFloat, 4}, {"d", kDouble, 8}, {"y", kYear}, {"dt", kDate}},
+    {{"ts", kTimestamp2, 6}, {"dt", kDatetime2, 3}, {"ti", kTime2, 2}, {"ots", kTimestamp}, {"odt", kDatetime}, {"oti", kTime}},
+    {{"dec", kNewDecimal, 20 << 8 | 6}, {"bit", kBit, 13}, {"blob", kBlob, 2, false, "binary"}, {"text", kBlob, 4, false, "latin1"}},
+    {{"e", kEnum, 1, false, "utf8mb4", {"a", "b"}}, {"s", kSet, 2, false, "utf8mb4", {"x", "y", "z"}},
+     {"c", kString, 40, false, "utf16"}, {"b", kString, 8, false, "binary"}},
+    {{"j", kJson, 4}, {"g", kGeometry, 4}, {"v", kVector, 4}, {"big", kVarchar, 40000, false, "utf8mb3"}},
+};
+
+void render(const Definition& definition, RowKind kind, const RowsBody& body, uint32_t rows) {
+  const RenderOptions options;
+  const uint8_t* at = body.images.data;
+  for (uint32_t i = 0; i < rows; i++) {
+    Row row;
+    row.definition = &definition;
+    row.kind = kind;
+    row.before_present = body.before;
+    row.after_present = body.after;
+    const uint8_t* middle = skip_image(definition, body.before, at, body.images.end());
+    REQUIRE(middle);
+    row.before = Bytes(at, static_cast<size_t>(middle - at));
+    at = middle;
+    if (body.after) {
+      at = skip_image(definition, body.after, middle, body.images.end());
+      REQUIRE(at);
+      row.after = Bytes(middle, static_cast<size_t>(at - middle));
+    }
+    std::string out = "kept", error;
+    for (int version : {1, 2}) {
+      if (!append_poll(out, version, row, 0, options, &error)) REQUIRE(out == "kept" && !error.empty());
+      out = "kept";
+    }
+    if (!append_many_text(out, 1, row, 0, options, &error)) REQUIRE(out == "kept");
+    out = "kept";
+    if (!append_many_msgpack(out, 1, row, options, &error)) REQUIRE(out == "kept");
+  }
+  REQUIRE(at == body.images.end());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static std::vector<std::shared_ptr<const Definition>> definitions;
+  if (definitions.empty()) {
+    for (const auto& columns : kTables) definitions.push_back(build::definition(columns));
+  }
+  if (size < 2) return 0;
+  static const RowKind kKinds[] = {RowKind::insert, RowKind::update, RowKind::remove};
+  const Definition& definition = *definitions[data[0] % definitions.size()];
+  const RowKind kind = kKinds[data[1] % 3];
+  RowsBody body;
+  if (!RowsBody::parse(Bytes(data + 2, size - 2), kind, &body)) return 0;
+  const Walk walk = walk_rows(definition, kind, body);
+  std::vector<bool> keep;
+  for (size_t i = 0; i < definition.columns.size(); i++) keep.push_back(data[1] >> 2 >> i % 6 & 1);
+  std::string without;
+  const bool copied = copy_without(definition, kind, body, keep, &without);
+  if (!walk.ok) return 0;
+  REQUIRE(copied);
+  render(definition, kind, body, walk.rows);
+  return 0;
+}
+
+std::vector<std::string> fuzz_seeds() {
+  return {
+      bytes("00 00 03 ff f8 01000000 02'ab' 0100000000000000"),
+      bytes("00 01 03 07 07 f8 01000000 02'ab' 0100000000000000 fa 02000000 0200000000000000"),
+      bytes("01 00 07 ff 80 01 0200 030000 0000803f 000000000000f03f 7e 21d00f"),
+      bytes("02 00 06 ff c0 65000000 010203 99b2e6f7c0 1234 800f12 50 65000000 0102030405060708 010203"),
+      bytes("03 00 04 ff f0 80000000000c22384e 010203 1f05 0300'abc' 04000000'text'"),
+      bytes("04 00 04 ff f0 01 0300 04'ab' 00 03'xyz'"),
+      bytes("05 00 04 ff f0 0d000000 00 01000c000b0001000500026100 04000000'abcd' 04000000 0000803f 0200'ab'"),
+  };
+}
