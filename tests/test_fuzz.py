@@ -6,9 +6,12 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.timeout(600)  # it compiles the core with sanitizers first
 def test_no_fuzz_target_fails_on_kept_crashers_and_some_thousand_new_inputs() -> None:
     environment = os.environ | {"FUZZ_COUNT": "5000", "FUZZ_SEED": "1"}
     done = subprocess.run([ROOT / "scripts" / "fuzz.sh"], env=environment, capture_output=True, text=True, check=False)
