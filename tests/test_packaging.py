@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -17,18 +18,10 @@ OFFLINE = ("--no-index", "--no-build-isolation", "--no-deps")
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree as git has it, without anything built."""
-    folder = tmp_path_factory.mktemp("sources")
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_bytes((ROOT / name).read_bytes())
+    """The tree without anything built or installed."""
+    folder = tmp_path_factory.mktemp("sources") / "relay"
+    made = (".*", "build", "dist", "*.so", "*.egg-info", "__pycache__", "_native.cpp")
+    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*made))
     return folder
 
 
@@ -58,8 +51,9 @@ def test_wheel_installs_and_runs_where_there_is_no_compiler(wheel: Path, tmp_pat
         env=environment | {"PYTHONPATH": str(target)},
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(str(target))
     assert "0.1.0" in done.stdout
 
