@@ -1,9 +1,12 @@
 #include "layout.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "msgpack.hpp"
+#include "numbers.hpp"
 #include "output.hpp"
+#include "temporal.hpp"
 
 namespace relay {
 
@@ -96,6 +99,30 @@ uint8_t zero_fill_width(const Column& c) {
   return static_cast<uint8_t>(width < 255 ? width : 255);
 }
 
+uint32_t label_room(const Column& c) {
+  size_t longest = 0, all = 0;
+  for (const std::string& label : c.labels) {
+    longest = std::max(longest, label.size());
+    all += label.size() + 1;
+  }
+  return static_cast<uint32_t>(kIntegerRoom + (c.type == kSet ? all : longest));
+}
+
+uint32_t room_of(const Column& c, const Step& step) {
+  switch (step.value) {
+    case Value::float32: case Value::float64:
+      return static_cast<uint32_t>((step.fixed_digits ? kFixedDoubleRoom : kDoubleRoom) + step.zeros);
+    case Value::decimal: return static_cast<uint32_t>(kDecimalRoom + step.zeros);
+    case Value::enumeration: case Value::set: return label_room(c);
+    case Value::padded: return step.width;
+    case Value::raw: case Value::text: case Value::converted: case Value::json: return 0;
+    case Value::year: case Value::date: case Value::old_time: case Value::old_datetime: case Value::old_timestamp:
+    case Value::time: case Value::datetime: case Value::timestamp: case Value::uuid: case Value::inet4: case Value::inet6:
+      return kTemporalRoom;
+    default: return static_cast<uint32_t>(kIntegerRoom + step.zeros);
+  }
+}
+
 Step step_of(const Column& c, Extent extent, bool proven) {
   Step step;
   step.extent = extent;
@@ -121,6 +148,7 @@ Step step_of(const Column& c, Extent extent, bool proven) {
     default:
       break;
   }
+  step.room = room_of(c, step);
   return step;
 }
 
@@ -162,7 +190,11 @@ std::shared_ptr<const Layout> make_layout(const Definition& d) {
     add_packed(text, c.name);
     step.key = spans.end();
     layout->steps.push_back(step);
+    constexpr size_t kAround = 16;  // lengths, terminators, an empty string or a NULL of the other side
+    layout->row_room += std::max(step.head.size, step.key.size) + 2 * (step.room + kAround);
   }
+  constexpr size_t kFixedParts = 64;
+  layout->row_room += kFixedParts + layout->front2.size + layout->packed_front.size;
   text->append(Output::kSlack, '\0');
   return layout;
 }

@@ -35,6 +35,7 @@ struct Step {
   bool fixed_digits = false;  // FLOAT(M,D), DOUBLE(M,D): `digits` of them, always
   uint8_t zeros = 0;         // ZEROFILL: the width to fill
   uint32_t width = 0;        // of BINARY(n)
+  uint32_t room = 0;         // the most bytes that a value becomes beyond its own, but for `converted` and `json`
 };
 
 struct Layout {
@@ -43,6 +44,7 @@ struct Layout {
   Span front1;        // Poll: schema, table, u32 number of columns
   Span front2;        // PollV2: u32 instance, u32 schema id, schema, u32 table id, table, u32 number of columns
   Span packed_front;  // PollMany format 1: schema, table, instance
+  size_t row_room = 0;  // the most bytes of a row in any form, beyond its images', NULLs, and values `converted` and `json`
 
   const uint8_t* at(Span span) const { return reinterpret_cast<const uint8_t*>(text.data()) + span.at; }
 };

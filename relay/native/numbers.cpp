@@ -5,10 +5,6 @@
 
 namespace relay {
 
-const char kDigitPairs[201] =
-    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
-    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
-
 namespace {
 
 // Outside of these powers of ten the servers write an exponent.
@@ -94,37 +90,43 @@ uint8_t* put_not_finite(uint8_t* p, double v) {  // no server stores these
 }
 
 uint8_t* put_nine(uint8_t* p, uint32_t v) {
-  for (unsigned i = 0; i < 4; ++i) {
-    put_two(p + 7 - 2 * i, v % 100);
-    v /= 100;
-  }
-  *p = static_cast<uint8_t>('0' + v % 10);
-  return p + kDigitsPerWord;
+  *p = static_cast<uint8_t>('0' + v / 100000000 % 10);
+  return put_last_digits(p + 1, v % 100000000, 8);
 }
 
-// The last n of nine digits.
-uint8_t* put_some_of_nine(uint8_t* p, uint32_t v, unsigned n) {
-  uint8_t nine[kDigitsPerWord];
-  put_nine(nine, v);
-  std::memcpy(p, nine + kDigitsPerWord - n, n);
-  return p + n;
+uint32_t load_be_word(const uint8_t* p, unsigned n) {
+  switch (n) {
+    case 1: return p[0];
+    case 2: return load_be16(p);
+    case 3: return uint32_t{load_be16(p)} << 8 | p[2];
+    default: return load_be32(p);
+  }
 }
+
+// A decimal's image is a row of numbers of nine digits, those at both ends of fewer. The first bit is the sign, inverted;
+// a negative number is inverted as a whole.
+class DecimalReader {
+ public:
+  explicit DecimalReader(const uint8_t* image) : p_(image), negative_(!(image[0] & 0x80)) {}
+  bool negative() const { return negative_; }
+
+  uint32_t next(unsigned digits) {
+    static const uint8_t kBytes[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
+    unsigned n = kBytes[digits];
+    uint32_t v = load_be_word(p_, n);
+    p_ += n;
+    if (first_) v ^= 0x80u << 8 * (n - 1);
+    first_ = false;
+    return negative_ ? ~v & 0xffffffff >> (32 - 8 * n) : v;
+  }
+
+ private:
+  const uint8_t* p_;
+  bool negative_;
+  bool first_ = true;
+};
 
 }  // namespace
-
-uint8_t* put_unsigned(uint8_t* p, uint64_t v) {
-  char* at = reinterpret_cast<char*>(p);
-  if (v <= UINT32_MAX) return reinterpret_cast<uint8_t*>(std::to_chars(at, at + kIntegerRoom, static_cast<uint32_t>(v)).ptr);
-  return reinterpret_cast<uint8_t*>(std::to_chars(at, at + kIntegerRoom, v).ptr);
-}
-
-uint8_t* put_zero_filled(uint8_t* p, uint64_t v, unsigned width) {
-  uint8_t digits[kIntegerRoom];
-  auto n = static_cast<unsigned>(put_unsigned(digits, v) - digits);
-  if (n < width) p = fill(p, '0', width - n);
-  std::memcpy(p, digits, n);
-  return p + n;
-}
 
 uint8_t* put_double(uint8_t* p, double v) {
   if (uint8_t* end = put_short_double(p, v)) return end;
@@ -157,35 +159,27 @@ uint8_t* put_fixed_double(uint8_t* p, double v, unsigned scale) {
 }
 
 uint8_t* put_decimal(uint8_t* p, const uint8_t* image, unsigned precision, unsigned scale) {
-  static const uint8_t kPartial[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
+  DecimalReader in(image);
   unsigned whole = precision - scale;
-  bool negative = !(image[0] & 0x80);
-  uint32_t flip = negative ? 0xffffffff : 0;
-  uint32_t sign_bit = 0x80;  // of the first byte, which is part of the first number
-  auto word = [&](unsigned digits) {
-    unsigned n = kPartial[digits];
-    uint32_t v = static_cast<uint32_t>(load_be(image, n)) ^ sign_bit << 8 * (n - 1);
-    sign_bit = 0;
-    image += n;
-    return (v ^ flip) & (n == 4 ? 0xffffffff : (1u << 8 * n) - 1);
-  };
-  if (negative) *p++ = '-';
+  *p = '-';
+  p += in.negative();
   uint8_t* start = p;
-  if (whole % kDigitsPerWord) p = put_some_of_nine(p, word(whole % kDigitsPerWord), whole % kDigitsPerWord);
-  for (unsigned i = 0; i < whole / kDigitsPerWord; ++i) p = put_nine(p, word(kDigitsPerWord));
-  uint8_t* first = start;
-  while (first < p && *first == '0') ++first;
-  if (first == p) {
-    *start = '0';
-    p = start + 1;
-  } else if (first > start) {
-    std::memmove(start, first, static_cast<size_t>(p - first));
-    p -= first - start;
+  if (unsigned few = whole % kDigitsPerWord) {
+    if (uint32_t v = in.next(few)) p = put_unsigned(p, v);
   }
+  for (unsigned i = 0; i < whole / kDigitsPerWord; ++i) {
+    uint32_t v = in.next(kDigitsPerWord);
+    if (p != start) {
+      p = put_nine(p, v);
+    } else if (v) {
+      p = put_unsigned(p, v);
+    }
+  }
+  if (p == start) *p++ = '0';
   if (!scale) return p;
   *p++ = '.';
-  for (unsigned i = 0; i < scale / kDigitsPerWord; ++i) p = put_nine(p, word(kDigitsPerWord));
-  if (scale % kDigitsPerWord) p = put_some_of_nine(p, word(scale % kDigitsPerWord), scale % kDigitsPerWord);
+  for (unsigned i = 0; i < scale / kDigitsPerWord; ++i) p = put_nine(p, in.next(kDigitsPerWord));
+  if (unsigned few = scale % kDigitsPerWord) p = put_last_digits(p, in.next(few) % 100000000, few);
   return p;
 }
 

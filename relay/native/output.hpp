@@ -55,4 +55,27 @@ inline uint8_t* copy_padded(uint8_t* to, const uint8_t* from, size_t n) {
   return to + n;
 }
 
+// Copies n bytes and touches no others: two copies that overlap, for short pieces.
+inline uint8_t* copy_exact(uint8_t* to, const uint8_t* from, size_t n) {
+  if (n > 32) {
+    std::memcpy(to, from, n);
+  } else if (n >= 16) {
+    std::memcpy(to, from, 16);
+    std::memcpy(to + n - 16, from + n - 16, 16);
+  } else if (n >= 8) {
+    uint64_t head = load<uint64_t>(from), tail = load<uint64_t>(from + n - 8);
+    store(to, head);
+    store(to + n - 8, tail);
+  } else if (n >= 4) {
+    uint32_t head = load<uint32_t>(from), tail = load<uint32_t>(from + n - 4);
+    store(to, head);
+    store(to + n - 4, tail);
+  } else if (n) {
+    to[0] = from[0];
+    to[n / 2] = from[n / 2];
+    to[n - 1] = from[n - 1];
+  }
+  return to + n;
+}
+
 }  // namespace relay

@@ -1,5 +1,6 @@
 #include "payload.hpp"
 
+#include "bitmap.hpp"
 #include "msgpack.hpp"
 #include "values.hpp"
 
@@ -10,36 +11,46 @@ namespace {
 constexpr size_t kStringHead = 4;  // u32 length + 1
 constexpr size_t kEmptyString = 5;
 constexpr size_t kNameId = 4;  // in front of a name in PollV2 only
+constexpr uint8_t kNil = 0xc0, kMap32 = 0xdf;
 
 enum class Has : uint8_t { nothing, null, value, broken };
+
+inline uint32_t length_at(const uint8_t* p, uint32_t prefix) {
+  switch (prefix) {
+    case 1: return *p;
+    case 2: return load<uint16_t>(p);
+    case 3: return load<uint16_t>(p) | uint32_t{p[2]} << 16;
+    default: return load<uint32_t>(p);
+  }
+}
 
 // Steps through the columns of one image.
 class Image {
  public:
-  Image(const Definition& d, const uint8_t* present, Bytes image) : present_(present), end_(image.end()) {
+  Image(const Definition& d, const uint8_t* present, Bytes image) : present_(present), nulls_(image.data), end_(image.end()) {
     size_t total = d.columns.size();
-    for (size_t i = 0; i < total; ++i) columns_ += present[i >> 3] >> (i & 7) & 1;
-    full_ = columns_ == total;
-    size_t bitmap = (columns_ + 7) / 8;
-    nulls_ = image.data;
+    full_ = all_bits(present, total, true);
+    columns_ = full_ ? total : count_bits(present, total);
+    size_t bitmap = bytes_for(columns_);
     broken_ = bitmap > image.size;
     p_ = broken_ ? end_ : image.data + bitmap;
   }
 
   size_t columns() const { return columns_; }
   bool broken() const { return broken_; }
-  bool holds(size_t i) const { return full_ || (present_[i >> 3] >> (i & 7) & 1); }
+  bool full() const { return full_; }
+  bool holds(size_t i) const { return full_ || bit(present_, i); }
 
   // Column i, which is the one after the last asked for.
   Has next(size_t i, Extent extent, Bytes* bytes) {
     if (!holds(i)) return Has::nothing;
     size_t at = at_++;
-    if (nulls_[at >> 3] >> (at & 7) & 1) return Has::null;
+    if (bit(nulls_, at)) return Has::null;
     auto left = static_cast<size_t>(end_ - p_);
     size_t size = extent.fixed;
     if (extent.prefix) {
       if (extent.prefix > left) return Has::broken;
-      size = load_le(p_, extent.prefix);
+      size = length_at(p_, extent.prefix);
       p_ += extent.prefix;
       left -= extent.prefix;
     }
@@ -51,8 +62,8 @@ class Image {
 
  private:
   const uint8_t* present_;
+  const uint8_t* nulls_;
   const uint8_t* end_;
-  const uint8_t* nulls_ = nullptr;
   const uint8_t* p_ = nullptr;
   size_t columns_ = 0;
   size_t at_ = 0;
@@ -66,66 +77,59 @@ Output& scratch() {
   return output;
 }
 
-std::string undecodable(const Row& row, size_t column) {
+bool undecodable(const Row& row, size_t column, std::string* error) {
   const Definition& d = *row.definition;
-  return "column " + d.columns[column].name + " of " + d.schema + "." + d.table + " holds bytes that are no value of its type";
+  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table + " holds bytes that are no value of its type";
+  return false;
 }
 
-std::string cut_short(const Row& row) {
-  return "a row of " + row.definition->schema + "." + row.definition->table + " is cut short";
+bool cut_short(const Row& row, std::string* error) {
+  *error = "a row of " + row.definition->schema + "." + row.definition->table + " is cut short";
+  return false;
 }
 
-bool put_string(Output& out, const Step& step, const Column& column, Has has, Bytes bytes, const RenderOptions& options) {
-  out.ensure(options.null_text.size() + kEmptyString);
+size_t room_for(const Row& row, const RenderOptions& options) {
+  const Layout& layout = *row.definition->layout;
+  return layout.row_room + row.before.size + row.after.size + 2 * layout.steps.size() * options.null_text.size();
+}
+
+// A string of the classic protocol. What its side leaves out is empty.
+bool put_string(const Target& to, const Cell& cell, Has has, const RenderOptions& options) {
+  Output& out = to.out;
   size_t start = out.size();
   out.p += kStringHead;
   if (has == Has::value) {
-    if (!put_text(out, Cell{step, column, bytes}, options)) return false;
+    if (!put_text(to, cell, options)) return false;
   } else if (has == Has::null) {
     std::memcpy(out.p, options.null_text.data(), options.null_text.size());
     out.p += options.null_text.size();
+  } else if (has == Has::broken) {
+    return false;
   }
   store(out.at(start), static_cast<uint32_t>(out.size() - start - kStringHead + 1));
-  out.ensure(1);
   *out.p++ = 0;
   return true;
 }
 
-// NULL bitmaps of format 0; a column that its side's image leaves out counts as NULL.
-struct Nulls {
-  uint8_t before[512] = {};  // of 4096 columns
-  uint8_t after[512] = {};
-  uint32_t columns = 0;
-
-  void add(Has has_before, Has has_after) {
-    auto bit = static_cast<uint8_t>(1 << (columns & 7));
-    if (has_before != Has::value) before[columns >> 3] |= bit;
-    if (has_after != Has::value) after[columns >> 3] |= bit;
-    ++columns;
-  }
-};
-
-bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options, Nulls* nulls,
-              std::string* error) {
+bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options, std::string* error) {
   const Definition& d = *row.definition;
   const Layout& layout = *d.layout;
   bool two = row.kind == RowKind::update;
   bool has_before = row.kind != RowKind::insert;
   Image first(d, row.before_present, row.before);
-  Image second(d, two ? row.after_present : row.before_present, two ? row.after : row.before);
-  if (first.broken() || second.broken()) {
-    *error = cut_short(row);
-    return false;
-  }
+  Image second = two ? Image(d, row.after_present, row.after) : first;
+  if (first.broken() || second.broken()) return cut_short(row, error);
   Span front = version == 1 ? layout.front1 : layout.front2;
   size_t skipped = version == 1 ? kNameId : 0;
-  out.ensure(front.size + 16);
+  Target to{out, room_for(row, options)};
+  out.ensure(to.row_room);
   *out.p = static_cast<uint8_t>(row.kind);
   store(out.p + 1, row.position);
   store(out.p + 9, queue_size);
   out.p = copy_padded(out.p + 13, layout.at(front), front.size);
   size_t count_at = out.size() - sizeof(uint32_t);
   uint32_t count = 0;
+  Bytes bytes;
   for (size_t i = 0; i < layout.steps.size(); ++i) {
     if (!first.holds(i) && !(two && second.holds(i))) continue;
     ++count;
@@ -133,30 +137,46 @@ bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, con
     const Column& column = d.columns[i];
     size_t head = step.head.size - skipped;
     const uint8_t* name = layout.at(step.head) + skipped;
-    out.ensure(head + 2 * kEmptyString);
     out.p = copy_padded(out.p, name, has_before ? head : head + kEmptyString);
-    Bytes bytes;
-    Has before = Has::nothing, after = Has::nothing;
     if (has_before) {
-      before = first.next(i, step.extent, &bytes);
-      if (before == Has::broken || !put_string(out, step, column, before, bytes, options)) {
-        *error = undecodable(row, i);
-        return false;
-      }
+      Has has = first.next(i, step.extent, &bytes);
+      if (!put_string(to, Cell{step, column, bytes}, has, options)) return undecodable(row, i, error);
     }
     if (row.kind == RowKind::remove) {
       out.p = copy_padded(out.p, name + head, kEmptyString);
     } else {
-      after = (two ? second : first).next(i, step.extent, &bytes);
-      if (after == Has::broken || !put_string(out, step, column, after, bytes, options)) {
-        *error = undecodable(row, i);
-        return false;
-      }
+      Has has = (two ? second : first).next(i, step.extent, &bytes);
+      if (!put_string(to, Cell{step, column, bytes}, has, options)) return undecodable(row, i, error);
     }
-    if (nulls) nulls->add(before, after);
   }
   store(out.at(count_at), count);
   return true;
+}
+
+// The NULL bitmap of one side, over the columns that the payload has: those that either side holds. A column that this side
+// leaves out counts as NULL.
+void put_nulls(Output& out, const Row& row, bool after) {
+  const Definition& d = *row.definition;
+  bool two = row.kind == RowKind::update;
+  const uint8_t* present = after && two ? row.after_present : row.before_present;
+  const uint8_t* other = two && !after ? row.after_present : row.before_present;
+  const uint8_t* nulls = (after && two ? row.after : row.before).data;
+  size_t total = d.columns.size();
+  size_t at = 0, columns = 0;
+  uint8_t byte = 0;
+  out.ensure(bytes_for(total));
+  for (size_t i = 0; i < total; ++i) {
+    bool here = bit(present, i);
+    if (!here && !bit(other, i)) continue;
+    bool null = !here || bit(nulls, at);
+    at += here;
+    byte = static_cast<uint8_t>(byte | null << (columns & 7));
+    if ((++columns & 7) == 0) {
+      *out.p++ = byte;
+      byte = 0;
+    }
+  }
+  if (columns & 7) *out.p++ = byte;
 }
 
 bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, const RenderOptions& options,
@@ -164,24 +184,21 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
   const Definition& d = *row.definition;
   const Layout& layout = *d.layout;
   Image image(d, present, bytes);
-  if (image.broken()) {
-    *error = cut_short(row);
-    return false;
-  }
-  out.ensure(5);
-  out.p = msgpack::put_head32(out.p, 0xdf, image.columns());
+  if (image.broken()) return cut_short(row, error);
+  Target to{out, room_for(row, options)};
+  out.ensure(to.row_room);
+  out.p = msgpack::put_head32(out.p, kMap32, image.columns());
   for (size_t i = 0; i < layout.steps.size(); ++i) {
     const Step& step = layout.steps[i];
     Bytes value;
     Has has = image.next(i, step.extent, &value);
     if (has == Has::nothing) continue;
-    out.ensure(step.key.size + 1);
+    if (has == Has::broken) return undecodable(row, i, error);
     out.p = copy_padded(out.p, layout.at(step.key), step.key.size);
     if (has == Has::null) {
-      *out.p++ = 0xc0;
-    } else if (has == Has::broken || !put_typed(out, Cell{step, d.columns[i], value}, options)) {
-      *error = undecodable(row, i);
-      return false;
+      *out.p++ = kNil;
+    } else if (!put_typed(to, Cell{step, d.columns[i], value}, options)) {
+      return undecodable(row, i, error);
     }
   }
   return true;
@@ -192,7 +209,7 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
 bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
                  std::string* error) {
   Output& written = scratch();
-  if (!put_poll(written, version, row, queue_size, options, nullptr, error)) return false;
+  if (!put_poll(written, version, row, queue_size, options, error)) return false;
   out.append(written.chars(), written.size());
   return true;
 }
@@ -200,21 +217,12 @@ bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_s
 bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size, const RenderOptions& options,
                       std::string* error) {
   Output& written = scratch();
-  Nulls nulls;
   written.ensure(sizeof sequence);
   store(written.p, sequence);
   written.p += sizeof sequence;
-  if (!put_poll(written, 2, row, queue_size, options, &nulls, error)) return false;
-  size_t bitmap = (nulls.columns + 7) / 8;
-  written.ensure(2 * bitmap);
-  if (row.kind != RowKind::insert) {
-    std::memcpy(written.p, nulls.before, bitmap);
-    written.p += bitmap;
-  }
-  if (row.kind != RowKind::remove) {
-    std::memcpy(written.p, nulls.after, bitmap);
-    written.p += bitmap;
-  }
+  if (!put_poll(written, 2, row, queue_size, options, error)) return false;
+  if (row.kind != RowKind::insert) put_nulls(written, row, false);
+  if (row.kind != RowKind::remove) put_nulls(written, row, true);
   out.append(written.chars(), written.size());
   return true;
 }
@@ -223,17 +231,16 @@ bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, co
                          std::string* error) {
   Output& written = scratch();
   const Layout& layout = *row.definition->layout;
-  written.ensure(layout.packed_front.size + 32);
+  written.ensure(layout.row_room);
   uint8_t* p = msgpack::put_array(written.p, 8);
   p = msgpack::put_u64(p, sequence);
   p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
   p = msgpack::put_u64(p, row.position);
   written.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
-  if (row.kind == RowKind::insert) *written.p++ = 0xc0;
+  if (row.kind == RowKind::insert) *written.p++ = kNil;
   if (!put_map(written, row, row.before_present, row.before, options, error)) return false;
   if (row.kind == RowKind::update && !put_map(written, row, row.after_present, row.after, options, error)) return false;
-  written.ensure(1);
-  if (row.kind == RowKind::remove) *written.p++ = 0xc0;
+  if (row.kind == RowKind::remove) *written.p++ = kNil;
   out.append(written.chars(), written.size());
   return true;
 }

@@ -54,6 +54,15 @@ uint8_t* put_fraction(uint8_t* p, uint32_t stored, unsigned digits) {
 
 inline unsigned fraction_bytes(unsigned digits) { return (digits + 1) / 2; }
 
+inline uint32_t load_fraction(const uint8_t* p, unsigned digits) {
+  switch (fraction_bytes(digits)) {
+    case 0: return 0;
+    case 1: return p[0];
+    case 2: return load_be16(p);
+    default: return uint32_t{load_be16(p)} << 8 | p[2];
+  }
+}
+
 // 17 bits of time, and above them 22 of year * 13 + month, and day.
 bool unpack(uint64_t packed, Civil* c) {
   uint64_t ymd = packed >> 17;
@@ -145,16 +154,16 @@ uint8_t* put_time(uint8_t* p, const uint8_t* image, unsigned digits) {
 }
 
 uint8_t* put_datetime(uint8_t* p, const uint8_t* image, unsigned digits) {
-  uint64_t v = load_be(image, 5);
+  uint64_t v = uint64_t{load_be32(image)} << 8 | image[4];
   Civil c;
   if (!(v >> 39) || !unpack(v & 0x7fffffffff, &c)) return nullptr;
   p = put_civil(p, c);
-  return put_fraction(p, static_cast<uint32_t>(load_be(image + 5, fraction_bytes(digits))), digits);
+  return put_fraction(p, load_fraction(image + 5, digits), digits);
 }
 
 uint8_t* put_timestamp(uint8_t* p, const uint8_t* image, unsigned digits, bool utc) {
   p = put_seconds(p, load_be32(image), utc);
-  return put_fraction(p, static_cast<uint32_t>(load_be(image + 4, fraction_bytes(digits))), digits);
+  return put_fraction(p, load_fraction(image + 4, digits), digits);
 }
 
 uint8_t* put_packed_date(uint8_t* p, int64_t packed) {

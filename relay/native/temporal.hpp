@@ -6,7 +6,7 @@
 
 namespace relay {
 
-constexpr size_t kTemporalRoom = 40;
+constexpr size_t kTemporalRoom = 48;
 
 uint8_t* put_year(uint8_t* p, uint8_t stored);
 uint8_t* put_date(uint8_t* p, const uint8_t* image);

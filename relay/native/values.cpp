@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
+
 #include "charset.hpp"
 #include "json.hpp"
 #include "msgpack.hpp"
@@ -12,30 +14,34 @@ namespace relay {
 
 namespace {
 
-constexpr size_t kFixedRoom = kFixedDoubleRoom + 256;  // the longest of what put_fixed writes, zeros filled
+constexpr uint8_t kBin8 = 0xc4, kStr8 = 0xd9, kStr32 = 0xdb, kFloat32 = 0xca, kFloat64 = 0xcb;
+constexpr size_t kHead32 = 5;  // bytes of a msgpack tag with a length of 32 bits
 
-int64_t sign_extended(const uint8_t* p, unsigned bytes) {
-  unsigned unused = 64 - 8 * bytes;
-  return static_cast<int64_t>(load_le(p, bytes) << unused) >> unused;
-}
+inline uint32_t load_le24(const uint8_t* p) { return load<uint16_t>(p) | uint32_t{p[2]} << 16; }
 
-// An integer column's value, by its width and signedness; false for other kinds.
-bool integer_of(const Cell& cell, uint64_t* bits, bool* is_signed) {
-  const uint8_t* p = cell.bytes.data;
-  *is_signed = (static_cast<uint8_t>(cell.step.value) & 1) == 0;
+inline int32_t sign_extended24(const uint8_t* p) { return static_cast<int32_t>(load_le24(p) << 8) >> 8; }
+
+// Calls `use` with the value of an integer column, signed or unsigned; `otherwise` for other kinds.
+template <typename Use, typename Otherwise>
+inline auto with_integer(const Cell& cell, Use use, Otherwise otherwise) {
+  const uint8_t* image = cell.bytes.data;
   switch (cell.step.value) {
-    case Value::int8: *bits = static_cast<uint64_t>(int64_t{load<int8_t>(p)}); return true;
-    case Value::uint8: *bits = *p; return true;
-    case Value::int16: *bits = static_cast<uint64_t>(int64_t{load<int16_t>(p)}); return true;
-    case Value::uint16: *bits = load<uint16_t>(p); return true;
-    case Value::int24: *bits = static_cast<uint64_t>(sign_extended(p, 3)); return true;
-    case Value::uint24: *bits = load_le(p, 3); return true;
-    case Value::int32: *bits = static_cast<uint64_t>(int64_t{load<int32_t>(p)}); return true;
-    case Value::uint32: *bits = load<uint32_t>(p); return true;
-    case Value::int64: case Value::uint64: *bits = load<uint64_t>(p); return true;
-    default: return false;
+    case Value::int8: return use(int64_t{load<int8_t>(image)});
+    case Value::uint8: return use(uint64_t{*image});
+    case Value::int16: return use(int64_t{load<int16_t>(image)});
+    case Value::uint16: return use(uint64_t{load<uint16_t>(image)});
+    case Value::int24: return use(int64_t{sign_extended24(image)});
+    case Value::uint24: return use(uint64_t{load_le24(image)});
+    case Value::int32: return use(int64_t{load<int32_t>(image)});
+    case Value::uint32: return use(uint64_t{load<uint32_t>(image)});
+    case Value::int64: return use(load<int64_t>(image));
+    case Value::uint64: return use(load<uint64_t>(image));
+    default: return otherwise();
   }
 }
+
+inline uint8_t* put_integer(uint8_t* p, int64_t v) { return put_signed(p, v); }
+inline uint8_t* put_integer(uint8_t* p, uint64_t v) { return put_unsigned(p, v); }
 
 uint8_t* put_uuid(uint8_t* p, const uint8_t* bytes) {
   static const char kHex[] = "0123456789abcdef";
@@ -47,17 +53,15 @@ uint8_t* put_uuid(uint8_t* p, const uint8_t* bytes) {
   return p;
 }
 
-// The strings' trailing zeros are not in the image.
-uint8_t* put_restored(uint8_t* p, const Cell& cell) {
+// UUID and INET are stored as binary strings, without the zeros at their end.
+uint8_t* put_address(uint8_t* p, const Cell& cell) {
   uint8_t whole[16] = {};
   if (cell.bytes.size > sizeof whole) return nullptr;
-  std::memcpy(whole, cell.bytes.data, cell.bytes.size);
+  copy_exact(whole, cell.bytes.data, cell.bytes.size);
   if (cell.step.value == Value::uuid) return put_uuid(p, whole);
   char text[INET6_ADDRSTRLEN];
   if (!inet_ntop(cell.step.value == Value::inet4 ? AF_INET : AF_INET6, whole, text, sizeof text)) return nullptr;
-  size_t n = std::strlen(text);
-  std::memcpy(p, text, n);
-  return p + n;
+  return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
 }
 
 uint8_t* put_number(uint8_t* p, const Cell& cell) {
@@ -71,12 +75,8 @@ uint8_t* put_number(uint8_t* p, const Cell& cell) {
       return step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits) : put_double(p, load<double>(image));
     case Value::decimal:
       return put_decimal(p, image, step.precision, step.digits);
-    default: {
-      uint64_t bits;
-      bool is_signed;
-      if (!integer_of(cell, &bits, &is_signed)) return nullptr;
-      return is_signed ? put_signed(p, static_cast<int64_t>(bits)) : put_unsigned(p, bits);
-    }
+    default:
+      return with_integer(cell, [p](auto v) { return put_integer(p, v); }, []() -> uint8_t* { return nullptr; });
   }
 }
 
@@ -88,11 +88,49 @@ uint8_t* zero_filled(uint8_t* start, uint8_t* end, unsigned width) {
   return start + width;
 }
 
-// Text of the kinds whose length has a bound; nullptr if the bytes are no such value.
-uint8_t* put_fixed(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+uint8_t* put_bytes(uint8_t* p, std::string_view s) {
+  return copy_exact(p, reinterpret_cast<const uint8_t*>(s.data()), s.size());
+}
+
+uint8_t* put_label(uint8_t* p, const Cell& cell, uint64_t number) {
+  const std::vector<std::string>& labels = cell.column.labels;
+  if (labels.empty()) return put_unsigned(p, number);
+  if (number > labels.size()) return nullptr;
+  return number ? put_bytes(p, labels[number - 1]) : p;
+}
+
+uint8_t* put_labels(uint8_t* p, const Cell& cell, uint64_t bits) {
+  const std::vector<std::string>& labels = cell.column.labels;
+  if (labels.empty()) return put_unsigned(p, bits);
+  if (labels.size() < 64 && bits >> labels.size()) return nullptr;
+  const uint8_t* start = p;
+  for (size_t i = 0; i < labels.size() && i < 64; ++i) {
+    if (!(bits >> i & 1)) continue;
+    if (p != start) *p++ = ',';
+    p = put_bytes(p, labels[i]);
+  }
+  return p;
+}
+
+uint8_t* put_padded(uint8_t* p, const Cell& cell) {
+  p = copy_exact(p, cell.bytes.data, cell.bytes.size);
+  if (cell.bytes.size >= cell.step.width) return p;
+  size_t zeros = cell.step.width - cell.bytes.size;
+  std::memset(p, 0, zeros);
+  return p + zeros;
+}
+
+uint64_t bits_of(const Cell& cell) { return load_le(cell.bytes.data, static_cast<unsigned>(cell.bytes.size)); }
+
+// Text of the kinds that row_room covers; nullptr if the bytes are no such value.
+uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
   const Step& step = cell.step;
   const uint8_t* image = cell.bytes.data;
   switch (step.value) {
+    case Value::raw: case Value::text: return copy_exact(p, image, cell.bytes.size);
+    case Value::padded: return put_padded(p, cell);
+    case Value::enumeration: return put_label(p, cell, bits_of(cell));
+    case Value::set: return put_labels(p, cell, bits_of(cell));
     case Value::year: return put_year(p, *image);
     case Value::date: return put_date(p, image);
     case Value::old_time: return put_old_time(p, image);
@@ -101,7 +139,7 @@ uint8_t* put_fixed(uint8_t* p, const Cell& cell, const RenderOptions& options) {
     case Value::time: return put_time(p, image, step.digits);
     case Value::datetime: return put_datetime(p, image, step.digits);
     case Value::timestamp: return put_timestamp(p, image, step.digits, options.utc);
-    case Value::uuid: case Value::inet4: case Value::inet6: return put_restored(p, cell);
+    case Value::uuid: case Value::inet4: case Value::inet6: return put_address(p, cell);
     default: {
       uint8_t* end = put_number(p, cell);
       return step.zeros && end ? zero_filled(p, end, step.zeros) : end;
@@ -109,169 +147,112 @@ uint8_t* put_fixed(uint8_t* p, const Cell& cell, const RenderOptions& options) {
   }
 }
 
-bool put_bytes(Output& out, Bytes b) {
-  out.ensure(b.size);
-  std::memcpy(out.p, b.data, b.size);
-  out.p += b.size;
-  return true;
-}
-
-bool put_label(Output& out, const Cell& cell, uint64_t number) {
-  const std::vector<std::string>& labels = cell.column.labels;
-  if (labels.empty()) {
-    out.ensure(kIntegerRoom);
-    out.p = put_unsigned(out.p, number);
-    return true;
+bool put_growing(const Target& to, const Cell& cell) {
+  Output& out = to.out;
+  if (cell.step.value == Value::converted) {
+    out.ensure(cell.bytes.size * Charset::kGrowth);
+    out.p += cell.column.conversion->convert(cell.bytes, out.p);
+  } else if (!put_json(out, cell.bytes)) {
+    return false;
   }
-  if (number > labels.size()) return false;
-  return number == 0 || put_bytes(out, Bytes(labels[number - 1]));
+  out.ensure(to.row_room);
+  return true;
 }
 
-bool put_labels(Output& out, const Cell& cell, uint64_t bits) {
-  const std::vector<std::string>& labels = cell.column.labels;
-  if (labels.empty()) return put_label(out, cell, bits);
-  bool first = true;
-  for (size_t i = 0; i < labels.size() && i < 64; ++i) {
-    if (!(bits >> i & 1)) continue;
-    if (!first) put_bytes(out, Bytes(",", 1));
-    first = false;
-    put_bytes(out, Bytes(labels[i]));
+bool grows(Value value) { return value == Value::converted || value == Value::json; }
+
+// Tags of lengths of 8, 16 and 32 bits follow one another.
+uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {
+  if (n >= 0x100) return msgpack::put_head32(p, static_cast<uint8_t>(tag8 + 2), n);
+  p[0] = tag8;
+  p[1] = static_cast<uint8_t>(n);
+  return p + 2;
+}
+
+uint8_t* put_packed(uint8_t* p, uint64_t v) {
+  if (v < 0x80) return msgpack::put_small(p, static_cast<unsigned>(v));
+  return v <= UINT32_MAX ? msgpack::put_u32(p, static_cast<uint32_t>(v)) : msgpack::put_u64(p, v);
+}
+
+uint8_t* put_packed(uint8_t* p, int64_t v) {
+  constexpr uint8_t kInt32 = 0xd2, kInt64 = 0xd3;
+  auto bits = static_cast<uint64_t>(v);
+  if (v >= 0) return put_packed(p, bits);
+  if (v >= -32) return msgpack::put_small(p, static_cast<uint8_t>(v));
+  if (v < INT32_MIN) {
+    msgpack::put_u64(p, bits);
+    *p = kInt64;
+    return p + 9;
   }
-  return labels.size() >= 64 || bits >> labels.size() == 0;
+  msgpack::put_u32(p, static_cast<uint32_t>(bits));
+  *p = kInt32;
+  return p + 5;
 }
 
-bool put_padded(Output& out, const Cell& cell) {
-  put_bytes(out, cell.bytes);
-  if (cell.bytes.size >= cell.step.width) return true;
-  size_t zeros = cell.step.width - cell.bytes.size;
-  out.ensure(zeros);
-  std::memset(out.p, 0, zeros);
-  out.p += zeros;
+// A str whose length shows only when its text is written.
+bool put_packed_growing(const Target& to, const Cell& cell) {
+  size_t start = to.out.size();
+  to.out.p += kHead32;
+  if (!put_growing(to, cell)) return false;
+  msgpack::put_head32(to.out.at(start), kStr32, to.out.size() - start - kHead32);
   return true;
 }
 
-bool put_converted(Output& out, const Cell& cell) {
-  out.ensure(cell.bytes.size * Charset::kGrowth);
-  out.p += cell.column.conversion->convert(cell.bytes, out.p);
-  return true;
+uint8_t* put_packed_string(uint8_t* p, Bytes b, uint8_t tag8) {
+  return copy_exact(put_head(p, b.size, tag8), b.data, b.size);
 }
 
-uint64_t bits_of(const Cell& cell) { return load_le(cell.bytes.data, static_cast<unsigned>(cell.bytes.size)); }
-
-uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {  // tags of 8, 16 and 32 bits follow one another
+uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  uint8_t* text = p + 2;
+  uint8_t* end = put_bounded(text, cell, options);
+  if (!end) return nullptr;
+  auto n = static_cast<size_t>(end - text);
   if (n < 0x100) {
-    *p++ = tag8;
-    *p++ = static_cast<uint8_t>(n);
-    return p;
+    put_head(p, n, kStr8);
+    return end;
   }
-  return msgpack::put_head32(p, static_cast<uint8_t>(tag8 + 2), n);
+  std::memmove(p + kHead32, text, n);
+  return put_head(p, n, kStr8) + n;
 }
 
-// A msgpack str whose length shows only when its text is written.
-template <typename Writer>
-bool put_unmeasured(Output& out, Writer write) {
-  constexpr size_t kHead = 5;
-  out.ensure(kHead);
-  size_t start = out.size();
-  out.p += kHead;
-  if (!write()) return false;
-  msgpack::put_head32(out.at(start), 0xdb, out.size() - start - kHead);
-  return true;
-}
-
-uint8_t* put_packed_integer(uint8_t* p, uint64_t bits, bool is_signed) {
-  auto v = static_cast<int64_t>(bits);
-  if (is_signed && v < 0) {
-    if (v >= -32) {
-      *p = static_cast<uint8_t>(v);
-      return p + 1;
-    }
-    if (v < INT32_MIN) {
-      *p = 0xd3;
-      store(p + 1, __builtin_bswap64(bits));
+uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  const uint8_t* image = cell.bytes.data;
+  switch (cell.step.value) {
+    case Value::year: return put_packed(p, uint64_t{*image ? 1900u + *image : 0});
+    case Value::float32:
+      msgpack::put_u32(p, load<uint32_t>(image));
+      *p = kFloat32;
+      return p + 5;
+    case Value::float64:
+      msgpack::put_u64(p, load<uint64_t>(image));
+      *p = kFloat64;
       return p + 9;
-    }
-    *p = 0xd2;
-    store(p + 1, __builtin_bswap32(static_cast<uint32_t>(bits)));
-    return p + 5;
+    case Value::raw: return put_packed_string(p, cell.bytes, kBin8);
+    case Value::text: return put_packed_string(p, cell.bytes, kStr8);
+    case Value::padded:
+      return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell);
+    case Value::enumeration: case Value::set:
+      return cell.column.labels.empty() ? put_packed(p, bits_of(cell)) : put_packed_text(p, cell, options);
+    default:
+      return with_integer(cell, [p](auto v) { return put_packed(p, v); },
+                          [&] { return put_packed_text(p, cell, options); });
   }
-  if (bits < 0x80) return msgpack::put_small(p, static_cast<unsigned>(bits));
-  return bits <= UINT32_MAX ? msgpack::put_u32(p, static_cast<uint32_t>(bits)) : msgpack::put_u64(p, bits);
-}
-
-bool put_packed_bytes(Output& out, Bytes b, uint8_t tag8) {
-  out.ensure(b.size + 5);
-  out.p = put_head(out.p, b.size, tag8);
-  return put_bytes(out, b);
-}
-
-bool put_packed_padded(Output& out, const Cell& cell) {
-  out.ensure(5);
-  out.p = put_head(out.p, cell.bytes.size < cell.step.width ? cell.step.width : cell.bytes.size, 0xc4);
-  return put_padded(out, cell);
-}
-
-bool put_packed_fixed(Output& out, const Cell& cell, const RenderOptions& options) {
-  out.ensure(kFixedRoom);
-  uint8_t* text = out.p + 2;
-  uint8_t* end = put_fixed(text, cell, options);
-  if (!end) return false;
-  put_head(out.p, static_cast<size_t>(end - text), 0xd9);
-  out.p = end;
-  return true;
 }
 
 }  // namespace
 
-bool put_text(Output& out, const Cell& cell, const RenderOptions& options) {
-  switch (cell.step.value) {
-    case Value::raw: case Value::text: return put_bytes(out, cell.bytes);
-    case Value::padded: return put_padded(out, cell);
-    case Value::converted: return put_converted(out, cell);
-    case Value::enumeration: return put_label(out, cell, bits_of(cell));
-    case Value::set: return put_labels(out, cell, bits_of(cell));
-    case Value::json: return put_json(out, cell.bytes);
-    default: {
-      out.ensure(kFixedRoom);
-      uint8_t* end = put_fixed(out.p, cell, options);
-      if (end) out.p = end;
-      return end != nullptr;
-    }
-  }
+bool put_text(const Target& to, const Cell& cell, const RenderOptions& options) {
+  if (grows(cell.step.value)) return put_growing(to, cell);
+  uint8_t* end = put_bounded(to.out.p, cell, options);
+  if (end) to.out.p = end;
+  return end != nullptr;
 }
 
-bool put_typed(Output& out, const Cell& cell, const RenderOptions& options) {
-  const uint8_t* image = cell.bytes.data;
-  bool labelled = !cell.column.labels.empty();
-  out.ensure(16);
-  uint64_t bits;
-  bool is_signed;
-  if (integer_of(cell, &bits, &is_signed)) {
-    out.p = put_packed_integer(out.p, bits, is_signed);
-    return true;
-  }
-  switch (cell.step.value) {
-    case Value::year:
-      out.p = put_packed_integer(out.p, *image ? 1900u + *image : 0, false);
-      return true;
-    case Value::float32:
-      out.p = msgpack::put_u32(out.p, load<uint32_t>(image));
-      out.p[-5] = 0xca;
-      return true;
-    case Value::float64:
-      out.p = msgpack::put_u64(out.p, load<uint64_t>(image));
-      out.p[-9] = 0xcb;
-      return true;
-    case Value::raw: return put_packed_bytes(out, cell.bytes, 0xc4);
-    case Value::padded: return put_packed_padded(out, cell);
-    case Value::text: return put_packed_bytes(out, cell.bytes, 0xd9);
-    case Value::enumeration: case Value::set:
-      if (labelled) return put_unmeasured(out, [&] { return put_text(out, cell, options); });
-      out.p = put_packed_integer(out.p, bits_of(cell), false);
-      return true;
-    case Value::converted: case Value::json: return put_unmeasured(out, [&] { return put_text(out, cell, options); });
-    default: return put_packed_fixed(out, cell, options);
-  }
+bool put_typed(const Target& to, const Cell& cell, const RenderOptions& options) {
+  if (grows(cell.step.value)) return put_packed_growing(to, cell);
+  uint8_t* end = put_packed_bounded(to.out.p, cell, options);
+  if (end) to.out.p = end;
+  return end != nullptr;
 }
 
 }  // namespace relay
