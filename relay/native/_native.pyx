@@ -4,3 +4,4 @@
 include "serve.pxi"
 include "journal.pxi"
 include "render.pxi"
+include "ingest.pxi"

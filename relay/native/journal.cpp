@@ -42,18 +42,18 @@ class Fields {
   bool ok_;
 };
 
-// Order of binlog files of one server: by the number after the last dot.
-bool file_before(std::string_view a, std::string_view b) {
-  auto number = [](std::string_view name) { return name.substr(name.rfind('.') == name.npos ? 0 : name.rfind('.') + 1); };
-  std::string_view x = number(a), y = number(b);
-  return x.size() != y.size() ? x.size() < y.size() : x < y;
-}
-
 bool at_or_before(std::string_view file, uint64_t position, std::string_view other, uint64_t other_position) {
-  return file == other ? position <= other_position : file_before(file, other);
+  return !binlog_before(other, other_position, file, position);
 }
 
 }  // namespace
+
+bool binlog_before(std::string_view file, uint64_t position, std::string_view other_file, uint64_t other_position) {
+  if (file == other_file) return position < other_position;
+  auto number = [](std::string_view name) { return name.substr(name.rfind('.') == name.npos ? 0 : name.rfind('.') + 1); };
+  std::string_view a = number(file), b = number(other_file);
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
 
 bool TableFrame::parse(Bytes payload, TableFrame* out) {
   Fields in(payload, 3, FrameKind::table);

@@ -80,6 +80,9 @@ struct GapFrame {
   static bool parse(Bytes payload, GapFrame* out);
 };
 
+// Order of places in one server's binlog: of files, by the number after the last dot.
+bool binlog_before(std::string_view file, uint64_t position, std::string_view other_file, uint64_t other_position);
+
 struct Mapping;  // one mapped segment
 
 // Reads frames at positions below the committed watermark, which the caller knows. Maps segments as they are met and keeps

@@ -25,7 +25,10 @@ cdef extern from "bytes.hpp" namespace "relay":
 cdef extern from "failure.hpp" namespace "relay":
     cdef cppclass CFailure "relay::Failure":
         string code
-        string text
+        string operation
+        string where
+        string cause
+        string hint
     CFailure current_failure()
 
 
@@ -35,12 +38,15 @@ class JournalError(RelayError):
 
 cdef int raise_failure() except *:
     cdef CFailure failure = current_failure()
-    code, text = failure.code.decode(), failure.text.decode("utf-8", "replace")
-    if code == "unexpected":
-        raise RuntimeError(text)
-    operation, _, cause = text.partition(": ")
+    code, operation, where, cause, hint = (
+        part.decode("utf-8", "replace")
+        for part in (failure.code, failure.operation, failure.where, failure.cause, failure.hint)
+    )
+    if not code:
+        raise RuntimeError(cause)
     known = StopCode(code) if code in StopCode.__members__.values() else ErrorCode(code)
-    raise JournalError(known, operation, cause)
+    kind = RelayError if where else JournalError
+    raise kind(known, operation, cause, position=where, hint=hint)
 
 
 cdef extern from "crc.hpp" namespace "relay":

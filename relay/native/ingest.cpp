@@ -1,0 +1,318 @@
+#include "ingest.hpp"
+
+#include <algorithm>
+
+#include "crc.hpp"
+
+namespace relay {
+
+Ingest::Ingest(JournalWriter& writer, std::string directory, IngestLimits limits, Inflate inflate)
+    : writer_(writer), limits_(limits), inflate_(inflate), packets_(limits.event_bytes + 1), log_(std::move(directory)) {}
+
+std::string Ingest::where() const { return file_ + ':' + std::to_string(start_); }
+
+void Ingest::malformed(const std::string& what) const { throw StreamError("unknown_event", "read the binlog", where(), what); }
+
+bool Ingest::ask(Asks asks, const Event& event, Attention* out) const {
+  *out = Attention();
+  out->asks = asks;
+  out->file = file_;
+  out->start = start_;
+  out->position = end_;
+  out->timestamp = event.timestamp;
+  out->type = event.type;
+  out->in_transaction = group_.open && group_.begun;
+  return false;
+}
+
+bool Ingest::ask_unknown(const Event& event, std::string message, Attention* out) {
+  if (answer_ == Answer::skip) return true;
+  ask(Asks::unknown, event, out);
+  out->message = std::move(message);
+  return false;
+}
+
+void Ingest::ddl(bool record) { answer_ = record ? Answer::record : Answer::skip; }
+
+void Ingest::skip() { answer_ = Answer::skip; }
+
+Ingest::Resume Ingest::resume() const {
+  const JournalState& state = writer_.state();
+  Resume resume{state.file, state.position, state.gtids, true};
+  for (const auto& [xid, entry] : log_.entries()) {
+    if (prepared_.count(xid)) continue;
+    if (auto gtid = Gtid::parse(entry.gtid); gtid && !gtid->mariadb)
+      resume.gtids.remove(*gtid);
+    else
+      resume.by_gtid_possible = false;
+    if (binlog_before(entry.file, entry.start, resume.file, resume.position)) {
+      resume.file = entry.file;
+      resume.position = entry.start;
+    }
+  }
+  return resume;
+}
+
+void Ingest::start(std::string_view file, uint64_t position, bool by_gtid) {
+  writer_.rollback();
+  packets_.clear();
+  inner_.clear();
+  inner_at_ = 0;
+  in_payload_ = false;
+  answer_ = Answer::none;
+  group_ = Group();
+  collected_ = PreparedGroup();
+  tables_.clear();
+  last_ = nullptr;
+  checksum_ = Checksum::unknown;
+  file_ = file;
+  at_ = start_ = end_ = position;
+  by_gtid_ = by_gtid;
+  const JournalState& state = writer_.state();
+  skip_file_ = state.file;
+  skip_to_ = state.position;
+  skipping_ = !by_gtid && !state.file.empty() && binlog_before(file, position, state.file, state.position);
+}
+
+bool Ingest::step(Attention* out) {
+  for (;;) {
+    if (stop_at_boundary_ && !group_.open && !in_payload_) {
+      ask(Asks::boundary, Event(), out);
+      return true;
+    }
+    Bytes payload;
+    switch (packets_.front(&payload)) {
+      case PacketBuffer::Front::incomplete:
+        return false;
+      case PacketBuffer::Front::too_large:
+        throw StreamError("unknown_event", "read the binlog", where(),
+                          "an event is larger than " + std::to_string(limits_.event_bytes) + " bytes");
+      case PacketBuffer::Front::packet:
+        break;
+    }
+    if (!packet(payload, out)) return true;
+    packets_.pop();
+    answer_ = Answer::none;
+  }
+}
+
+// True if it is done with, false if it asks.
+bool Ingest::packet(Bytes payload, Attention* out) {
+  constexpr uint8_t kOk = 0x00, kError = 0xff, kEnd = 0xfe;
+  constexpr size_t kLongestEnd = 9;
+  Reader in(payload);
+  uint8_t kind = in.u8();
+  if (!in.ok()) malformed("an empty packet");
+  if (kind == kOk) return outer_event(in.rest(), out);
+  ask(Asks::end, Event(), out);
+  if (kind == kEnd && payload.size < kLongestEnd) return false;
+  if (kind != kError) malformed("a packet that is neither an event nor an error");
+  out->asks = Asks::error;
+  out->code = in.u16();
+  std::string_view text = in.rest().text();
+  if (text.size() >= 6 && text[0] == '#') text.remove_prefix(6);  // SQLSTATE
+  out->message = text;
+  return false;
+}
+
+// The event without its checksum, which is proven right.
+Bytes Ingest::verified(Bytes bytes) {
+  if (bytes.size < kEventHeader + kEventChecksum) return bytes;
+  size_t covered = bytes.size - kEventChecksum;
+  uint32_t sum;
+  if (bytes.data[4] == kFormatDescriptionEvent) {
+    uint8_t flags = static_cast<uint8_t>(bytes.data[17] & ~kInUseFlag);
+    sum = crc32(Bytes(&flags, 1), crc32(bytes.sub(0, 17)));
+    sum = crc32(bytes.sub(18, covered - 18), sum);
+  } else {
+    sum = crc32(bytes.sub(0, covered));
+  }
+  if (sum == load<uint32_t>(bytes.data + covered)) return bytes.sub(0, covered);
+  // Before the first FORMAT_DESCRIPTION nobody has said whether there are checksums; the dump thread's own events at a change of
+  // file may still follow the last file's way.
+  bool undecided = checksum_ == Checksum::unknown || bytes.data[4] == kRotateEvent;
+  if (undecided && load<uint16_t>(bytes.data + 17) & kArtificialFlag) return bytes;
+  throw StreamError("checksum_mismatch", "read the binlog", where(), "the checksum of an event of " +
+                    std::to_string(bytes.size) + " bytes does not match its content");
+}
+
+bool Ingest::outer_event(Bytes bytes, Attention* out) {
+  start_ = at_;
+  Event e;
+  if (bytes.size < kEventHeader || load<uint32_t>(bytes.data + 9) != bytes.size) malformed("an event whose size is not its own");
+  bool artificial = load<uint16_t>(bytes.data + 17) & kArtificialFlag;
+  bool describes = bytes.data[4] == kFormatDescriptionEvent;
+  size_t checksum = 0;
+  if (describes) {
+    checksum = kEventChecksum;  // its place is there even where it is not used
+    if (bytes.size < kEventHeader + kEventChecksum + 1) malformed("a FORMAT_DESCRIPTION without its end");
+    if (bytes.data[bytes.size - kEventChecksum - 1] == 1) verified(bytes);
+  } else if (checksum_ == Checksum::crc32 || (artificial && (checksum_ == Checksum::unknown || bytes.data[4] == kRotateEvent))) {
+    checksum = bytes.size - verified(bytes).size;
+  } else if (checksum_ == Checksum::unknown) {
+    malformed("an event before the FORMAT_DESCRIPTION");
+  }
+  if (!Event::parse(bytes, checksum, &e)) malformed("an event whose size is not its own");
+  // The header has 32 bits of the end, or, in a transaction of MariaDB 11.4 and later, none.
+  bool heartbeat = e.type == kHeartbeatEvent || e.type == kHeartbeatV2Event;
+  if (artificial || heartbeat || (describes && e.log_pos == 0)) {
+    end_ = at_;
+  } else if (e.log_pos == 0) {
+    end_ = at_ + bytes.size;
+  } else {
+    end_ = (at_ & ~uint64_t{0xffffffff}) | e.log_pos;
+    if (end_ + 0x80000000 < at_) end_ += uint64_t{1} << 32;
+    start_ = end_ - std::min<uint64_t>(bytes.size, end_);
+  }
+  if (!event(e, out)) return false;
+  if (e.type != kRotateEvent) at_ = std::max(at_, end_);
+  ++counters_->events[e.type];
+  counters_->bytes += bytes.size;
+  if (e.timestamp) timestamp_ = e.timestamp;
+  return true;
+}
+
+bool Ingest::event(const Event& e, Attention* out) {
+  if (RowsHead::is(e.type)) return rows(e, out);
+  switch (e.type) {
+    case kTableMapEvent:
+      return table_map(e, out);
+    case kGtidEvent: case kAnonymousGtidEvent: case kTaggedGtidEvent: case kMariadbGtidEvent:
+      begin_group(e);
+      return true;
+    case kQueryEvent: case kQueryCompressedEvent:
+      return query(e, out);
+    case kXidEvent:
+      end_group(e.timestamp);
+      return true;
+    case kXaPrepareEvent:
+      xa_prepared(e);
+      return true;
+    case kTransactionPayloadEvent:
+      return (in_payload_ || payload(e)) && inner_events(out);
+    case kRotateEvent:
+      rotate(e);
+      return true;
+    case kFormatDescriptionEvent:
+      format_description(e);
+      return true;
+    case kHeartbeatEvent: case kHeartbeatV2Event:
+      ++heartbeats_;
+      return true;
+    // Of no consequence for rows: annotations, bookkeeping of the source, variables of statements (which ask when they come).
+    case kStopEvent: case kIntvarEvent: case kRandEvent: case kUserVarEvent: case kIgnorableEvent: case kRowsQueryEvent:
+    case kPreviousGtidsEvent: case kTransactionContextEvent: case kViewChangeEvent: case kAnnotateRowsEvent:
+    case kBinlogCheckpointEvent: case kGtidListEvent: case kStartEncryptionEvent:
+      return true;
+    default:
+      return ask_unknown(e, "event type " + std::to_string(e.type), out);
+  }
+}
+
+void Ingest::format_description(const Event& e) {
+  Reader in(e.body);
+  uint16_t version = in.u16();
+  std::string_view server = in.take(50).text();
+  in.skip(4);
+  uint8_t header = in.u8();
+  if (!in.ok() || version != 4 || header != kEventHeader) malformed("a binlog of a version that is not 4");
+  if (server.substr(0, 4) == "5.5." || server.substr(0, 4) == "5.1." || server.substr(0, 4) == "5.0.")
+    malformed("the source is " + std::string(server.substr(0, server.find('\0'))) + "; 5.6 is the oldest that can be read");
+  if (!e.body.size) malformed("a FORMAT_DESCRIPTION without its end");
+  checksum_ = e.body.data[e.body.size - 1] == 1 ? Checksum::crc32 : Checksum::none;
+}
+
+void Ingest::rotate(const Event& e) {
+  Reader in(e.body);
+  uint64_t position = in.u64();
+  std::string_view name = in.rest().text();
+  bool printable = std::all_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) >= 0x20; });
+  if (!in.ok() || name.empty() || name.size() > 511 || !printable) malformed("a ROTATE without a name");
+  abandon_group();
+  if (skipping_ && file_ == skip_file_ && name != skip_file_) skipping_ = false;
+  // By GTID a source may begin with an earlier file than the journal's; that is noted when a group of it is new.
+  const JournalState& state = writer_.state();
+  bool ahead = state.file.empty() || binlog_before(state.file, state.position, name, position);
+  if (!skipping_ && name != state.file && (ahead || !by_gtid_)) writer_.file(position, name);
+  file_ = name;
+  at_ = end_ = position;
+}
+
+// Events without checksums, all of one group; they count as standing where the payload ends.
+bool Ingest::payload(const Event& e) {
+  if (group_.open && group_.mode == Mode::skip) {
+    group_ = Group();
+    return true;
+  }
+  PayloadBody body;
+  if (!PayloadBody::parse(e.body, &body)) malformed("a TRANSACTION_PAYLOAD that cannot be read");
+  inner_ = body.zstd ? inflated(Algorithm::zstd, body.data, body.size) : std::string(body.data.text());
+  inner_at_ = 0;
+  in_payload_ = true;
+  return true;
+}
+
+bool Ingest::inner_events(Attention* out) {
+  while (inner_at_ < inner_.size()) {
+    Bytes rest = Bytes(inner_).from(inner_at_);
+    Event e;
+    size_t size = rest.size < kEventHeader ? 0 : load<uint32_t>(rest.data + 9);
+    if (size > rest.size || !Event::parse(rest.sub(0, size), 0, &e) || e.type == kTransactionPayloadEvent)
+      malformed("a TRANSACTION_PAYLOAD with a damaged event");
+    if (!event(e, out)) return false;
+    ++counters_->events[e.type];
+    inner_at_ += size;
+    answer_ = Answer::none;
+  }
+  in_payload_ = false;
+  inner_ = std::string();
+  return true;
+}
+
+bool Ingest::already_there(const Gtid& gtid) const {
+  if (by_gtid_) return gtid && !gtid.mariadb && writer_.state().gtids.contains(gtid);
+  return skipping_ && !(file_ == skip_file_ && start_ >= skip_to_);
+}
+
+void Ingest::open_group(const Gtid& gtid) {
+  bool there = already_there(gtid);
+  if (!there) {
+    skipping_ = false;
+    if (file_ != writer_.state().file) writer_.file(start_, file_);
+  }
+  group_ = Group();
+  group_.open = true;
+  group_.mode = there ? Mode::skip : Mode::journal;
+  group_.gtid = gtid;
+  group_.start = start_;
+}
+
+void Ingest::begin_group(const Event& e) {
+  GroupHead head;
+  if (!GroupHead::parse(e, &head)) malformed("a GTID that cannot be read");
+  abandon_group();
+  open_group(head.gtid);
+  group_.begun = !head.standalone;
+}
+
+// The source crashed, or this stream began, within a group: nobody committed it.
+void Ingest::abandon_group() {
+  if (group_.open && group_.begun) ++abandoned_;
+  writer_.rollback();
+  group_ = Group();
+  collected_ = PreparedGroup();
+}
+
+void Ingest::commit_group(uint32_t timestamp) {
+  writer_.commit(end_, timestamp, group_.gtid);
+  ++counters_->transactions;
+}
+
+void Ingest::end_group(uint32_t timestamp) {
+  if (!group_.open) open_group(Gtid());
+  if (group_.mode == Mode::collect) malformed("a COMMIT within an XA transaction");
+  if (group_.mode == Mode::journal) commit_group(timestamp);
+  group_ = Group();
+}
+
+}  // namespace relay

@@ -1,0 +1,294 @@
+# The reader's hot path: from the bytes of a binlog stream to frames in the journal.
+
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
+
+cimport cython
+import msgspec
+
+cdef extern from "arena.hpp" namespace "relay":
+    cdef cppclass IngestCounters "relay::Counters":
+        pass
+
+cdef extern from "packets.hpp" namespace "relay":
+    cdef cppclass CRoom "relay::PacketBuffer::Room":
+        uint8_t* data
+        size_t size
+
+cdef extern from "ingest.hpp" namespace "relay":
+    cdef cppclass CAlgorithm "relay::Algorithm":
+        pass
+
+    cdef cppclass CInflate "relay::Inflate":
+        cbool (*call)(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept nogil
+        void* context
+
+    cdef cppclass CAsks "relay::Asks":
+        pass
+
+    cdef cppclass CAttention "relay::Attention":
+        CAsks asks
+        string file
+        uint64_t start
+        uint64_t position
+        uint32_t timestamp
+        uint8_t type
+        uint64_t table_id
+        string body
+        string schema
+        string statement
+        cbool in_transaction
+        uint32_t code
+        string message
+
+    cdef cppclass CIngestLimits "relay::IngestLimits":
+        size_t event_bytes
+        size_t prepared_bytes
+
+    cdef cppclass CResume "relay::Ingest::Resume":
+        string file
+        uint64_t position
+        CGtidSet gtids
+        cbool by_gtid_possible
+
+    cdef cppclass CIngest "relay::Ingest":
+        CIngest(CJournalWriter& writer, string directory, CIngestLimits limits, CInflate inflate) except +raise_failure
+        void count_into(IngestCounters* counters)
+        CResume resume()
+        void start(string_view file, uint64_t position, cbool by_gtid) except +raise_failure
+        CRoom room(size_t least) except +raise_failure
+        void received(size_t n)
+        cbool step(CAttention* out) except +raise_failure nogil
+        void ddl(cbool record)
+        void define(uint64_t table_id, RawBytes definition, RawBytes published, vector[cbool] keep) except +raise_failure
+        void exclude(uint64_t table_id) except +raise_failure
+        uint32_t pending(uint64_t table_id, RawBytes provisional, RawBytes published,
+                         vector[cbool] keep) except +raise_failure
+        void accept_partial(uint64_t table_id)
+        void skip()
+        void stop_at_boundary(cbool on)
+        void new_epoch()
+        const string& file()
+        uint64_t position()
+        uint32_t timestamp()
+        uint64_t heartbeats()
+        uint64_t abandoned()
+        cbool in_transaction()
+
+
+ASKS = ("", "query", "table", "unknown", "partial", "error", "end", "boundary")
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """What `Ingest.step` needs to be told, or tells. `asks` says which fields matter, and which answers there are:
+
+    query: a statement (schema, statement, in_transaction), answered by `ddl`;
+    table: a TABLE_MAP (table_id, body), answered by `define`, `pending` or `exclude`;
+    partial: rows (table_id) whose images lack columns, answered by `accept_partial` or `skip`;
+    unknown: an event that is not understood (type, message, statement), answered by `skip`;
+    error: the source ended the stream (code, message); end: it ended it without one;
+    boundary: between transactions, as `stop_at_boundary` asked.
+    """
+
+    asks: str
+    file: str
+    start: int  # of the event in the file
+    position: int  # its end
+    timestamp: int
+    type: int
+    table_id: int
+    body: bytes
+    schema: str
+    statement: str
+    in_transaction: bool
+    code: int
+    message: str
+
+
+class Resume(NamedTuple):
+    """Where the source is asked to go on. Not `by_gtid_possible`: only by file and position."""
+
+    file: str
+    position: int
+    gtid_set: str
+    by_gtid_possible: bool
+
+
+cdef str shown(string s):
+    return s.decode("utf-8", "replace")
+
+
+cdef vector[cbool] mask(object keep):
+    cdef vector[cbool] bits
+    for kept in keep or ():
+        bits.push_back(kept)
+    return bits
+
+
+def published_definition(bytes definition, keep):
+    """A packed definition without the columns whose `keep` is False; unchanged if `keep` is None."""
+    if keep is None:
+        return definition
+    parts = msgspec.msgpack.decode(definition)
+    parts[6] = [column for column, kept in zip(parts[6], keep, strict=True) if kept]
+    return msgspec.msgpack.encode(parts)
+
+
+cdef cbool inflate(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept with gil:
+    cdef Ingest self = <Ingest>context
+    cdef bytes result
+    try:
+        packed = (<const char*>data.data)[:data.size]
+        result = self.decompress("zstd" if <int>algorithm else "zlib", packed, size)
+        out.assign(<const char*>result, <size_t>len(result))
+        return True
+    except Exception as error:
+        self.inflating = error
+        return False
+
+
+@cython.no_gc_clear  # the native half refers to the writer until it is gone
+cdef class Ingest:
+    """Reads one binlog stream into a journal.
+
+    Bytes go into `buffer()`, `received(n)` says how many, `step()` works through them without the GIL until it needs more
+    (None) or needs to be told something (an Attention; asked again by each step until it is answered). Raises `RelayError`:
+    checksum_mismatch, unknown_event (also for malformed ones), unsupported_column, and those of the journal, of which
+    disk_full leaves everything as it was, so that the same step may be tried again.
+    """
+
+    cdef CIngest* c
+    cdef JournalWriter writer
+    cdef object decompress
+    cdef object inflating
+    cdef dict kept
+
+    def __cinit__(self, JournalWriter writer, directory, decompress, size_t max_event_bytes=1 << 30,
+                  size_t max_prepared_bytes=1 << 28):
+        """`decompress(algorithm, data, size)` gives the `size` bytes that "zlib" or "zstd" data holds; `directory` is the journal's."""
+        cdef CIngestLimits limits
+        limits.event_bytes = max_event_bytes
+        limits.prepared_bytes = max_prepared_bytes
+        cdef CInflate by
+        by.call = inflate
+        by.context = <void*>self
+        self.writer = writer
+        self.decompress = decompress
+        self.kept = {}
+        self.c = new CIngest(writer.c[0], str(directory).encode("utf-8", "surrogateescape"), limits, by)
+
+    def __dealloc__(self):
+        del self.c
+
+    def count_into(self, size_t address):
+        """Adds events, rows, transactions and bytes to the Counters at this address (of an arena)."""
+        self.c.count_into(<IngestCounters*>address)
+
+    def resume(self):
+        """Where to ask the source to go on: after the journal's state, not beyond a prepared transaction not held in memory."""
+        cdef CResume r = self.c.resume()
+        return Resume(text_of(r.file), r.position, text_of(r.gtids.text()), r.by_gtid_possible)
+
+    def start(self, str file, uint64_t position, by_gtid=False):
+        """A new stream begins there. What is left of the last is dropped; what the journal holds already will be skipped."""
+        cdef bytes f = file.encode("utf-8", "surrogateescape")
+        self.c.start(view(f), position, by_gtid)
+
+    def buffer(self, size_t least=1):
+        """Writable memory of at least `least` bytes for what comes next; valid until the next call of any method."""
+        cdef CRoom room = self.c.room(least)
+        return PyMemoryView_FromMemory(<char*>room.data, <Py_ssize_t>room.size, PyBUF_WRITE)
+
+    def received(self, size_t n):
+        """The first `n` bytes of `buffer()` have been filled."""
+        self.c.received(n)
+
+    def step(self):
+        """Works through what was received; an Attention, or None when it needs more."""
+        cdef CAttention a
+        cdef cbool asks
+        self.inflating = None
+        try:
+            with nogil:
+                asks = self.c.step(&a)
+        except RelayError as error:
+            if self.inflating is not None:
+                raise error from self.inflating
+            raise
+        if not asks:
+            return None
+        return Attention(
+            ASKS[<int>a.asks], text_of(a.file), a.start, a.position, a.timestamp, a.type, a.table_id, <bytes>a.body, shown(a.schema),
+            shown(a.statement), a.in_transaction, a.code, shown(a.message),
+        )
+
+    def ddl(self, record):
+        """Answers query: whether the statement becomes a DDL frame, or only its place is kept."""
+        self.c.ddl(record)
+
+    def define(self, uint64_t table_id, bytes definition, keep=None):
+        """Answers table with the packed definition of all its columns; `keep` tells for each whether it is published."""
+        published = published_definition(definition, keep)
+        self.c.define(table_id, raw(definition), raw(published), mask(keep))
+
+    def exclude(self, uint64_t table_id):
+        """Answers table: its rows are left out."""
+        self.c.exclude(table_id)
+
+    def pending(self, uint64_t table_id, bytes provisional, keep=None):
+        """Answers table with a definition that is not proven yet; the handle for `resolve`. Nothing is published meanwhile."""
+        published = published_definition(provisional, keep)
+        handle = self.c.pending(table_id, raw(provisional), raw(published), mask(keep))
+        self.kept[handle] = keep
+        return handle
+
+    def resolve(self, uint32_t handle, bytes definition=b""):
+        """The proven definition of all columns of a pending table, or none: the provisional one stands."""
+        keep = self.kept.pop(handle, None)
+        self.writer.resolve(handle, published_definition(definition, keep) if definition else b"")
+
+    def accept_partial(self, uint64_t table_id):
+        """Answers partial: images of this table may lack columns."""
+        self.c.accept_partial(table_id)
+
+    def skip(self):
+        """Answers unknown, or partial: the event is left out."""
+        self.c.skip()
+
+    def stop_at_boundary(self, on):
+        """While on, `step` returns a boundary Attention between transactions."""
+        self.c.stop_at_boundary(on)
+
+    def new_epoch(self):
+        """Definitions may have changed: every table is asked for again."""
+        self.c.new_epoch()
+
+    @property
+    def file(self):
+        """The binlog file that is being read."""
+        return text_of(self.c.file())
+
+    @property
+    def position(self):
+        """The end of the last event in it."""
+        return self.c.position()
+
+    @property
+    def timestamp(self):
+        """Of the last event, Unix seconds of the source; 0 before one."""
+        return self.c.timestamp()
+
+    @property
+    def heartbeats(self):
+        """Heartbeats so far."""
+        return self.c.heartbeats()
+
+    @property
+    def abandoned(self):
+        """Groups that the source began and never ended."""
+        return self.c.abandoned()
+
+    @property
+    def in_transaction(self):
+        """Whether the last event stands within a transaction."""
+        return self.c.in_transaction()

@@ -1,0 +1,158 @@
+// Table maps and rows events.
+#include "ingest.hpp"
+
+namespace relay {
+namespace {
+
+constexpr size_t kMostTables = 4096;     // ids are never used again once a table is closed at the source
+constexpr uint64_t kNoTable = 0xffffff;  // of a rows event that only ends a statement
+
+std::string name_of(const Definition& definition) { return definition.schema + "." + definition.table; }
+
+}  // namespace
+
+Ingest::Table& Ingest::put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep) {
+  std::string error;
+  auto parsed = Definition::parse(definition, &error);
+  if (!parsed) throw StreamError("unsupported_column", "read a table definition", where(), error);
+  if (!keep.empty() && keep.size() != parsed->columns.size())
+    throw StreamError("unexpected", "define table " + name_of(*parsed), where(), "a mask of another number of columns");
+  last_ = nullptr;
+  Table& table = tables_[table_id];
+  table = Table();
+  table.epoch = epoch_;
+  table.definition = std::move(parsed);
+  table.keep = std::move(keep);
+  return table;
+}
+
+void Ingest::define(uint64_t table_id, Bytes definition, Bytes published, std::vector<bool> keep) {
+  put_table(table_id, definition, std::move(keep)).use = std::make_shared<TableUse>(writer_, writer_.define(published));
+}
+
+JournalWriter::Handle Ingest::pending(uint64_t table_id, Bytes provisional, Bytes published, std::vector<bool> keep) {
+  Table& table = put_table(table_id, provisional, std::move(keep));
+  table.use = std::make_shared<TableUse>(writer_, writer_.define(published, true));
+  return table.use->handle;
+}
+
+void Ingest::exclude(uint64_t table_id) {
+  last_ = nullptr;
+  Table& table = tables_[table_id];
+  table = Table();
+  table.epoch = epoch_;
+  table.excluded = true;
+}
+
+void Ingest::accept_partial(uint64_t table_id) {
+  auto found = tables_.find(table_id);
+  if (found != tables_.end()) found->second.partial = true;
+}
+
+bool Ingest::table_map(const Event& e, Attention* out) {
+  if (group_.open && group_.mode == Mode::skip) return true;
+  if (e.body.size < 8) malformed("a TABLE_MAP without a table");
+  uint64_t id = load_le(e.body.data, 6);
+  if (!last_ || last_id_ != id) {
+    auto found = tables_.find(id);
+    last_ = found == tables_.end() ? nullptr : &found->second;
+    last_id_ = id;
+  }
+  Table* table = last_;
+  if (table && table->body.empty() && table->epoch == epoch_) table->body = e.body.text();  // just answered
+  if (!table || table->epoch != epoch_ || table->body != e.body.text()) {
+    last_ = nullptr;
+    tables_.erase(id);
+    if (tables_.size() >= kMostTables) forget_tables();
+    ask(Asks::table, e, out);
+    out->table_id = id;
+    out->body = e.body.text();
+    return false;
+  }
+  table->statement = statement_;
+  return true;
+}
+
+void Ingest::forget_tables() {
+  for (auto table = tables_.begin(); table != tables_.end();)
+    table = table->second.statement == statement_ ? std::next(table) : tables_.erase(table);
+}
+
+bool Ingest::rows(const Event& e, Attention* out) {
+  RowsHead head;
+  if (!RowsHead::parse(e.type, e.body, &head)) malformed("a rows event that cannot be read");
+  bool ignored = (group_.open && group_.mode == Mode::skip) || head.table_id == kNoTable || answer_ == Answer::skip;
+  if (!ignored) {
+    if (!last_ || last_id_ != head.table_id) {
+      auto found = tables_.find(head.table_id);
+      if (found == tables_.end()) malformed("rows of table " + std::to_string(head.table_id) + ", which was not mapped");
+      last_ = &found->second;
+      last_id_ = head.table_id;
+    }
+    Table& table = *last_;
+    if (table.statement != statement_)
+      malformed("rows of table " + std::to_string(head.table_id) + ", which this statement did not map");
+    if (!table.excluded) {
+      Bytes body = head.body;
+      RowsBody parsed;
+      if (!RowsBody::parse(body, head.kind, &parsed)) malformed("rows of " + name_of(*table.definition) + " that cannot be read");
+      if (head.compressed) {
+        Packed packed;
+        if (!Packed::parse(parsed.images, &packed)) malformed("compressed rows of " + name_of(*table.definition) + " that cannot be read");
+        scratch_.assign(body.text().substr(0, static_cast<size_t>(parsed.images.data - body.data)));
+        scratch_ += inflated(Algorithm::zlib, packed.data, packed.size);
+        body = Bytes(scratch_);
+        if (!RowsBody::parse(body, head.kind, &parsed)) malformed("compressed rows that cannot be read");
+      }
+      if (!parsed.full && !table.partial) {
+        ask(Asks::partial, e, out);
+        out->table_id = head.table_id;
+        return false;
+      }
+      Walk walk = walk_rows(*table.definition, head.kind, parsed);
+      if (!walk.ok) malformed("rows of " + name_of(*table.definition) + " that do not fit its columns");
+      if (!table.keep.empty()) {
+        std::string copy;
+        if (!copy_without(*table.definition, head.kind, parsed, table.keep, &copy))
+          malformed("rows of " + name_of(*table.definition) + " that do not fit its columns");
+        scratch_ = std::move(copy);
+        body = Bytes(scratch_);
+      }
+      if (walk.rows) append_rows(table, head, e.timestamp, walk.rows, body);
+    }
+  }
+  if (head.statement_end) ++statement_;
+  return true;
+}
+
+void Ingest::append_rows(Table& table, const RowsHead& head, uint32_t timestamp, uint32_t rows, Bytes body) {
+  if (!group_.open) open_group(Gtid());
+  if (group_.mode == Mode::journal) {
+    writer_.rows(table.use->handle, head.kind, end_, timestamp, rows, body);
+    count_rows(head.kind, rows);
+    return;
+  }
+  if (prepared_bytes_ + collected_.bytes + body.size > limits_.prepared_bytes)
+    throw StreamError("unknown_event", "read the binlog", where(),
+                      "prepared XA transactions hold more than " + std::to_string(limits_.prepared_bytes) + " bytes of rows",
+                      "end them on the source: XA RECOVER lists them, XA COMMIT or XA ROLLBACK ends one");
+  collected_.bytes += body.size;
+  collected_.rows.push_back({table.use, head.kind, end_, timestamp, rows, std::string(body.text())});
+}
+
+void Ingest::count_rows(RowKind kind, uint32_t rows) {
+  uint64_t& count = kind == RowKind::insert   ? counters_->rows_insert
+                    : kind == RowKind::update ? counters_->rows_update
+                                              : counters_->rows_delete;
+  count += rows;
+}
+
+std::string Ingest::inflated(Algorithm algorithm, Bytes data, uint64_t size) {
+  if (size > limits_.event_bytes) malformed("a compressed event that says it holds " + std::to_string(size) + " bytes");
+  std::string out;
+  if (!inflate_.call(inflate_.context, algorithm, data, size, &out) || out.size() != size)
+    malformed("a compressed event that does not hold what it says");
+  return out;
+}
+
+}  // namespace relay

@@ -1,0 +1,55 @@
+// XA transactions between PREPARE and COMMIT: their rows, and the note on disk of where they began.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "journal_writer.hpp"
+
+namespace relay {
+
+// A definition in use; the writer forgets it with the last user.
+struct TableUse {
+  JournalWriter& writer;
+  JournalWriter::Handle handle;
+
+  TableUse(JournalWriter& w, JournalWriter::Handle h) : writer(w), handle(h) {}
+  TableUse(const TableUse&) = delete;
+  TableUse& operator=(const TableUse&) = delete;
+  ~TableUse() { writer.forget(handle); }
+};
+
+struct HeldRows {
+  std::shared_ptr<TableUse> table;
+  RowKind kind = RowKind::insert;
+  uint64_t end_position = 0;
+  uint32_t timestamp = 0;
+  uint32_t rows = 0;
+  std::string body;
+};
+
+// Which prepared transactions the journal says nothing of yet. Written before the journal's position passes them, and cleared
+// after it holds their rows: a restart reads them again from the source.
+class PreparedLog {
+ public:
+  struct Entry {
+    std::string file;
+    uint64_t start = 0;  // of the group's first event
+    std::string gtid;
+  };
+
+  explicit PreparedLog(std::string directory);  // throws JournalError
+  void add(const std::string& xid, Entry entry);
+  void remove(const std::string& xid);
+  const std::map<std::string, Entry>& entries() const { return entries_; }
+  // Whether the group is noted, by its GTID or else by its place.
+  bool knows(std::string_view gtid, std::string_view file, uint64_t start) const;
+
+ private:
+  void save() const;
+
+  const std::string directory_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace relay
