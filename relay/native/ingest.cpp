@@ -293,6 +293,7 @@ void Ingest::begin_group(const Event& e) {
   abandon_group();
   open_group(head.gtid);
   group_.begun = !head.standalone;
+  if (head.prepared) collect_group();
 }
 
 // The source crashed, or this stream began, within a group: nobody committed it.

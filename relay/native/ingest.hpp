@@ -109,7 +109,6 @@ class Ingest {
     Mode mode = Mode::journal;
     Gtid gtid;
     uint64_t start = 0;
-    std::string xid;
   };
 
   struct PreparedGroup {
@@ -137,7 +136,7 @@ class Ingest {
   // ingest_statements.cpp
   bool query(const Event& event, Attention* out);
   bool statement(const Event& event, const QueryBody& query, std::string_view text, Attention* out);
-  void xa_start(std::string_view xid);
+  void collect_group();
   void xa_prepared(const Event& event);
   bool xa_end(const Event& event, bool commits, const std::string& xid, std::string_view text, Attention* out);
   void append_held(const PreparedGroup& group);

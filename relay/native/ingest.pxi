@@ -120,18 +120,9 @@ cdef str shown(string s):
 
 cdef vector[cbool] mask(object keep):
     cdef vector[cbool] bits
-    for kept in keep or ():
+    for kept in keep:
         bits.push_back(kept)
     return bits
-
-
-def published_definition(bytes definition, keep):
-    """A packed definition without the columns whose `keep` is False; unchanged if `keep` is None."""
-    if keep is None:
-        return definition
-    parts = msgspec.msgpack.decode(definition)
-    parts[6] = [column for column, kept in zip(parts[6], keep, strict=True) if kept]
-    return msgspec.msgpack.encode(parts)
 
 
 cdef cbool inflate(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept with gil:
@@ -161,7 +152,6 @@ cdef class Ingest:
     cdef JournalWriter writer
     cdef object decompress
     cdef object inflating
-    cdef dict kept
 
     def __cinit__(self, JournalWriter writer, directory, decompress, size_t max_event_bytes=1 << 30,
                   size_t max_prepared_bytes=1 << 28):
@@ -174,7 +164,6 @@ cdef class Ingest:
         by.context = <void*>self
         self.writer = writer
         self.decompress = decompress
-        self.kept = {}
         self.c = new CIngest(writer.c[0], str(directory).encode("utf-8", "surrogateescape"), limits, by)
 
     def __dealloc__(self):
@@ -226,26 +215,19 @@ cdef class Ingest:
         """Answers query: whether the statement becomes a DDL frame, or only its place is kept."""
         self.c.ddl(record)
 
-    def define(self, uint64_t table_id, bytes definition, keep=None):
-        """Answers table with the packed definition of all its columns; `keep` tells for each whether it is published."""
-        published = published_definition(definition, keep)
+    def define(self, uint64_t table_id, bytes definition, bytes published, keep=()):
+        """Answers table with the packed definition of all its columns and of those that are published; `keep` tells which
+        those are, one bool a column (none: all)."""
         self.c.define(table_id, raw(definition), raw(published), mask(keep))
 
     def exclude(self, uint64_t table_id):
         """Answers table: its rows are left out."""
         self.c.exclude(table_id)
 
-    def pending(self, uint64_t table_id, bytes provisional, keep=None):
-        """Answers table with a definition that is not proven yet; the handle for `resolve`. Nothing is published meanwhile."""
-        published = published_definition(provisional, keep)
-        handle = self.c.pending(table_id, raw(provisional), raw(published), mask(keep))
-        self.kept[handle] = keep
-        return handle
-
-    def resolve(self, uint32_t handle, bytes definition=b""):
-        """The proven definition of all columns of a pending table, or none: the provisional one stands."""
-        keep = self.kept.pop(handle, None)
-        self.writer.resolve(handle, published_definition(definition, keep) if definition else b"")
+    def pending(self, uint64_t table_id, bytes provisional, bytes published, keep=()):
+        """Answers table with definitions that are not proven yet; a handle for the writer's `resolve`, until which nothing
+        more is published."""
+        return self.c.pending(table_id, raw(provisional), raw(published), mask(keep))
 
     def accept_partial(self, uint64_t table_id):
         """Answers partial: images of this table may lack columns."""

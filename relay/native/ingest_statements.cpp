@@ -73,7 +73,7 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
   if (take_word(&words, "savepoint")) return true;
   if (take_word(&words, "xa")) {
     if (take_word(&words, "start") || take_word(&words, "begin")) {
-      xa_start(words);
+      collect_group();
       return true;
     }
     if (take_word(&words, "end")) return true;
@@ -105,13 +105,11 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
   return true;
 }
 
-void Ingest::xa_start(std::string_view text) {
-  std::string xid = xid_of(text);
-  if (xid.empty()) malformed("an XA START without an xid");
+// What comes up to XA PREPARE stays in memory; also of a group that the journal's position has passed, if it is still prepared.
+void Ingest::collect_group() {
   group_.begun = true;
   group_.journaled = group_.mode == Mode::skip && log_.knows(group_.gtid.text(), file_, group_.start);
   if (group_.mode == Mode::journal || group_.journaled) group_.mode = Mode::collect;
-  group_.xid = std::move(xid);
 }
 
 void Ingest::xa_prepared(const Event& e) {
