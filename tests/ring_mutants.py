@@ -14,8 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "relay" / "native"
 TESTS = ROOT / "tests" / "native"
 KILL_TEST = ("ring_kill.cpp", "ring_processes.cpp", "ring_interleave.cpp")
-SOURCES = ("arena.cpp", "queue.cpp", "broker.cpp")
-HEADERS = ("arena.hpp", "queue.hpp", "broker.hpp", "bytes.hpp")
+SOURCES = ("arena.cpp", "queue.cpp", "broker.cpp", "broker_clients.cpp")
 FLAGS = ("-std=c++17", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-DRELAY_RING_STEPS")
 
 
@@ -158,7 +157,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a new ring keeps what its memory held",
-        (Edit("broker.cpp", "clear_ring(to.offset, slots);", ";"),),
+        (Edit("broker_clients.cpp", "clear_ring(to.offset, slots);", ";"),),
     ),
     Mutant(
         "a server does not look again after it has asked to be woken",
@@ -191,7 +190,7 @@ MUTANTS: Sequence[Mutant] = (
 
 def write_mutated(folder: Path) -> None:
     """Copies the native sources to `folder`, with every mutant in them as a branch on `relay_mutant`."""
-    for name in (*SOURCES, *HEADERS):
+    for name in (*SOURCES, *(header.name for header in NATIVE.glob("*.hpp"))):
         text = (NATIVE / name).read_text()
         edits: dict[str, str] = {}
         for number, mutant in enumerate(MUTANTS, 1):

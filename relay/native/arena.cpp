@@ -15,8 +15,7 @@ size_t Arena::size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t defau
   return up(fixed, kPage) + up(max_clients * default_slots * sizeof(Slot), kPage) + up(pool_bytes, kPage);
 }
 
-void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t generation,
-                   uint64_t default_slots) {
+void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t default_slots) {
   if (workers < 1 || workers > kMaxWorkers) throw ArenaError("Workers must be 1 to " + std::to_string(kMaxWorkers));
   ArenaHeader h{};
   h.magic = kMagic;
@@ -25,7 +24,6 @@ void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint
   h.max_clients = max_clients;
   h.workers = workers;
   h.default_slots = default_slots;
-  h.generation = generation;
   h.clients_offset = control_offset() + sizeof(Control);
   h.rings_offset = up(h.clients_offset + max_clients * sizeof(ClientBlock), kPage);
   h.pool_offset = h.rings_offset + up(max_clients * default_slots * sizeof(Slot), kPage);

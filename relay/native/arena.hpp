@@ -195,19 +195,24 @@ struct alignas(64) Counters {
   uint64_t bytes;
 };
 
-// Why the reader stopped; texts are cut to size and padded with zeros.
+// Texts are cut to size and padded with zeros.
+
+// Why a process stopped.
 struct StopRecord {
+  uint64_t at = 0;  // monotonic clock, ns
   char code[32] = {};
   char text[512] = {};
   char hint[256] = {};
 };
 
 struct SourceStatus {
+  char state[32] = {};  // of the reader's connection
+  char host[256] = {};
   char file[256] = {};
-  char gtid_set[4096] = {};  // cut to size
+  char gtid_set[4096] = {};
   uint64_t position = 0;
-  uint64_t timestamp = 0;   // of the source's last event, Unix seconds
-  uint64_t last_event = 0;  // when it came, Unix nanoseconds
+  uint64_t last_event = 0;  // on the source's clock, Unix seconds
+  uint64_t heard = 0;       // when it last sent something, Unix nanoseconds
 };
 
 struct Control {
@@ -215,22 +220,28 @@ struct Control {
     Word committed;  // journal positions
     Word flushed;
     Word first;
-    Word sequence;  // next row's, journal-wide
-    Word state;     // enum of the reader's shell
+    Word sequence;     // next row's, journal-wide
+    Word cut_request;  // frames before it are about to be deleted, whoever needs them
   } reader;
   struct alignas(64) {
     Word scan;    // everything before it is decided for every client
-    Word needed;  // the lowest journal position that a client needs
+    Word needed;  // the lowest journal position that a client needs, also after a cold start
     Word waiting;
+    Word cut_done;
+    Word generation;  // of the journal that the queues belong to
   } broker;
   struct alignas(64) {
-    Word flags;  // paused 1, draining 2, stopping 4
+    Word paused;
+    Word draining;
+    Word stops_cleared;  // stops at or before this time are mended; monotonic clock, ns
+    Word restarts[kProcesses];
   } supervisor;
-  struct alignas(64) Heartbeat {
+  struct alignas(64) Process {
     Word beat;  // monotonic clock, ns
-    Word pid;
+    Word pid;   // 0: down
+    Word running;
   } processes[kProcesses];
-  Flip<StopRecord> stop;
+  Flip<StopRecord> stops[kProcesses];
   Flip<SourceStatus> source;
   Counters counters;
 };
@@ -242,7 +253,6 @@ struct alignas(64) ArenaHeader {
   uint64_t max_clients;
   uint64_t workers;
   uint64_t default_slots;
-  uint64_t generation;  // of the journal
   uint64_t clients_offset;
   uint64_t rings_offset;
   uint64_t pool_offset;
@@ -279,7 +289,7 @@ class Arena {
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t default_slots = kDefaultSlots);
   // Formats zeroed memory of size_for() bytes, aligned to 64.
-  static void format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t generation,
+  static void format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint64_t workers,
                      uint64_t default_slots = kDefaultSlots);
   // Throws ArenaError unless the memory was formatted by this version.
   Arena(void* memory, size_t size);
@@ -292,7 +302,6 @@ class Arena {
   uint64_t default_ring(size_t slot) const {
     return header().rings_offset + slot * header().default_slots * sizeof(Slot);
   }
-  uint64_t client_offset(size_t slot) const { return header().clients_offset + slot * sizeof(ClientBlock); }
 
   std::string name(size_t slot) const;
   ClientView view(size_t slot) const;

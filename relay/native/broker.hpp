@@ -21,6 +21,7 @@ class FrameSource {
   struct Names {
     std::string schema;
     std::string table;
+    bool proven = true;  // the definition's columns are known for certain
   };
 
   virtual ~FrameSource() = default;
@@ -49,6 +50,9 @@ struct Checkpoint {
   ServerRecord server;
   std::vector<Range> in_flight;
   std::vector<Range> waiting;
+
+  std::string pack() const;
+  static Checkpoint unpack(Bytes packed);  // throws ArenaError
 };
 
 // The broker's side of all queues; one per arena, in the one broker process. A successor of a killed one is made on the same
@@ -66,11 +70,10 @@ class Broker {
     uint64_t length = 0;
   };
 
-  Broker(const Arena& arena, FrameSource& frames);
+  // Clients of an arena that belongs to another generation of the journal, or where no step was ever taken, are removed.
+  Broker(const Arena& arena, FrameSource& frames, uint64_t generation);
 
-  // Where to begin in a fresh arena, after the clients of a checkpoint were restored. No effect if it has begun already.
-  void begin(uint64_t position);
-  uint64_t position() const { return position_; }
+  uint64_t position() const { return position_; }  // everything before it is decided; 0 before the first step
 
   // A free block becomes the client's; its queue is empty and begins at position(). Throws ArenaError if all are taken.
   size_t add_client(uint64_t id, std::string_view name);
@@ -84,13 +87,14 @@ class Broker {
   // has `from` at or above position().
   void set_filters(size_t slot, std::vector<Filter> filters);
 
-  // Decides up to `max_frames` committed frames, after filling rings that had been full.
-  Step step(uint64_t max_frames);
+  // Fills rings that had been full, then decides committed frames for about `max_bytes` of the journal. Throws StreamError
+  // (schema_unproven) at the first row of a definition that is not proven, if somebody asked for it and `refuse_unproven`.
+  Step step(uint64_t max_bytes);
   // Whether step() has anything to do; with control().broker.waiting set before, a false is safe to sleep on.
   bool pending();
 
-  // Drops all rows that wait.
-  void flush(size_t slot);
+  // Drops all rows that wait; how many these were.
+  uint64_t flush(size_t slot);
   // Drops what waits and queues again what its filters match from `position` on. Rows keep rising in number. The order that
   // survives a kill: flush, store the filters with their new `from`, set_filters, seek.
   void seek(size_t slot, uint64_t position);
@@ -98,12 +102,14 @@ class Broker {
   void cut(uint64_t position);
   // The lowest journal position that the client's queue, or what it has in flight, needs.
   uint64_t needed(size_t slot);
-  // The lowest of all clients and of the broker itself; also stored for others to see.
+  // The lowest of all clients and of the broker itself.
   uint64_t needed();
 
   Checkpoint checkpoint(size_t slot);
   // Gives a client that was just added the queue of a checkpoint, after set_filters.
   void restore(size_t slot, const Checkpoint& from);
+
+  bool refuse_unproven = false;
 
  private:
   struct Client {
@@ -124,6 +130,7 @@ class Broker {
     uint64_t limit = 0;
   };
 
+  void begin(uint64_t committed);
   Client& at(size_t slot);
   const Client& at(size_t slot) const { return const_cast<Broker*>(this)->at(slot); }
   const std::vector<Interest>& interests(uint64_t table);

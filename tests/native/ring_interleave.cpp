@@ -40,10 +40,11 @@ struct Scene {
     memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     bytes = size;
-    Arena::format(memory, kTwins, Arena::kPage, 1, 1, kRing);
+    Arena::format(memory, kTwins, Arena::kPage, 1, kRing);
     arena = std::make_unique<Arena>(memory, size);
-    broker = std::make_unique<Broker>(*arena, journal);
-    broker->begin(kStart);
+    arena->control().reader.committed.set(kStart);
+    broker = std::make_unique<Broker>(*arena, journal, 1);
+    broker->step(1);
     for (size_t c = 0; c < kTwins; ++c) {
       broker->add_client(c + 1, "twin");
       broker->set_filters(c, {filter(c ? "t1" : "t0", 1, limit), filter("none", 1, c ? 0 : 100)});
@@ -53,8 +54,8 @@ struct Scene {
 
   void advance(uint64_t frames) {
     Word& committed = arena->control().reader.committed;
-    committed.set(std::max(committed.get(), kStart) + 8 * frames);
-    while (broker->pending()) broker->step(1000);
+    committed.set(committed.get() + 8 * frames);
+    while (broker->pending()) broker->step(8000);
   }
 
   // The first client leaves its large ring, and the second one moves in.

@@ -58,8 +58,8 @@ class Supervisor {
     fcntl(w_.pipe_in, F_SETFL, O_NONBLOCK);
     arena_.control().reader.committed.set(kStart);
     MadeUpJournal journal;
-    Broker broker(arena_, journal);
-    broker.begin(kStart);
+    Broker broker(arena_, journal, 1);
+    broker.step(1);
     for (size_t c = 0; c < kClients; ++c) {
       broker.add_client(c + 1, "client" + std::to_string(c));
       broker.set_filters(c, filters_of(c, 0));
@@ -434,19 +434,23 @@ int main(int argc, char** argv) {
   void* memory = mmap(nullptr, size + sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("mmap");
   g_shared = reinterpret_cast<Shared*>(static_cast<char*>(memory) + size);
-  Arena::format(memory, kClients, pool, 1, 1, kSlots);
-  Supervisor supervisor(Arena(memory, size), std::chrono::seconds(mutant ? 2 : 20));
-  supervisor.start(kBroker);
-  supervisor.start(kServer);
-  supervisor.load(60);
-  supervisor.settle();
-  for (int i = 0; i < rounds; ++i) {
-    supervisor.random_kills();
-    supervisor.moving_rings();
-    if (i % 2) supervisor.paused();
-    if (i % 4 == 3) supervisor.settle();
+  Arena::format(memory, kClients, pool, 1, kSlots);
+  try {
+    Supervisor supervisor(Arena(memory, size), std::chrono::seconds(mutant ? 2 : 20));
+    supervisor.start(kBroker);
+    supervisor.start(kServer);
+    supervisor.load(60);
+    supervisor.settle();
+    for (int i = 0; i < rounds; ++i) {
+      supervisor.random_kills();
+      supervisor.moving_rings();
+      if (i % 2) supervisor.paused();
+      if (i % 4 == 3) supervisor.settle();
+    }
+    supervisor.systematic_kills(passages);
+    supervisor.report(mutant);
+  } catch (const std::exception& e) {
+    fail(e.what());
   }
-  supervisor.systematic_kills(passages);
-  supervisor.report(mutant);
   return 0;
 }

@@ -58,7 +58,7 @@ static void sleep_on(int fd) {
 
 void run_broker(const Arena& arena, const Wiring& w) {
   MadeUpJournal journal;
-  Broker broker(arena, journal);
+  Broker broker(arena, journal, 1);
   for (size_t c = 0; c < kClients; ++c) broker.set_filters(c, filters_of(c, g_shared->variant));
   Control& control = arena.control();
   control.broker.waiting.set(0);
@@ -70,7 +70,7 @@ void run_broker(const Arena& arena, const Wiring& w) {
     }
     if (command == 2) broker.flush(kFlushed);
     if (command) g_shared->command = 0;
-    Broker::Step step = broker.step(1 + dice(30));
+    Broker::Step step = broker.step(8 * (1 + dice(30)));
     if (step.wake) ring_bell(w.to_server);
     if (dice(8) == 0) broker.needed();
     if (broker.pending() || g_shared->command) continue;

@@ -1,0 +1,286 @@
+// The broker's clients: their blocks, rings and filters, and how they survive a cold start.
+#include <algorithm>
+
+#include "broker.hpp"
+#include "queue.hpp"
+
+namespace relay {
+
+namespace {
+
+bool limited(const std::vector<Filter>& filters) {
+  return std::any_of(filters.begin(), filters.end(), [](const Filter& f) { return f.limit != 0; });
+}
+
+uint64_t power_of_two_above(uint64_t n) {
+  uint64_t p = 1;
+  while (p <= n) p <<= 1;
+  return p;
+}
+
+}  // namespace
+
+Broker::Broker(const Arena& arena, FrameSource& frames, uint64_t generation)
+    : arena_(arena), frames_(frames), clients_(arena.max_clients()) {
+  auto& words = arena_.control().broker;
+  if (words.generation.get() != generation || !words.scan.get()) {
+    // Queues of another journal, or left half restored by a predecessor that never took a step.
+    for (size_t slot = 0; slot < clients_.size(); ++slot) arena_.client(slot).identity.id.set(0);
+    words.scan.set(0);
+    words.generation.set(generation);
+  }
+  position_ = words.scan.get();
+  for (size_t slot = 0; slot < clients_.size(); ++slot) {
+    uint64_t id = arena_.client(slot).identity.id.get();
+    if (!id) continue;
+    clients_[slot].id = id;
+    clients_[slot].w = arena_.client(slot).broker.read();
+    clients_[slot].floor = clients_[slot].w.floor();
+    live_.push_back(slot);
+    if (clients_[slot].w.lag) lagging_.push_back(slot);
+    touch(slot);  // the predecessor may have died between publishing and waking
+  }
+}
+
+// The first step begins where the first client of a checkpoint, or its first filter, has to.
+void Broker::begin(uint64_t committed) {
+  uint64_t start = committed;
+  for (size_t slot : live_) {
+    const Client& c = clients_[slot];
+    if (c.w.scan) start = std::min(start, c.w.scan);
+    for (const Filter& f : c.filters) {
+      if (!c.w.scan && f.from) start = std::min(start, f.from);
+    }
+  }
+  arena_.control().broker.scan.set(start);
+  position_ = start;
+}
+
+Broker::Client& Broker::at(size_t slot) {
+  if (slot >= clients_.size() || !clients_[slot].id) throw ArenaError("no client in block " + std::to_string(slot));
+  return clients_[slot];
+}
+
+size_t Broker::add_client(uint64_t id, std::string_view name) {
+  if (!id || name.empty() || name.size() > kNameBytes) {
+    throw ArenaError("a client needs an id and a name of 1 to " + std::to_string(kNameBytes) + " bytes");
+  }
+  size_t slot = 0;
+  while (slot < clients_.size() && clients_[slot].id) ++slot;
+  if (slot == clients_.size()) throw ArenaError("MaxClients is reached: " + std::to_string(clients_.size()) + " are known");
+  ClientBlock& block = arena_.client(slot);
+  Client& c = clients_[slot];
+  c = Client{};
+  c.id = id;
+  c.w.ring_epoch = block.broker.read().ring_epoch + 1;
+  c.w.ring_offset = arena_.default_ring(slot);
+  c.w.ring_slots = arena_.header().default_slots;
+  clear_ring(c.w.ring_offset, c.w.ring_slots);
+  block.server.publish(ServerRecord{});  // nobody owns a free block
+  publish(slot, position_);
+  char text[kNameBytes] = {};
+  std::memcpy(text, name.data(), name.size());
+  for (size_t i = 0; i < kNameBytes / 8; ++i) block.identity.name[i].put(load<uint64_t>(text + 8 * i));
+  block.identity.name_size.put(name.size());
+  block.identity.id.set(id);
+  live_.insert(std::lower_bound(live_.begin(), live_.end(), slot), slot);
+  return slot;
+}
+
+void Broker::remove_client(size_t slot) {
+  at(slot);
+  arena_.client(slot).identity.id.set(0);
+  clients_[slot] = Client{};
+  for (std::vector<size_t>* list : {&live_, &touched_, &lagging_}) {
+    list->erase(std::remove(list->begin(), list->end(), slot), list->end());
+  }
+  forget_interests();
+}
+
+// Slots for the largest limit and one frame more, so that a limited queue is never longer than its ring.
+uint64_t Broker::ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
+  uint64_t limit = 0;
+  for (const Filter& f : filters) limit = std::max(limit, f.limit);
+  uint64_t pool_slots = arena_.header().pool_size / sizeof(Slot);
+  uint64_t most = std::max(pool_slots, arena_.header().default_slots);
+  if (limit >= most) {
+    throw ArenaError("queue limit " + std::to_string(limit) + " of client '" + arena_.name(slot) + "' is above what " +
+                     "the shared memory for rings can hold (" + std::to_string(most) + ")");
+  }
+  return std::max({arena_.header().default_slots, slots, power_of_two_above(limit)});
+}
+
+Broker::Extent Broker::find_extent(size_t slot, uint64_t slots) const {
+  const ArenaHeader& h = arena_.header();
+  if (slots <= h.default_slots) return {arena_.default_ring(slot), slots * sizeof(Slot)};
+  std::vector<Extent> taken;
+  for (size_t other : live_) {
+    const BrokerRecord& w = clients_[other].w;
+    if (w.ring_offset >= h.pool_offset) taken.push_back({w.ring_offset, w.ring_slots * sizeof(Slot)});
+  }
+  std::sort(taken.begin(), taken.end(), [](const Extent& a, const Extent& b) { return a.offset < b.offset; });
+  uint64_t start = h.pool_offset;
+  uint64_t length = slots * sizeof(Slot);
+  for (const Extent& e : taken) {
+    if (e.offset - start >= length) break;
+    start = e.offset + (e.length + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+  }
+  if (start + length > h.pool_offset + h.pool_size) {
+    throw ArenaError("no room for a queue of " + std::to_string(slots) + " ranges for client '" + arena_.name(slot) +
+                     "': the shared memory for rings is used up");
+  }
+  return {start, length};
+}
+
+Broker::Extent Broker::plan_ring(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
+  uint64_t wanted = ring_slots_for(slot, filters, slots);
+  if (wanted <= at(slot).w.ring_slots) return {};
+  return find_extent(slot, wanted);
+}
+
+void Broker::set_filters(size_t slot, std::vector<Filter> filters) {
+  Client& c = at(slot);
+  uint64_t slots = ring_slots_for(slot, filters, 0);
+  uint64_t live = c.w.tail - find_slot(arena_.ring(c.w.ring_offset), c.w, 0, head(slot));
+  bool shrinks = slots < c.w.ring_slots && slots == arena_.header().default_slots && live <= slots;
+  if (slots > c.w.ring_slots || shrinks) replace_ring(slot, slots);
+  c.filters = std::move(filters);
+  forget_interests();
+}
+
+void Broker::clear_ring(uint64_t offset, uint64_t slots) {
+  for (uint64_t i = 0; i < slots; ++i) arena_.ring(offset)[i].tag.put(0);
+}
+
+// Copies what waits to another ring and publishes that ring. The old memory is free at once: whoever still reads it sees
+// afterwards that the ring was replaced, and reads again.
+void Broker::replace_ring(size_t slot, uint64_t slots) {
+  Client& c = at(slot);
+  Extent to = find_extent(slot, slots);
+  const Slot* old = arena_.ring(c.w.ring_offset);
+  Slot* ring = arena_.ring(to.offset);
+  clear_ring(to.offset, slots);
+  for (uint64_t i = find_slot(old, c.w, 0, head(slot)); i < c.w.tail; ++i) {
+    const Slot& from = old[i % c.w.ring_slots];
+    Slot& copy = ring[i % slots];
+    copy.number.put(from.number.relaxed());
+    copy.frame.put(from.frame.relaxed());
+    copy.span.put(from.span.relaxed());
+    copy.tag.set(i + 1);
+  }
+  c.w.ring_offset = to.offset;
+  c.w.ring_slots = slots;
+  c.w.ring_epoch += 1;
+  publish(slot, scan_of(slot));
+}
+
+Checkpoint Broker::checkpoint(size_t slot) {
+  const Client& c = at(slot);
+  const ClientBlock& block = arena_.client(slot);
+  Checkpoint out;
+  for (;;) {
+    uint64_t version = 0;
+    out.server = block.server.read(&version);
+    out.in_flight.resize(kInFlightRanges);
+    out.in_flight.resize(out.server.lo < out.server.hi ? copy_in_flight(block, out.server, out.in_flight.data()) : 0);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (block.server.version() == version) break;
+  }
+  out.broker = c.w;
+  out.broker.scan = scan_of(slot);
+  const Slot* ring = arena_.ring(c.w.ring_offset);
+  uint64_t from = std::max(out.server.hi, c.w.floor());
+  SlotCopy s;
+  for (uint64_t i = find_slot(ring, c.w, 0, from); i < c.w.tail && s.load(ring, c.w.ring_slots, i); ++i) {
+    if (!limited(c.filters)) {
+      out.broker.lag = s.frame;
+      out.broker.lag_number = s.number;
+      break;
+    }
+    uint64_t skipped = from > s.number ? from - s.number : 0;
+    out.waiting.push_back({s.frame, Slot::first_of(s.span) + static_cast<uint32_t>(skipped),
+                           static_cast<uint32_t>(s.end() - s.number - skipped)});
+  }
+  return out;
+}
+
+void Broker::restore(size_t slot, const Checkpoint& from) {
+  Client& c = at(slot);
+  ClientBlock& block = arena_.client(slot);
+  uint64_t slots = ring_slots_for(slot, c.filters, power_of_two_above(from.waiting.size()));
+  if (slots > c.w.ring_slots) replace_ring(slot, slots);
+  if (from.in_flight.size() > kInFlightRanges) throw ArenaError("checkpoint holds too many ranges in flight");
+  for (size_t i = 0; i < from.in_flight.size(); ++i) {
+    block.in_flight.frame[i].put(from.in_flight[i].frame);
+    block.in_flight.span[i].put(Slot::pack(from.in_flight[i].first, from.in_flight[i].rows));
+  }
+  ServerRecord s = from.server;
+  s.base = s.lo;
+  s.ranges = from.in_flight.size();
+  s.hint = 0;
+  BrokerRecord w = from.broker;
+  w.ring_offset = c.w.ring_offset;
+  w.ring_slots = c.w.ring_slots;
+  w.ring_epoch = c.w.ring_epoch + 1;
+  w.tail = 0;
+  clear_ring(w.ring_offset, w.ring_slots);
+  uint64_t number = std::max(s.hi, w.floor());
+  for (const Range& r : from.waiting) {
+    Slot& out = arena_.ring(w.ring_offset)[w.tail];
+    out.number.put(number);
+    out.frame.put(r.frame);
+    out.span.put(Slot::pack(r.first, r.rows));
+    out.tag.set(++w.tail);
+    number += r.rows;
+  }
+  c.w = w;
+  block.server.publish(s);
+  publish(slot, w.scan);
+  if (w.lag) lagging_.push_back(slot);
+  touch(slot);
+}
+
+namespace {
+
+constexpr uint64_t kCheckpointFormat = 1;
+
+void put_words(std::string* out, const void* words, size_t bytes) { out->append(static_cast<const char*>(words), bytes); }
+
+}  // namespace
+
+// Words and ranges as they stand in memory, after a format number and the number of ranges of both kinds.
+std::string Checkpoint::pack() const {
+  std::string out;
+  const uint64_t head[] = {kCheckpointFormat, in_flight.size(), waiting.size()};
+  put_words(&out, head, sizeof head);
+  put_words(&out, &broker, sizeof broker);
+  put_words(&out, &server, sizeof server);
+  put_words(&out, in_flight.data(), in_flight.size() * sizeof(Range));
+  put_words(&out, waiting.data(), waiting.size() * sizeof(Range));
+  return out;
+}
+
+Checkpoint Checkpoint::unpack(Bytes packed) {
+  Checkpoint c;
+  Reader r(packed);
+  const uint64_t format = r.u64();
+  const uint64_t in_flight = r.u64();
+  const uint64_t waiting = r.u64();
+  const uint64_t ranges = r.left() / sizeof(Range);
+  if (format != kCheckpointFormat || in_flight > kInFlightRanges || waiting > ranges ||
+      r.left() != sizeof c.broker + sizeof c.server + (in_flight + waiting) * sizeof(Range)) {
+    throw ArenaError("the checkpoint of a client is damaged or of another version");
+  }
+  std::memcpy(static_cast<void*>(&c.broker), r.take(sizeof c.broker).data, sizeof c.broker);
+  std::memcpy(static_cast<void*>(&c.server), r.take(sizeof c.server).data, sizeof c.server);
+  auto take = [&r](uint64_t n) {
+    std::vector<Range> out(n);
+    if (n) std::memcpy(static_cast<void*>(out.data()), r.take(n * sizeof(Range)).data, n * sizeof(Range));
+    return out;
+  };
+  c.in_flight = take(in_flight);
+  c.waiting = take(waiting);
+  return c;
+}
+
+}  // namespace relay
