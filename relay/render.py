@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
+from relay.client import Row
 from relay.errors import printable
 from relay.stat import Client, Filter, Process, Stat
-from relay.wire.classic import Kind
-
-if TYPE_CHECKING:
-    from relay.client import Row
 
 WIDTH: Final = 80
 _DISCARD: Final = {0: "newest", 1: "oldest", 2: "newest"}
@@ -64,7 +61,7 @@ def receipt(document: Stat) -> str:
 def row(change: Row) -> str:
     """A changed row as one line of JSON; bytes that are not text are base64."""
     document = {
-        "kind": Kind(change.kind).name.lower(),
+        "kind": change.kind,
         "schema": change.schema,
         "table": change.table,
         "before": change.before,

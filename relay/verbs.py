@@ -16,12 +16,14 @@ import msgspec
 
 from relay import __version__, admin, render
 from relay import config as configuration
+from relay.client import RelayClient
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 
 _STOP_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 1.0
 _DRAIN_LOOK_SECONDS: Final = 0.2
+_TAIL_PATIENCE: Final = 5.0
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -215,24 +217,26 @@ def check(config: Config) -> None:
 @click.argument("tables", nargs=-1, metavar="[SCHEMA.TABLE]...")
 def tail(config: Config, tables: tuple[str, ...]) -> None:
     """Print rows as they change, as JSON lines, until Ctrl-C."""
-    from relay.client import RelayClient
-
-    patterns = [table.partition(".") for table in tables or ("*.*",)]
-    for schema, _, table in patterns:
-        if not schema or not table:
-            raise click.BadParameter("tables are SCHEMA.TABLE, * for all")
+    patterns = [table.partition(".")[::2] for table in tables or ("*.*",)]
+    if not all(schema and table for schema, table in patterns):
+        raise click.BadParameter("tables are SCHEMA.TABLE, * for all")
     name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
     host, port = admin.classic_address(config)
-    try:
-        with RelayClient(host, port, name, config.server.auth_secret) as connection:
-            for schema, _, table in patterns:
+    secret, tls = config.server.auth_secret, admin.tls_context(config)
+    with RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls) as connection:
+        try:
+            for schema, table in patterns:
                 connection.add_filter(schema, table)
             for row in connection:
                 click.echo(render.row(row))
-    finally:
-        if config.server.admin_secret:
-            with admin.connect(config) as commands:
-                commands.forget(name)
+        finally:
+            # On a new connection: an interrupt leaves a reply half read. Nothing may go on queueing for this name.
+            connection.close()
+            for schema, table in patterns:
+                connection.remove_filter(schema, table)
+            if config.server.admin_secret:
+                with admin.connect(config) as commands:
+                    commands.forget(name)
 
 
 @cli.command()
