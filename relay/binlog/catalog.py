@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import total_ordering
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +28,6 @@ CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
 
-@total_ordering
 class Place(msgspec.Struct, frozen=True):
     """A position in the source's binlog. Places are ordered by the number that ends the file's name."""
 
@@ -37,7 +35,13 @@ class Place(msgspec.Struct, frozen=True):
     position: int
 
     def __lt__(self, other: Place) -> bool:
-        return (_number(self.file), self.position) < (_number(other.file), other.position)
+        return self._order() < other._order()
+
+    def __le__(self, other: Place) -> bool:
+        return self._order() <= other._order()
+
+    def _order(self) -> tuple[int, int]:
+        return _number(self.file), self.position
 
     def __str__(self) -> str:
         return f"{self.file}:{self.position}"
@@ -56,6 +60,7 @@ class Catalog:
         for pragma in ("journal_mode = WAL", "synchronous = NORMAL"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.executescript(_SCHEMA)
+        self._numbered: dict[bytes, Definition] = {}
         self._ids: dict[str, int] = dict(self._db.execute("SELECT name, id FROM names"))
 
     def close(self) -> None:
@@ -73,11 +78,18 @@ class Catalog:
 
     def numbered(self, definition: Definition) -> Definition:
         """The definition with the ids of its names and the version of its content; the same content keeps both."""
+        content = msgspec.msgpack.encode(_bare(definition))
+        known = self._numbered.get(content)
+        if known is None:
+            known = self._numbered[content] = self._number(definition, content)
+        return known
+
+    def _number(self, definition: Definition, content: bytes) -> Definition:
         with self._transaction():
             row = self._db.execute(
                 "INSERT INTO schema_versions (content) VALUES (?) ON CONFLICT DO UPDATE SET content = content"
                 " RETURNING version",
-                (msgspec.msgpack.encode(_bare(definition)),),
+                (content,),
             ).fetchone()
             return msgspec.structs.replace(
                 definition,

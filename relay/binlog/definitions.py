@@ -46,29 +46,32 @@ class Rules(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The answer to a table map. `definition` describes all columns of the event, `keep` says which of them to journal.
+    """The answer to a table map.
 
-    No definition: the table is left out. Pending: its rows stay unpublished until a `Resolution` comes.
+    `definition` describes all columns of the event,
+    `keep` says which of them to journal; no definition: the table is left
+    out. With a `question` it is pending: its rows stay unpublished until a `Resolution` comes.
     """
 
-    definition: Definition | None
+    definition: Definition | None = None
     keep: tuple[bool, ...] = ()
-    pending: bool = False
+    question: Question | None = None
 
 
-class Resolution(NamedTuple):
-    """The proven definition for a pending table map; None: it will never be proven, and stands as it is."""
+class Question(NamedTuple):
+    """What waits for the stream to pass the answer's position."""
 
-    table_id: int
-    definition: Definition | None
-
-
-class _Question(NamedTuple):
-    table_map: TableMap
     since: Place
     answer: schema.Answer
     definition: Definition
     keep: tuple[bool, ...]
+
+
+class Resolution(NamedTuple):
+    """The definition to publish for a pending table's handle; None: it will never be proven, and stands as it is."""
+
+    handle: int
+    definition: Definition | None
 
 
 class Definitions:
@@ -92,8 +95,7 @@ class Definitions:
         self._ask = ask
         self._log = log
         self._hidden_types = hidden_types
-        self._questions: dict[int, _Question] = {}
-        self._known: dict[int, tuple[str, str]] = {}
+        self._questions: dict[int, Question] = {}
 
     def decide(self, body: bytes | memoryview, place: Place) -> Verdict:
         """The verdict on the body of a TABLE_MAP event that stands at `place`.
@@ -102,18 +104,16 @@ class Definitions:
         """
         owner, table = tablemap.table_name(body, str(place))
         if not self._rules.wants(owner, table):
-            return Verdict(None)
+            return Verdict()
         try:
             return self._decide(tablemap.parse(body, str(place)), place)
         except RelayError as error:
             if error.code is not StopCode.UNSUPPORTED_COLUMN or not self._rules.skip_unknown:
                 raise
             self._log("table_skipped", table=f"{owner}.{table}", position=place, cause=error)
-            return Verdict(None)
+            return Verdict()
 
     def _decide(self, table_map: TableMap, place: Place) -> Verdict:
-        self._known[table_map.table_id] = (table_map.schema, table_map.table)
-        self._questions.pop(table_map.table_id, None)
         fallback = (tablemap.definition if table_map.full else tablemap.provisional)(table_map, self._charset_of)
         if table_map.full and not (self._hidden_types and schema.hides_a_type(table_map)):
             return self._verdict(table_map, fallback, fallback, place)
@@ -123,11 +123,11 @@ class Definitions:
         answer = self._ask(table_map.schema, table_map.table)
         found = schema.matched(table_map, answer.columns)
         if isinstance(found, str):
-            self._give_up(table_map, place, found)
+            if not table_map.full:  # otherwise only the difference of BINARY and UUID or INET is uncertain
+                self._give_up(table_map.schema, table_map.table, place, found)
             return self._verdict(table_map, fallback, fallback, place)
         verdict = self._verdict(table_map, fallback, found, place)
-        self._questions[table_map.table_id] = _Question(table_map, place, answer, found, verdict.keep)
-        return verdict._replace(pending=True)
+        return verdict._replace(question=Question(place, answer, found, verdict.keep))
 
     def _verdict(self, table_map: TableMap, shown: Definition, named: Definition, place: Place) -> Verdict:
         """The verdict with columns left out by the names in `named`."""
@@ -135,55 +135,58 @@ class Definitions:
         tablemap.refuse(table_map, named, keep, str(place))
         return Verdict(self._catalog.numbered(shown), keep)
 
+    def wait(self, handle: int, question: Question) -> None:
+        """The journal knows the pending table by `handle`."""
+        self._questions[handle] = question
+
     def statement(self, statement: Statement, place: Place) -> list[Resolution]:
         """A statement that defines something went by: what it ends. Raises `RelayError` (schema_unproven)."""
         self._catalog.end_proofs(statement, place)
-        ended = [
-            table_id
-            for table_id, question in self._questions.items()
-            if statement.mentions(question.table_map.schema, question.table_map.table)
-        ]
-        for table_id in ended:
-            question = self._questions.pop(table_id)
-            cause = f"the statement {statement.verb.upper()} at {place} came before the answer could be proven"
-            self._give_up(question.table_map, question.since, cause)
-        return [Resolution(table_id, None) for table_id in ended]
-
-    def mentioned(self, statement: Statement) -> list[int]:
-        """Ids of tables decided on so far that a statement may concern: what is known of them ends with it."""
-        return [table_id for table_id, (owner, table) in self._known.items() if statement.mentions(owner, table)]
+        ended = []
+        for handle, question in self._questions.items():
+            definition = question.definition
+            if statement.mentions(definition.schema, definition.table):
+                cause = f"the statement {statement.verb.upper()} at {place} came before the answer could be proven"
+                self._give_up(definition.schema, definition.table, question.since, cause)
+                ended.append(handle)
+        for handle in ended:
+            del self._questions[handle]
+        return [Resolution(handle, None) for handle in ended]
 
     def passed(self, place: Place) -> list[Resolution]:
         """The stream has come to `place`: what is proven by that."""
-        done = [table_id for table_id, question in self._questions.items() if question.answer.until <= place]
+        done = [handle for handle, question in self._questions.items() if question.answer.until <= place]
         resolutions = []
-        for table_id in done:
-            question = self._questions.pop(table_id)
+        for handle in done:
+            question = self._questions.pop(handle)
             self._catalog.prove(question.definition, question.since)
-            resolutions.append(Resolution(table_id, self._catalog.numbered(question.definition)))
+            resolutions.append(Resolution(handle, kept(self._catalog.numbered(question.definition), question.keep)))
         return resolutions
 
     def forget(self) -> None:
-        """The stream starts again: table ids have a new meaning."""
+        """The stream starts again, and asks again."""
         self._questions.clear()
-        self._known.clear()
 
     @property
     def waiting(self) -> bool:
         """Whether some table waits for its proof."""
         return bool(self._questions)
 
-    def _give_up(self, table_map: TableMap, place: Place, cause: str) -> None:
-        if table_map.full:
-            return  # its names are certain, only the difference of BINARY and UUID or INET is not
-        if self._rules.columns_at_stake(table_map.schema, table_map.table):
+    def _give_up(self, owner: str, table: str, place: Place, cause: str) -> None:
+        if self._rules.columns_at_stake(owner, table):
             raise RelayError(
                 StopCode.SCHEMA_UNPROVEN,
-                f"leave columns out of {table_map.name}",
+                f"leave columns out of {owner}.{table}",
                 f"their places in its rows are not certain: {cause}",
                 position=str(place),
             )
-        self._log("schema_unproven", table=table_map.name, position=place, cause=cause)
+        self._log("schema_unproven", table=f"{owner}.{table}", position=place, cause=cause)
+
+
+def kept(definition: Definition, keep: Sequence[bool]) -> Definition:
+    """The definition without the columns that are left out."""
+    columns = [column for column, stays in zip(definition.columns, keep, strict=True) if stays]
+    return msgspec.structs.replace(definition, columns=columns)
 
 
 def packed(definition: Definition) -> bytes:

@@ -1,5 +1,4 @@
-"""Where a stream goes on, and whether it may: decided from what the journal holds and what the source says of
-itself."""
+"""Where a stream goes on, and whether it may: from what the journal holds and what the source says of itself."""
 
 from __future__ import annotations
 
@@ -11,16 +10,20 @@ from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.errors import RelayError, StopCode
 
 _FILE_AND_POSITION: Final = re.compile(r"(?P<file>[^\s,:/]+):(?P<position>\d+)")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 
 class Known(NamedTuple):
-    """What the journal says: the place after the last committed transaction, the GTIDs received, and of which
-    source."""
+    """What the journal says: the place after its last transaction, the GTIDs received, and of which source.
+
+    Not `gtid_possible`: a GTID set cannot tell what is missing (of MariaDB, while a transaction is prepared).
+    """
 
     file: str
     position: int
     gtid_set: str
     identity: str
+    gtid_possible: bool = True
 
 
 class Start(NamedTuple):
@@ -33,16 +36,11 @@ class Start(NamedTuple):
     moved: bool = False
 
 
-def first_place(start_position: str) -> BinlogStatus | None:
-    """The place that a `StartPosition` spells out, None for newest, oldest (which have to be asked for).
-
-    A GTID set has no file.
-    """
-    if start_position in ("newest", "oldest"):
-        return None
+def spelled_out(start_position: str) -> BinlogStatus:
+    """The place of a `StartPosition` that is FILE:POS or a GTID set, which has no file."""
     place = _FILE_AND_POSITION.fullmatch(start_position)
     # uuid:1 looks like a file and position too, but no file is named by a uuid.
-    if place and not re.fullmatch(r"[0-9a-fA-F-]{36}", place["file"]):
+    if place and not _UUID.fullmatch(place["file"]):
         return BinlogStatus(place["file"], int(place["position"]))
     return BinlogStatus("", 4, start_position)
 
@@ -53,7 +51,7 @@ def plan(known: Known, server: ServerFacts) -> Start:
     On the source that the journal was read from, by file and position; on another only by GTID, and only within one
     flavor.
     """
-    gtids = server.has_gtids and bool(known.gtid_set)
+    gtids = server.has_gtids and bool(known.gtid_set) and known.gtid_possible
     if known.identity == server.identity and known.file:
         if known.position <= SHORT_POSITION:
             return Start(False, known.file, known.position, known.gtid_set)

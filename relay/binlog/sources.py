@@ -1,0 +1,91 @@
+"""The hosts that a source is reached at: the stream's connection to one of them,
+and a second one for schema queries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymysql.connections import Connection
+
+from relay.binlog import schema
+from relay.binlog.connect import Account, connect
+from relay.binlog.facts import ServerFacts, facts
+from relay.binlog.failures import SourceLost
+from relay.config import Config
+from relay.errors import RelayError, StopCode
+
+
+class Sources:
+    """Connects to the first host that answers, beginning with the last that did."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._current = 0
+        self._server: ServerFacts | None = None
+        self._asking: Connection[Any] | None = None
+
+    @property
+    def host(self) -> str:
+        """The host connected to last."""
+        return self._config.server.ip_addr[self._current]
+
+    def connect(self) -> tuple[Connection[Any], ServerFacts]:
+        """A connection for a stream. Raises `SourceLost` if no host answers, `RelayError` if one refuses."""
+        hosts = self._config.server.ip_addr
+        self.close()
+        for attempt in range(len(hosts)):
+            try:
+                connection = connect(self._account(self.host))
+                self._server = facts(connection)
+            except SourceLost:
+                self._current = (self._current + 1) % len(hosts)
+                if attempt == len(hosts) - 1:
+                    raise
+            else:
+                return connection, self._server
+        raise AssertionError("a source has at least one host")
+
+    def ask(self, owner: str, table: str) -> schema.Answer:
+        """How a table stands on the host that is connected. Raises `SourceLost`, `RelayError`."""
+        assert self._server is not None
+        if self._asking is not None:
+            try:
+                return schema.ask(self._asking, self._server, owner, table)
+            except SourceLost:  # the source hangs up on idle connections
+                self.close()
+        self._asking = self._connect_asking(self._server)
+        return schema.ask(self._asking, self._server, owner, table)
+
+    def close(self) -> None:
+        """Close the connection for schema queries; the next question makes another."""
+        if self._asking is not None and self._asking.open:
+            self._asking.close()
+        self._asking = None
+
+    def _connect_asking(self, server: ServerFacts) -> Connection[Any]:
+        """With the account for schema queries, to the server that the stream comes from: positions are its own."""
+        wanted = self._config.schema_account
+        elsewhere = wanted.host not in self._config.server.ip_addr
+        host, port = (wanted.host, wanted.port) if elsewhere else (self.host, self._config.server.port)
+        connection = connect(self._account(host, port, wanted.login, wanted.password))
+        found = facts(connection).identity
+        if found != server.identity:
+            connection.close()
+            raise RelayError(
+                StopCode.WRONG_SOURCE,
+                "ask for columns",
+                f"{host}:{port} is {found}, the stream comes from {server.identity}",
+                hint="leave Host in [MySQL] empty, or name the server that the binlog is read from",
+            )
+        return connection
+
+    def _account(self, host: str, port: int = 0, login: str = "", password: str = "") -> Account:
+        server = self._config.server
+        return Account(
+            host=host,
+            port=port or server.port,
+            login=login or server.login,
+            password=password if login else server.password,
+            tls=server.source_tls,
+            ca=server.source_ca,
+        )

@@ -1,0 +1,76 @@
+"""The reader's helper thread: once a second the journal is flushed to disk,
+and what nobody needs any more is deleted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from relay.journal.retention import Cut, Limits, decide
+from relay.log import Log
+
+if TYPE_CHECKING:
+    from relay._native import Arena, JournalWriter
+
+SECONDS: Final = 1.0
+
+
+class Keeper:
+    """Runs while in its `with` block. A failure ends it; `check` raises it in the thread that appends."""
+
+    def __init__(self, writer: JournalWriter, arena: Arena, limits: Limits, log: Log) -> None:
+        self._writer = writer
+        self._arena = arena
+        self._limits = limits
+        self._log = log
+        self._ending = threading.Event()
+        self._failure: Exception | None = None
+        self._announced = False
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise what ended the thread, if something did."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.wait(SECONDS):
+                self._turn()
+            self._flush()
+        except Exception as failure:
+            self._failure = failure
+
+    def _turn(self) -> None:
+        self._flush()
+        # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
+        needed = min(self._arena.needed, self._arena.flushed)
+        cut = decide(self._writer.segments(), needed, time.time(), self._limits)
+        self._announce(cut)
+        if cut.drop > self._arena.first:
+            self._arena.first = cut.drop
+            self._writer.drop_before(cut.drop)
+            self._log("journal_retired", before=cut.drop)
+        if cut.ask > self._arena.cut_request:
+            self._log("journal_cap_reached", cut=cut.ask, needed=needed)
+            self._arena.cut_request = cut.ask
+
+    def _flush(self) -> None:
+        self._arena.flushed = self._writer.flush()
+
+    def _announce(self, cut: Cut) -> None:
+        if cut.near and not self._announced:
+            self._log("journal_cap_near", cap=self._limits.max_bytes, hint="clients are about to lose rows")
+        self._announced = cut.near

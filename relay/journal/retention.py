@@ -1,0 +1,60 @@
+"""Which segments of the journal may go: a decision about numbers, without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+
+class Segment(Protocol):
+    """A file of the journal: journal positions of its first byte and after its last, and when it last changed."""
+
+    base: int
+    end: int
+    modified: int
+
+
+class Limits(NamedTuple):
+    """History kept in any case (`keep_bytes`, `keep_age` in seconds), and the size that is never passed."""
+
+    keep_bytes: int
+    keep_age: int
+    max_bytes: int
+
+
+class Cut(NamedTuple):
+    """`drop` segments before this position. `ask`: rows before this one have to be taken from clients first, 0: none.
+
+    `near`: the cap is near, and clients hold what would have to go.
+    """
+
+    drop: int
+    ask: int
+    near: bool
+
+
+_NEAR = 0.9
+
+
+def decide(segments: Sequence[Segment], needed: int, now: float, limits: Limits) -> Cut:
+    """Decide about `segments` (oldest first,
+    the last one is being written). `needed`: what the slowest client needs next.
+
+    What nobody needs goes when it is older than `keep_age` and the journal larger than `keep_bytes`, or when the cap is
+    reached; what somebody needs goes only for the cap.
+    """
+    if not segments:
+        return Cut(0, 0, False)
+    size = sum(segment.end - segment.base for segment in segments)
+    near = size > limits.max_bytes * _NEAR and needed < segments[-1].base
+    drop = segments[0].base
+    for segment in segments[:-1]:
+        remains = size - (segment.end - segment.base)
+        over = size > limits.max_bytes
+        outlived = remains >= limits.keep_bytes and now - segment.modified > limits.keep_age
+        if not over and not outlived:
+            break
+        if segment.end > needed:
+            return Cut(drop, segment.end if over else 0, near)
+        drop, size = segment.end, remains
+    return Cut(drop, 0, near)

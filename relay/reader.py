@@ -1,0 +1,255 @@
+"""The reader process: one binlog stream in, the journal out.
+
+A loop and its I/O. What is decided stands elsewhere: how to connect and where to go on in relay/binlog,
+what the journal may
+forget in relay/journal; framing, transactions and rows are native (`Ingest`).
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import closing
+from typing import Any, Final
+
+from pymysql.connections import Connection
+
+from relay._native import GtidSet, Ingest, JournalWriter
+from relay.binlog import facts, resume
+from relay.binlog.answers import Answers, Policy
+from relay.binlog.catalog import Catalog
+from relay.binlog.compression import decompress
+from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.facts import BinlogStatus, ServerFacts
+from relay.binlog.failures import Backoff, SourceLost
+from relay.binlog.sources import Sources
+from relay.binlog.stream import Request, Stream, open_stream
+from relay.context import ReaderContext
+from relay.errors import RelayError, StopCode
+from relay.journal.keeper import Keeper
+from relay.journal.retention import Limits
+
+CHUNK: Final = 1 << 20  # bytes asked of the socket at a time
+POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
+REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
+SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
+HIDDEN_TYPES_SINCE: Final = (10, 5)  # MariaDB: INET6, later UUID and INET4
+_GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE})
+
+
+def run(context: ReaderContext) -> int:
+    """Reads until told to stop or, in a drain, to a transaction's end. A named stop leaves as `RelayError`."""
+    relay = context.config.relay
+    context.arena.source_state = "starting"
+    with closing(Catalog(context.data_dir / "state.db")) as catalog:
+        writer = JournalWriter(context.journal_dir, relay.segment_bytes)
+        _check_generation(context, catalog, writer)
+        context.arena.attach_writer(writer)
+        limits = Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
+        with Keeper(writer, context.arena, limits, context.log) as keeper:
+            _Reader(context, catalog, writer, keeper).run()
+    return 0
+
+
+def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> None:
+    """A journal that was lost or wiped is a new one: what clients stand in is gone, and that has to be accepted."""
+    generation, known = str(writer.generation()), catalog.get("generation")
+    if known and known != generation and not context.accept_gap:
+        raise RelayError(
+            StopCode.JOURNAL_LOST, "open the journal", f"its id is {generation}, state.db belongs to {known}",
+            position=str(context.journal_dir),
+        )  # fmt: skip
+    if known != generation:
+        catalog.forget_proofs()
+        catalog.put("generation", generation)
+
+
+class _Reader:
+    """Connects, reads, and connects again."""
+
+    def __init__(self, context: ReaderContext, catalog: Catalog, writer: JournalWriter, keeper: Keeper) -> None:
+        self._context = context
+        self._arena = context.arena
+        self._catalog = catalog
+        self._writer = writer
+        self._keeper = keeper
+        self._sources = Sources(context.config)
+        self._ingest = Ingest(writer, context.journal_dir, decompress)
+        self._backoff = Backoff()
+        self._accept_gap = context.accept_gap
+        self._woken = 0
+        self._reported = 0.0
+
+    def run(self) -> None:
+        """Until told to stop. Raises `RelayError`."""
+        while not self._ending():
+            if self._arena.paused:
+                self._idle(POLL_SECONDS)
+                continue
+            try:
+                self._stream()
+            except SourceLost as lost:
+                wait = self._backoff.wait()
+                self._arena.source_state = "reconnecting"
+                self._context.log("source_lost", cause=lost, retry_in=f"{wait:.1f}s")
+                self._idle(wait)
+            except RelayError as error:
+                if error.code not in _GAPS or not self._accept_gap:
+                    raise
+                self._skip_gap(error)
+        self._sources.close()
+
+    def _ending(self) -> bool:
+        return self._context.stopping or self._arena.draining
+
+    def _idle(self, seconds: float) -> None:
+        """Wait, with heartbeats, and no longer than there is a reason to."""
+        until = time.monotonic() + seconds
+        while not self._ending() and (left := until - time.monotonic()) > 0:
+            self._context.beat()
+            self._keeper.check()
+            time.sleep(min(left, POLL_SECONDS))
+
+    def _stream(self) -> None:
+        """One connection from its beginning to its end."""
+        connection, server = self._sources.connect()
+        try:
+            request = self._request(connection, server)
+            answers = self._answers(connection, server)
+            stream = open_stream(connection, server, request, POLL_SECONDS)
+        finally:
+            if connection.open:
+                connection.close()
+        self._context.log("streaming", host=self._sources.host, source=server.identity, position=request.where)
+        with closing(stream):
+            self._read(stream, answers)
+
+    def _request(self, connection: Connection[Any], server: ServerFacts) -> Request:
+        """Where to go on, written down first where that is a new beginning. Raises `RelayError`."""
+        if not self._writer.state().identity:
+            self._begin(self._first_place(connection, server), server)
+        here = self._ingest.resume()
+        identity = self._writer.state().identity
+        start = resume.plan(resume.Known(*here[:3], identity, here.by_gtid_possible), server)
+        if start.moved:
+            self._context.log("failed_over", host=self._sources.host, source=server.identity, before=identity)
+            self._catalog.forget_proofs()
+            self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
+        self._ingest.start(start.file, start.position, start.by_gtid)
+        return Request(
+            server_id=self._server_id(),
+            file=start.file,
+            position=start.position,
+            by_gtid=start.by_gtid,
+            gtid_set=start.gtid_set,
+            encoded_set=GtidSet(start.gtid_set).encode() if start.by_gtid and not server.mariadb else b"",
+            heartbeat_seconds=self._context.config.source.heartbeat_seconds,
+        )
+
+    def _first_place(self, connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
+        wanted = self._context.config.source.start_position
+        if wanted == "newest":
+            return facts.binlog_end(connection, server)
+        if wanted == "oldest":
+            return facts.binlog_start(connection, server)
+        place = resume.spelled_out(wanted)
+        if place.file:
+            return BinlogStatus(
+                place.file, place.position, facts.gtid_at(connection, server, place.file, place.position)
+            )
+        return place
+
+    def _begin(self, place: BinlogStatus, server: ServerFacts) -> None:
+        self._writer.source(place.position, place.file, place.gtid_set, server.identity)
+
+    def _skip_gap(self, error: RelayError) -> None:
+        """Go on after what is lost: with the oldest that the source has if it purged, else with the newest."""
+        self._accept_gap = False
+        connection, server = self._sources.connect()
+        with closing(connection):
+            ask = facts.binlog_start if error.code is StopCode.BINLOG_PURGED else facts.binlog_end
+            place = ask(connection, server)
+        state = self._writer.state()
+        self._writer.gap(state.position, state.file, str(error))
+        self._catalog.forget_proofs()
+        self._begin(place, server)
+        self._context.log(
+            "gap_accepted", cause=error, before=f"{state.file}:{state.position}", after=f"{place.file}:{place.position}"
+        )
+
+    def _server_id(self) -> int:
+        """As configured, or chosen at random once and kept."""
+        configured = self._context.config.source.server_id
+        kept = self._catalog.get("server_id")
+        if not configured and not kept:
+            kept = str(secrets.randbelow(2**31 - 10_000) + 10_000)
+            self._catalog.put("server_id", kept)
+        return configured or int(kept)
+
+    def _answers(self, connection: Connection[Any], server: ServerFacts) -> Answers:
+        config = self._context.config
+        source, skip = config.source, config.relay.on_unknown == "skip"
+        definitions = Definitions(
+            self._catalog,
+            Rules(source.tables, source.exclude_tables, source.exclude_columns, skip),
+            facts.collations(connection),
+            self._sources.ask,
+            self._context.log,
+            hidden_types=server.mariadb and server.release >= HIDDEN_TYPES_SINCE,
+        )
+        policy = Policy(skip, config.relay.on_partial_image == "send")
+        return Answers(self._ingest, self._writer, definitions, policy, self._context.log)
+
+    def _read(self, stream: Stream, answers: Answers) -> None:
+        """Until told to stop, or, in a drain or pause, to the end of a transaction."""
+        silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
+        heard = time.monotonic()
+        self._ingest.stop_at_boundary(False)
+        self._arena.source_state = "streaming"
+        self._arena.mark_running(self._context.slot)
+        while not self._context.stopping:
+            self._context.beat()
+            self._keeper.check()
+            if self._arena.draining or self._arena.paused:
+                self._ingest.stop_at_boundary(True)
+            received = stream.fetch(self._ingest.buffer(CHUNK))
+            now = time.monotonic()
+            if received:
+                heard = now
+                self._backoff.reset()
+                self._ingest.received(received)
+            elif now - heard > silence:
+                raise SourceLost(f"read the binlog: nothing came for {silence} s, not even a heartbeat")
+            if not self._step(answers):
+                return
+            self._report(now, idle=not received)
+
+    def _step(self, answers: Answers) -> bool:
+        """Work through what was received; False at the boundary where a drain or pause ends."""
+        going = True
+        while (attention := self._ingest.step()) is not None:
+            if attention.asks == "boundary":
+                going = False
+                break
+            answers.answer(attention)
+        answers.passed()
+        committed = self._writer.committed()
+        if committed != self._woken:
+            self._woken = committed
+            self._context.wake_broker()
+        return going
+
+    def _report(self, now: float, *, idle: bool) -> None:
+        """Tell the others where the source stands."""
+        if not idle and now - self._reported < REPORT_SECONDS:
+            return
+        self._reported = now
+        state = self._writer.state()
+        self._arena.set_source(
+            host=self._sources.host,
+            file=state.file,
+            position=state.position,
+            gtid_set=state.gtid_set,
+            last_event=self._ingest.timestamp,
+            heard=time.time(),
+        )
