@@ -197,6 +197,8 @@ class _Reader:
             self._context.log,
             hidden_types=server.mariadb and server.release >= HIDDEN_TYPES_SINCE,
         )
+        if not server.names_columns:
+            self._sources.prepare()
         policy = Policy(skip, config.relay.on_partial_image == "send")
         return Answers(self._ingest, self._writer, definitions, policy, self._context.log)
 

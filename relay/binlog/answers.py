@@ -82,7 +82,7 @@ class Answers:
         place = Place(attention.file, attention.start)
         match statement.kind:
             case Kind.DDL:
-                self._redefine(statement, Place(attention.file, attention.position))
+                self._redefine(statement, attention)
                 self._ingest.ddl(True)
                 return
             case Kind.DML:
@@ -90,7 +90,7 @@ class Answers:
                     f"rows were changed by a statement, {_shortened(attention.statement)}, and are not in the binlog"
                 )
                 self._refuse(StopCode.STATEMENT_FORMAT, "read the binlog", cause, str(place))
-                self._redefine(statement, Place(attention.file, attention.position))
+                self._redefine(statement, attention)
             case Kind.UNKNOWN:
                 cause = f"the statement {_shortened(attention.statement)} is not understood"
                 self._refuse(StopCode.UNKNOWN_EVENT, "read the binlog", cause, str(place))
@@ -98,7 +98,8 @@ class Answers:
                 pass
         self._ingest.ddl(False)
 
-    def _redefine(self, statement: Statement, place: Place) -> None:
+    def _redefine(self, statement: Statement, attention: Attention) -> None:
+        place = Place(attention.file, attention.position)
         self._resolve(self._definitions.statement(statement, place))
         self._ingest.new_epoch()
 

@@ -117,6 +117,8 @@ class Catalog:
 
     def prove(self, definition: Definition, since: Place) -> None:
         """The definition holds from `since` until a statement that mentions the table."""
+        if self.proven_at(definition.schema, definition.table, since) == _bare(definition):
+            return
         content = msgspec.msgpack.encode(_bare(definition))
         self._db.execute(
             "INSERT INTO proofs (schema_name, table_name, content, since_file, since_position) VALUES (?, ?, ?, ?, ?)",

@@ -59,10 +59,11 @@ class Verdict(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What waits for the stream to pass the answer's position."""
+    """A definition that holds since a place,
+    once the stream has come `until` another without a statement against it."""
 
     since: Place
-    answer: schema.Answer
+    until: Place
     definition: Definition
     keep: tuple[bool, ...]
 
@@ -75,7 +76,7 @@ class Resolution(NamedTuple):
 
 
 class Definitions:
-    """Answers for table maps, in the order of the stream."""
+    """Answers for the table maps of one stream, in its order."""
 
     def __init__(
         self,
@@ -87,8 +88,7 @@ class Definitions:
         *,
         hidden_types: bool,
     ) -> None:
-        """`ask` gives a table's columns as they stand; `hidden_types`: the source is a MariaDB that has UUID and
-        INET."""
+        """`ask` gives a table's columns as they stand; `hidden_types`: the source is a MariaDB with UUID and INET."""
         self._catalog = catalog
         self._rules = rules
         self._charset_of = charset_of
@@ -127,7 +127,7 @@ class Definitions:
                 self._give_up(table_map.schema, table_map.table, place, found)
             return self._verdict(table_map, fallback, fallback, place)
         verdict = self._verdict(table_map, fallback, found, place)
-        return verdict._replace(question=Question(place, answer, found, verdict.keep))
+        return verdict._replace(question=Question(place, answer.until, found, verdict.keep))
 
     def _verdict(self, table_map: TableMap, shown: Definition, named: Definition, place: Place) -> Verdict:
         """The verdict with columns left out by the names in `named`."""
@@ -140,14 +140,14 @@ class Definitions:
         self._questions[handle] = question
 
     def statement(self, statement: Statement, place: Place) -> list[Resolution]:
-        """A statement that defines something went by: what it ends. Raises `RelayError` (schema_unproven)."""
+        """A statement that defines something, and ends at `place`, went by: what it ends. Raises as `decide` does."""
         self._catalog.end_proofs(statement, place)
         ended = []
         for handle, question in self._questions.items():
-            definition = question.definition
-            if statement.mentions(definition.schema, definition.table):
+            owner, table = question.definition.schema, question.definition.table
+            if statement.mentions(owner, table):
                 cause = f"the statement {statement.verb.upper()} at {place} came before the answer could be proven"
-                self._give_up(definition.schema, definition.table, question.since, cause)
+                self._give_up(owner, table, question.since, cause)
                 ended.append(handle)
         for handle in ended:
             del self._questions[handle]
@@ -155,17 +155,13 @@ class Definitions:
 
     def passed(self, place: Place) -> list[Resolution]:
         """The stream has come to `place`: what is proven by that."""
-        done = [handle for handle, question in self._questions.items() if question.answer.until <= place]
+        done = [handle for handle, question in self._questions.items() if question.until <= place]
         resolutions = []
         for handle in done:
             question = self._questions.pop(handle)
             self._catalog.prove(question.definition, question.since)
             resolutions.append(Resolution(handle, kept(self._catalog.numbered(question.definition), question.keep)))
         return resolutions
-
-    def forget(self) -> None:
-        """The stream starts again, and asks again."""
-        self._questions.clear()
 
     @property
     def waiting(self) -> bool:

@@ -56,6 +56,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
         return f"mysql:{self.server_uuid or self.server_id}"
 
     @property
+    def names_columns(self) -> bool:
+        """Whether table maps carry the names of columns, unless a session has it otherwise."""
+        return self.row_metadata == "FULL"
+
+    @property
     def has_gtids(self) -> bool:
         """Whether every transaction carries a GTID."""
         return self.gtid_mode == "ON"
@@ -93,17 +98,25 @@ def facts(connection: Connection[Any]) -> ServerFacts:
 
 def binlog_end(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
     """Where the binlog ends now. Raises `RelayError` (source_denied) without log_bin or the right to ask."""
+    status = binlog_position(connection, server)
+    if not server.mariadb:
+        return status
+    return BinlogStatus(status.file, status.position, gtid_at(connection, server, status.file, status.position))
+
+
+def binlog_position(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
+    """As `binlog_end`, without the GTIDs where they take another question."""
     new = not server.mariadb and server.release >= _NEW_STATUS_SINCE
     rows = query(connection, f"SHOW {'BINARY LOG' if new else 'MASTER'} STATUS", "read the binlog's position")
     if not rows:
         raise RelayError(
-            StopCode.SOURCE_DENIED, "read the binlog's position", "the source writes no binlog",
+            StopCode.SOURCE_DENIED,
+            "read the binlog's position",
+            "the source writes no binlog",
             hint="switch log_bin on at the source and start it again",
-        )  # fmt: skip
-    file, position = str(rows[0][0]), int(rows[0][1])
-    if server.mariadb:
-        return BinlogStatus(file, position, gtid_at(connection, server, file, position))
-    return BinlogStatus(file, position, re.sub(r"\s", "", str(rows[0][4])) if len(rows[0]) > 4 else "")
+        )
+    gtid_set = "" if server.mariadb or len(rows[0]) < 5 else re.sub(r"\s", "", str(rows[0][4]))
+    return BinlogStatus(str(rows[0][0]), int(rows[0][1]), gtid_set)
 
 
 def binlog_start(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:

@@ -18,7 +18,7 @@ from pymysql.connections import Connection
 
 from relay.binlog.catalog import Place
 from relay.binlog.connect import query
-from relay.binlog.facts import ServerFacts, binlog_end
+from relay.binlog.facts import ServerFacts, binlog_position
 from relay.binlog.tablemap import COMPRESSED, NUMERIC, TEXTUAL, MapColumn, TableMap, Type
 from relay.journal.frames import Column, Definition
 
@@ -56,7 +56,7 @@ def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: st
         )
         for name, data, column, charset, null, key in rows
     )
-    end = binlog_end(connection, server)
+    end = binlog_position(connection, server)
     return Answer(columns, Place(end.file, end.position))
 
 

@@ -56,6 +56,11 @@ class Sources:
         self._asking = self._connect_asking(self._server)
         return schema.ask(self._asking, self._server, owner, table)
 
+    def prepare(self) -> None:
+        """Make the connection for schema queries now, so that the first question need not wait for it."""
+        if self._asking is None and self._server is not None:
+            self._asking = self._connect_asking(self._server)
+
     def close(self) -> None:
         """Close the connection for schema queries; the next question makes another."""
         if self._asking is not None and self._asking.open:
