@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,20 @@ from pymysqlreplication.row_event import WriteRowsEvent
 
 from bench.shapes import Shape
 from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay._native import Ingest, JournalWriter
+from relay.binlog import facts
+from relay.binlog.answers import Answers, Policy
+from relay.binlog.catalog import Catalog
+from relay.binlog.compression import decompress
+from relay.binlog.connect import take_socket
+from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.schema import Answer
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent / "relay" / "native"
 BUILT = HERE.parent / "build" / "bench"
 SERVER_ID = 4_200_000_000
+CHUNK = 1 << 20  # as relay/reader.py asks for
 
 
 def build() -> None:
@@ -83,3 +94,46 @@ def library(server: DatabaseServer, shape: Shape) -> float:
     seconds = time.perf_counter() - begin
     stream.close()
     return seconds
+
+
+def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, float]:
+    """Seconds of our ingest, from the socket into a journal; and of all payloads made from that journal."""
+    folder = scratch / "journal"
+    folder.mkdir()
+    try:
+        connection = connect(server)
+        source = facts.facts(connection)
+        with closing(Catalog(folder / "state.db")) as catalog:
+            writer = JournalWriter(folder, 256 << 20)
+            writer.source(4, shape.file, "", source.identity)
+            ingest = Ingest(writer, folder, decompress)
+            definitions = Definitions(
+                catalog, Rules(), facts.collations(connection), _unasked, _silent, hidden_types=False
+            )
+            answers = Answers(ingest, writer, definitions, Policy(False, False), _silent)
+            ingest.start(shape.file, 4)
+            with closing(take_socket(connection)) as taken:
+                taken.settimeout(60)
+                begin = time.perf_counter()
+                taken.sendall(dump_command(shape.file))
+                attention = None
+                while attention is None or attention.asks != "end":
+                    ingest.received(taken.recv_into(ingest.buffer(CHUNK)))
+                    while (attention := ingest.step()) is not None and attention.asks != "end":
+                        answers.answer(attention)
+                ingested = time.perf_counter() - begin
+        arguments = [str(BUILT / "decode"), str(folder), str(writer.committed())]
+        done = subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
+        rows, _, nanoseconds = map(int, done.stdout.split())
+        assert rows == shape.rows, f"{shape.name}: {rows} of {shape.rows} rows came out of the journal"
+        return ingested, nanoseconds / 1e9
+    finally:
+        shutil.rmtree(folder)
+
+
+def _unasked(schema: str, table: str) -> Answer:
+    raise AssertionError(f"{schema}.{table}: binlog_row_metadata=FULL says everything")
+
+
+def _silent(event: str, **fields: object) -> None:
+    """No log."""
