@@ -3,5 +3,6 @@
 """The native core's one wrapper: each area's classes stand in a file of its own, included here."""
 include "serve.pxi"
 include "journal.pxi"
+include "queue.pxi"
 include "render.pxi"
 include "ingest.pxi"

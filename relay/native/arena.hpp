@@ -215,32 +215,40 @@ struct SourceStatus {
   uint64_t heard = 0;       // when it last sent something, Unix nanoseconds
 };
 
+struct alignas(64) ReaderWords {
+  Word committed;  // journal positions
+  Word flushed;
+  Word first;
+  Word sequence;     // next row's, journal-wide
+  Word cut_request;  // frames before it are about to be deleted, whoever needs them
+};
+
+struct alignas(64) BrokerWords {
+  Word scan;        // everything before it is decided for every client
+  Word needed;      // the lowest journal position that a client needs, also after a cold start
+  Word waiting;     // 1: wake me when there is something to do
+  Word cut_done;
+  Word generation;  // of the journal that the queues belong to
+};
+
+struct alignas(64) SupervisorWords {
+  Word paused;
+  Word draining;
+  Word stops_cleared;  // stops at or before this time are mended; monotonic clock, ns
+  Word restarts[kProcesses];
+};
+
+struct alignas(64) ProcessWords {
+  Word beat;  // monotonic clock, ns
+  Word pid;   // 0: down
+  Word running;
+};
+
 struct Control {
-  struct alignas(64) {
-    Word committed;  // journal positions
-    Word flushed;
-    Word first;
-    Word sequence;     // next row's, journal-wide
-    Word cut_request;  // frames before it are about to be deleted, whoever needs them
-  } reader;
-  struct alignas(64) {
-    Word scan;    // everything before it is decided for every client
-    Word needed;  // the lowest journal position that a client needs, also after a cold start
-    Word waiting;
-    Word cut_done;
-    Word generation;  // of the journal that the queues belong to
-  } broker;
-  struct alignas(64) {
-    Word paused;
-    Word draining;
-    Word stops_cleared;  // stops at or before this time are mended; monotonic clock, ns
-    Word restarts[kProcesses];
-  } supervisor;
-  struct alignas(64) Process {
-    Word beat;  // monotonic clock, ns
-    Word pid;   // 0: down
-    Word running;
-  } processes[kProcesses];
+  ReaderWords reader;
+  BrokerWords broker;
+  SupervisorWords supervisor;
+  ProcessWords processes[kProcesses];
   Flip<StopRecord> stops[kProcesses];
   Flip<SourceStatus> source;
   Counters counters;

@@ -80,7 +80,7 @@ class Broker {
   // Its owning server must have let go of it. The block and its ring become free.
   void remove_client(size_t slot);
 
-  // The part of the arena that set_filters (or restore, for `slots`) would take for a larger ring, so that the caller can
+  // The part of the arena that set_filters would take for a larger ring, of at least `slots`, so that the caller can
   // allocate it first. Throws ArenaError if the pool has no room.
   Extent plan_ring(size_t slot, const std::vector<Filter>& filters, uint64_t slots = 0) const;
   // Replaces all filters of a client. A filter that ended stays in the list while its `to` is above needed(slot); a new one
@@ -98,7 +98,7 @@ class Broker {
   // Drops what waits and queues again what its filters match from `position` on. Rows keep rising in number. The order that
   // survives a kill: flush, store the filters with their new `from`, set_filters, seek.
   void seek(size_t slot, uint64_t position);
-  // Before frames below `position` are deleted: drops rows that need them.
+  // Before frames below `position`, or position() if that is less, are deleted: drops rows that need them.
   void cut(uint64_t position);
   // The lowest journal position that the client's queue, or what it has in flight, needs.
   uint64_t needed(size_t slot);
@@ -106,6 +106,8 @@ class Broker {
   uint64_t needed();
 
   Checkpoint checkpoint(size_t slot);
+  // As plan_ring, for restore.
+  Extent plan_restore(size_t slot, const Checkpoint& from) const;
   // Gives a client that was just added the queue of a checkpoint, after set_filters.
   void restore(size_t slot, const Checkpoint& from);
 

@@ -133,7 +133,7 @@ Broker::Extent Broker::find_extent(size_t slot, uint64_t slots) const {
 }
 
 Broker::Extent Broker::plan_ring(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
-  uint64_t wanted = ring_slots_for(slot, filters, slots);
+  const uint64_t wanted = ring_slots_for(slot, filters, slots);
   if (wanted <= at(slot).w.ring_slots) return {};
   return find_extent(slot, wanted);
 }
@@ -204,10 +204,14 @@ Checkpoint Broker::checkpoint(size_t slot) {
   return out;
 }
 
+Broker::Extent Broker::plan_restore(size_t slot, const Checkpoint& from) const {
+  return plan_ring(slot, at(slot).filters, power_of_two_above(from.waiting.size()));
+}
+
 void Broker::restore(size_t slot, const Checkpoint& from) {
   Client& c = at(slot);
   ClientBlock& block = arena_.client(slot);
-  uint64_t slots = ring_slots_for(slot, c.filters, power_of_two_above(from.waiting.size()));
+  const uint64_t slots = ring_slots_for(slot, c.filters, power_of_two_above(from.waiting.size()));
   if (slots > c.w.ring_slots) replace_ring(slot, slots);
   if (from.in_flight.size() > kInFlightRanges) throw ArenaError("checkpoint holds too many ranges in flight");
   for (size_t i = 0; i < from.in_flight.size(); ++i) {
