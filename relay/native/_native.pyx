@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, freethreading_compatible=False
 # distutils: language = c++
 """The native core's one wrapper: each area's classes stand in a file of its own, included here."""
-include "serve.pxi"
 include "journal.pxi"
 include "queue.pxi"
+include "serve.pxi"
 include "render.pxi"
 include "ingest.pxi"
