@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kPassedThrough[] = {"", "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"};
 constexpr uint32_t kTwoByteBase = 0x8000;
+constexpr uint32_t kNone = 0xffffffff;  // no character
 
 // One character at a time through the C library; for filling tables and for characters of three and four bytes.
 class Converter {
@@ -92,8 +93,8 @@ size_t length_of(Shape shape, const uint8_t* p, size_t left) {
 }
 
 uint32_t utf16(uint32_t high, uint32_t low, bool pair) {
-  if (!pair) return (high & 0xfc00) == 0xdc00 ? 0 : high;
-  return (low & 0xfc00) == 0xdc00 ? 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff) : 0;
+  if (!pair) return (high & 0xfc00) == 0xdc00 ? kNone : high;
+  return (low & 0xfc00) == 0xdc00 ? 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff) : kNone;
 }
 
 }  // namespace
@@ -153,10 +154,10 @@ bool Charset::fill() {
   return true;
 }
 
-// Reads the character at p: its bytes, and its code point (0: none).
+// Reads the character at p: its bytes, and its code point or kNone.
 size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) const {
   size_t n = length_of(known_.shape, p, left);
-  *code_point = 0;
+  *code_point = kNone;
   if (n > left) return known_.shape >= Shape::utf16_be ? left : 1;
   switch (known_.shape) {
     case Shape::utf16_be:
@@ -166,10 +167,12 @@ size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) c
       *code_point = utf16(load<uint16_t>(p), n == 4 ? load<uint16_t>(p + 2) : 0u, n == 4);
       break;
     case Shape::utf32_be:
-      *code_point = load_be32(p) <= 0x10ffff ? load_be32(p) : 0;
+      if (load_be32(p) <= 0x10ffff) *code_point = load_be32(p);
       break;
-    default:
-      *code_point = n == 1 ? one_[p[0]] : n == 2 ? two_[load_be16(p) - kTwoByteBase] : long_character(known_.iconv, p, n);
+    default: {
+      uint32_t c = n == 1 ? one_[p[0]] : n == 2 ? two_[load_be16(p) - kTwoByteBase] : long_character(known_.iconv, p, n);
+      if (c || !p[0]) *code_point = c;
+    }
   }
   return n;
 }
@@ -179,16 +182,9 @@ size_t Charset::convert(Bytes text, uint8_t* to) const {
   const uint8_t* p = text.data;
   const uint8_t* end = text.end();
   while (p != end) {
-    if (*p < 0x80 && *p && !one_.empty()) {
-      out = put_utf8(out, one_[*p] ? one_[*p] : '?');
-      ++p;
-      continue;
-    }
     uint32_t c;
-    size_t n = character(p, static_cast<size_t>(end - p), &c);
-    bool nul = c == 0 && std::all_of(p, p + n, [](uint8_t byte) { return byte == 0; });
-    out = put_utf8(out, c || nul ? c : '?');
-    p += n;
+    p += character(p, static_cast<size_t>(end - p), &c);
+    out = put_utf8(out, c == kNone ? '?' : c);
   }
   return static_cast<size_t>(out - to);
 }

@@ -7,7 +7,7 @@ namespace relay {
 
 namespace {
 
-// Outside of these powers of ten the servers write an exponent.
+// Below the one power of ten the servers write an exponent; above the other too, unless there are digits behind the point.
 constexpr int kLowestPlain = -15;
 constexpr int kHighestPlain = 14;
 constexpr int kFloatDigits = 6;
@@ -25,7 +25,7 @@ uint8_t* copy(uint8_t* p, const char* from, size_t n) {
 
 // digits are "d.ddd": n of them without the point, the first at 10^exponent.
 uint8_t* put_digits(uint8_t* p, const char* digits, int n, int exponent) {
-  if (exponent < kLowestPlain || exponent > kHighestPlain) {
+  if (exponent < kLowestPlain || (exponent > kHighestPlain && n <= exponent + 1)) {
     *p++ = static_cast<uint8_t>(digits[0]);
     if (n > 1) {
       *p++ = '.';

@@ -1,0 +1,88 @@
+"""Rows events of a real server as raw bytes, and definitions of their tables: what the native decoder is fed."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from examples.dbserver import DatabaseServer
+from relay.binlog.facts import collations, facts
+from relay.binlog.schema import ask, matched
+from relay.binlog.tablemap import TableMap, definition, parse, provisional
+from relay.journal.frames import Definition
+
+COM_BINLOG_DUMP, NON_BLOCK = 0x12, 1
+HEADER = 19
+TABLE_MAP = 19
+KINDS = {23: 1, 24: 2, 25: 4, 30: 1, 31: 2, 32: 4}
+FIRST_V2 = 30
+
+
+class RowsEvent(NamedTuple):
+    """A rows event: its table, kind (1 insert, 2 update, 4 delete) and body from the column count on."""
+
+    table: TableMap
+    kind: int
+    body: bytes
+
+
+def binlog_end(server: DatabaseServer) -> tuple[str, int]:
+    """File and position that the next event will have."""
+    statement = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
+    file, position, *_ = server.execute(statement)[0]
+    return str(file), int(position)
+
+
+def rows_events(server: DatabaseServer, start: tuple[str, int]) -> Iterator[RowsEvent]:
+    """Every rows event between `start` and the end of the binlog."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("SET @master_binlog_checksum = @@global.binlog_checksum")
+        cursor.execute("SELECT @@global.binlog_checksum")
+        checksum = 4 if cursor.fetchall() == (("CRC32",),) else 0
+        private = cast(Any, connection)
+        payload = struct.pack("<IHI", start[1], NON_BLOCK, 4_000_000_000) + start[0].encode()
+        private._execute_command(COM_BINLOG_DUMP, payload)
+        maps: dict[int, TableMap] = {}
+        while True:
+            packet = private._read_packet()
+            if packet.is_eof_packet():
+                return
+            event = packet.get_all_data()[1:]
+            kind, body = event[4], event[HEADER : len(event) - checksum]
+            if kind == TABLE_MAP:
+                table = parse(body)
+                maps[table.table_id] = table
+            elif kind in KINDS:
+                table_id = int.from_bytes(body[:6], "little")
+                extra = int.from_bytes(body[8:10], "little") if kind >= FIRST_V2 else 0
+                yield RowsEvent(maps[table_id], KINDS[kind], body[8 + extra :])
+
+
+def packed(table: Definition) -> bytes:
+    """The definition as the native core takes it, its numbers filled in."""
+    columns = [msgspec.structs.replace(column, name_id=number) for number, column in enumerate(table.columns, 1)]
+    return msgspec.msgpack.encode(msgspec.structs.replace(table, version=7, schema_id=1, table_id=2, columns=columns))
+
+
+def from_event(server: DatabaseServer, table: TableMap) -> Definition:
+    """What the table map itself tells (binlog_row_metadata = FULL)."""
+    with server.connect() as connection:
+        return definition(table, collations(connection))
+
+
+def from_schema(server: DatabaseServer, table: TableMap) -> Definition:
+    """What information_schema tells of the table as it is now."""
+    with server.connect() as connection:
+        answer = ask(connection, facts(connection), table.schema, table.table)
+    found = matched(table, answer.columns)
+    assert isinstance(found, Definition), found
+    return found
+
+
+def from_nothing(server: DatabaseServer, table: TableMap) -> Definition:
+    """What is left without names: positional ones."""
+    with server.connect() as connection:
+        return provisional(table, collations(connection))
