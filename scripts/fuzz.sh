@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzz the native parsers with address and undefined-behaviour sanitizers: fuzz.sh [TARGET...]
 #   FUZZ_SECONDS=n for each target (default 60), or FUZZ_COUNT=n inputs; FUZZ_SEED=n (default: random)
-# An input that crashes is kept in tests/fuzz/crashers/TARGET, and is tried first from then on.
+# Inputs begin with those in tests/fuzz/seeds/TARGET and tests/fuzz/crashers/TARGET, where one that crashes is kept.
 set -euo pipefail
 duration=${FUZZ_SECONDS:-60} count=${FUZZ_COUNT:-} seed=${FUZZ_SEED:-$RANDOM$RANDOM}
 cd "$(dirname "$0")/.."
@@ -41,8 +41,7 @@ for target in "${targets[@]}"; do
   program=$build/$target crashers=tests/fuzz/crashers/$target
   c++ "${flags[@]}" -fsanitize-coverage=trace-pc -c -o "$program.o" "tests/fuzz/$target.cpp"
   c++ "${flags[@]}" -o "$program" "$program.o" $build/driver.o "${objects[@]}"
-  kept=()
-  [ ! -d "$crashers" ] || mapfile -t kept < <(find "$crashers" -type f | sort)
+  mapfile -t kept < <(find "$crashers" "tests/fuzz/seeds/$target" -type f 2>/dev/null | sort)
   amount=${count:+${count}x}
   echo "fuzz: $target, seed $seed, ${#kept[@]} kept inputs, ${amount:-$duration s}"
   if ! "$program" "$build/$target.crash" "${amount:-$duration}" "$seed" "${kept[@]}"; then
