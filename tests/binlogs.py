@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +19,8 @@ from relay.binlog import commands, facts, tablemap
 from relay.binlog.connect import take_socket
 from relay.journal import frames
 
-SEGMENT = 1 << 20
 _NON_BLOCKING = 1  # the server ends the stream at the end of the binlog
+_LONGEST_PACKET = 0xFFFFFF  # and continued by the next
 _FLAGS = slice(9, 11)  # of COM_BINLOG_DUMP, with its packet head
 
 
@@ -39,9 +40,8 @@ def record(server: DatabaseServer, start: Place) -> bytes:
     """The stream from a place to the end of the binlog, as it comes over the connection."""
     with closing(server.connect(ssl_disabled=True)) as connection:
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum"
-            )
+            checksum = "@@global.binlog_checksum"
+            cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
             cursor.execute("SET @mariadb_slave_capability = 4")
         request = bytearray(commands.binlog_dump(77, start.file, start.position))
         request[_FLAGS] = _NON_BLOCKING.to_bytes(2, "little")
@@ -49,9 +49,11 @@ def record(server: DatabaseServer, start: Place) -> bytes:
             taken.settimeout(20)
             taken.sendall(request)
             stream = bytearray()
+            continues = False
             for payload in packets_from(taken.recv, stream):
-                if payload[0] != 0:
+                if not continues and payload[0] != 0:
                     break
+                continues = len(payload) == _LONGEST_PACKET
             return bytes(stream)
 
 
@@ -61,7 +63,7 @@ def packets_from(receive: Callable[[int], bytes], into: bytearray) -> Iterator[b
     def exactly(count: int) -> bytes:
         data = bytearray()
         while len(data) < count:
-            more = receive(count - len(data))
+            more = receive(min(count - len(data), 1 << 18))
             assert more, "the server closed the connection"
             data += more
         into.extend(data)
@@ -81,22 +83,23 @@ def decompress(algorithm: str, data: bytes, size: int) -> bytes:
 
 @dataclass
 class Fed:
-    """An ingest on a journal in a folder, and what it asked. Tables are defined from their maps (FULL metadata or not)."""
+    """An ingest on a journal in a folder, and what it asked. Tables get positional names from their maps."""
 
     directory: Path
     writer: JournalWriter = field(init=False)
     ingest: Ingest = field(init=False)
     asked: list[Attention] = field(default_factory=list)
     answer: Callable[[Attention], bool] = lambda _: False  # true: answered here
-    record_ddl: bool = True
+    max_prepared_bytes: int = 1 << 28
+    segment: int = 1 << 20
 
     def __post_init__(self) -> None:
         self.open()
 
-    def open(self, segment: int = SEGMENT) -> None:
+    def open(self) -> None:
         """As a new process would: recovers the journal."""
-        self.writer = JournalWriter(self.directory, segment)
-        self.ingest = Ingest(self.writer, self.directory, decompress)
+        self.writer = JournalWriter(self.directory, self.segment)
+        self.ingest = Ingest(self.writer, self.directory, decompress, max_prepared_bytes=self.max_prepared_bytes)
 
     def begin(self, start: Place) -> None:
         if not self.writer.state().file:
@@ -128,7 +131,7 @@ class Fed:
                 packed = msgspec.msgpack.encode(defined(asked.body))
                 self.ingest.define(asked.table_id, packed, packed)
             case "query":
-                self.ingest.ddl(self.record_ddl)
+                self.ingest.ddl(True)
             case "partial":
                 self.ingest.accept_partial(asked.table_id)
             case "unknown":
@@ -154,3 +157,70 @@ class Fed:
 def defined(body: bytes) -> frames.Definition:
     """A definition with positional names, enough to walk rows."""
     return tablemap.provisional(tablemap.parse(body), {})
+
+
+def split(stream: bytes) -> list[bytes]:
+    """The packets of a stream, heads included."""
+    packets, at = [], 0
+    while at < len(stream):
+        end = at + 4 + int.from_bytes(stream[at : at + 3], "little")
+        packets.append(stream[at:end])
+        at = end
+    return packets
+
+
+def event_type(packet: bytes) -> int:
+    """Of the event in a packet, -1 if it holds none."""
+    return packet[9] if len(packet) > 9 and packet[4] == 0 else -1
+
+
+def changed(packet: bytes, change: Callable[[bytearray], None]) -> bytes:
+    """A packet whose event (header first, without its checksum) was changed; the checksum is right again."""
+    event = bytearray(packet[5:-4])
+    change(event)
+    event[9:13] = (len(event) + 4).to_bytes(4, "little")
+    return packed(bytes(event) + zlib.crc32(event).to_bytes(4, "little"))
+
+
+def packed(event: bytes) -> bytes:
+    """An event as a packet."""
+    return (len(event) + 1).to_bytes(3, "little") + b"\0\0" + event
+
+
+def made(kind: int, body: bytes, end: int, flags: int = 0, timestamp: int = 1700000000) -> bytes:
+    """A packet with an event of our own making."""
+    head = struct.pack("<IBIIIH", timestamp, kind, 7, 19 + len(body) + 4, end & 0xFFFFFFFF, flags)
+    return packed(head + body + zlib.crc32(head + body).to_bytes(4, "little"))
+
+
+ARTIFICIAL = 0x20
+
+
+def opening(file: str, position: int) -> bytes:
+    """What every stream begins with: where it stands, and its format."""
+    described = struct.pack("<H50sIB", 4, b"8.4.0", 0, 19) + bytes(42) + b"\1"
+    return made(4, struct.pack("<Q", position) + file.encode(), 0, ARTIFICIAL, 0) + made(15, described, 0, 0)
+
+
+def query(statement: str, end: int, schema: str = "test") -> bytes:
+    """A QUERY event."""
+    body = struct.pack("<IIBHH", 1, 0, len(schema), 0, 0) + schema.encode() + b"\0" + statement.encode()
+    return made(2, body, end)
+
+
+def table_map(table_id: int, table: str, end: int) -> bytes:
+    """A TABLE_MAP of test.`table` with one INT column."""
+    name = table.encode()
+    body = table_id.to_bytes(6, "little") + b"\1\0" + b"\4test\0" + bytes([len(name)]) + name + b"\0" + b"\1\3\0\1"
+    return made(19, body, end)
+
+
+def write_rows(table_id: int, values: Sequence[int], end: int, statement_end: bool = True) -> bytes:
+    """A WRITE_ROWS event (version 2) for a table with one INT column."""
+    body = table_id.to_bytes(6, "little") + int(statement_end).to_bytes(2, "little") + b"\2\0" + b"\1\xff"
+    return made(30, body + b"".join(b"\0" + value.to_bytes(4, "little") for value in values), end)
+
+
+def xid(end: int) -> bytes:
+    """A COMMIT."""
+    return made(16, bytes(8), end)

@@ -108,7 +108,7 @@ def test_rollback_leaves_no_trace(tmp_path: Path, writer: JournalWriter) -> None
     transaction(writer, table, 1)
     end = writer.end()
     for _ in range(3):  # the second and third over several segments
-        for number in range(200):
+        for _ in range(200):
             writer.rows(table, 1, 1, 1, 1, b"lost" * 300)
         writer.rollback()
         assert writer.end() == end
@@ -308,7 +308,7 @@ def test_a_full_disk_is_an_error_that_can_be_got_over(
     table = writer.define(packed())
     number = 1
     small_disk(SEGMENT // 2)
-    with pytest.raises(JournalError) as caught:
+    with pytest.raises(JournalError) as caught:  # noqa: PT012
         for number in range(1, 200):
             writer.rows(table, 1, 1, 1, 1, b"x" * 1000)
             writer.commit(number * 100, 1, f"0-1-{number}")

@@ -133,7 +133,10 @@ std::optional<GtidSet> GtidSet::parse(std::string_view text) {
     if (!set.domains_.empty() || !parse_uuid(next_part(&item, ':'), &source.first)) return std::nullopt;
     while (!item.empty()) {
       std::string_view part = next_part(&item, ':');
-      if (parse_tag(part, &source.second)) continue;
+      if (std::string tag; parse_tag(part, &tag)) {
+        source.second = std::move(tag);
+        continue;
+      }
       Interval interval{};
       if (!parse_number(next_part(&part, '-'), &interval.first)) return std::nullopt;
       uint64_t last = interval.first;
