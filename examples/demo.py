@@ -108,7 +108,7 @@ SegmentBytes = 16MiB
     log = folder / "relay.log"
     with open(log, "w") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "relay.cli", "start", "-c", str(conf)],
+            [sys.executable, "-m", "relay", "start", "-c", str(conf)],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

@@ -70,7 +70,7 @@ class ServerContext(Context):
     wake: int = -1  # this server's eventfd
     inboxes: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)  # (receive, send) for handed-over connections
     broker: socket.socket | None = None  # control messages to the broker (SOCK_SEQPACKET)
-    broker_wake: int = -1  # the broker's eventfd
+    broker_wake: int = -1  # the broker's eventfd: a ring that was full has room again
     supervisor: Callable[[str], None] = lambda command: None  # "stop", "drain", "pause", "resume"
     stat: Callable[[], dict[str, object]] = dict  # the stat document, as JSON-able values
 

@@ -178,7 +178,7 @@ def _state(arena: Arena, stop: Stop | None) -> str:
         return "draining"
     if arena.paused:
         return "paused"
-    return "running" if arena.source_state() == "streaming" else "starting"
+    return "running" if arena.source_state == "streaming" else "starting"
 
 
 def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str]) -> Stat:
@@ -197,7 +197,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
         source=Source(
             host=source["host"] or server.ip_addr[0],
             port=server.port,
-            state=arena.source_state(),
+            state=arena.source_state,
             file=source["file"],
             position=source["position"],
             gtid_set=source["gtid_set"],

@@ -209,7 +209,7 @@ class Supervisor:
 
     def _announce(self) -> bool:
         server_config, stop = self._config.server, self._arena.stop()
-        state = f"stopped:{stop['code']}" if stop else self._arena.source_state()
+        state = f"stopped:{stop['code']}" if stop else self._arena.source_state
         print(
             f"ready classic={server_config.bind_address}:{server_config.server_port}"
             f" http=http://{server_config.http_address}:{server_config.http_port}/"
