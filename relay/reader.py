@@ -45,6 +45,7 @@ def run(context: ReaderContext) -> int:
         writer = JournalWriter(context.journal_dir, relay.segment_bytes)
         _check_generation(context, catalog, writer)
         context.arena.attach_writer(writer)
+        context.arena.first = writer.first()
         limits = Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
         with Keeper(writer, context.arena, limits, context.log) as keeper:
             _Reader(context, catalog, writer, keeper).run()
@@ -75,6 +76,7 @@ class _Reader:
         self._keeper = keeper
         self._sources = Sources(context.config)
         self._ingest = Ingest(writer, context.journal_dir, decompress)
+        self._ingest.count_into(context.arena.counters_address)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
         self._woken = 0
@@ -247,6 +249,7 @@ class _Reader:
             return
         self._reported = now
         state = self._writer.state()
+        self._arena.sequence = state.sequence
         self._arena.set_source(
             host=self._sources.host,
             file=state.file,

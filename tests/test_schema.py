@@ -1,0 +1,277 @@
+"""Definitions are told by the event, or proven from information_schema, or positional; and kept across restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay.binlog import schema
+from relay.binlog.catalog import Catalog, Place
+from relay.binlog.connect import Account, connect
+from relay.binlog.definitions import Definitions, Rules, kept
+from relay.binlog.facts import facts
+from relay.binlog.schema import Answer, SchemaColumn
+from relay.binlog.statements import classify
+from relay.binlog.tablemap import MapColumn, TableMap, Type, parse
+from relay.errors import RelayError, StopCode
+from relay.journal.frames import Definition
+from tests.test_tablemap import CHARSETS, field, names, table_map
+
+COLUMNS = [(Type.LONG, b""), (Type.VARCHAR, b"\x28\x00")]
+PLAIN = table_map(COLUMNS)
+FULL = table_map(COLUMNS, names("id", "name") + field(1, b"\x80") + field(2, b"\x2d"))
+SAID = (
+    SchemaColumn("id", "int", "int unsigned", "", False, True),
+    SchemaColumn("name", "varchar", "varchar(10)", "utf8mb4", True, False),
+)
+
+
+def at(position: int, file: str = "binlog.000001") -> Place:
+    return Place(file, position)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    opened = Catalog(tmp_path / "state.db")
+    yield opened
+    opened.close()
+
+
+class World:
+    """Definitions, what they ask, and what they log."""
+
+    def __init__(self, catalog: Catalog, rules: Rules | None = None, *, hidden_types: bool = False) -> None:
+        self.columns: tuple[SchemaColumn, ...] = SAID
+        self.end = at(500)
+        self.asked: list[str] = []
+        self.logged: list[str] = []
+        self.definitions = Definitions(
+            catalog, rules or Rules(), CHARSETS, self._ask, self._log, hidden_types=hidden_types
+        )
+
+    def _ask(self, owner: str, table: str) -> Answer:
+        self.asked.append(f"{owner}.{table}")
+        return Answer(self.columns, self.end)
+
+    def _log(self, event: str, **fields: object) -> None:
+        self.logged.append(event)
+
+
+def column_names(definition: Definition | None) -> list[str]:
+    assert definition is not None
+    return [column.name for column in definition.columns]
+
+
+def test_full_metadata_needs_no_question(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(FULL, at(100))
+    assert column_names(verdict.definition) == ["id", "name"]
+    assert verdict.definition is not None
+    assert verdict.definition.proven
+    assert verdict.question is None
+    assert not world.asked
+
+
+def test_an_answer_is_proven_once_the_stream_has_passed_its_end(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(PLAIN, at(100))
+    assert column_names(verdict.definition) == ["@1", "@2"]
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    assert world.definitions.passed(at(499)) == []
+    (resolution,) = world.definitions.passed(at(500))
+    assert resolution.handle == 7
+    assert resolution.definition is not None
+    assert resolution.definition.proven
+    assert column_names(resolution.definition) == ["id", "name"]
+    assert resolution.definition.columns[0].unsigned
+    assert resolution.definition.columns[1].charset == "utf8mb4"
+    assert not world.definitions.waiting
+
+
+def test_a_statement_in_between_means_that_nothing_is_proven(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(PLAIN, at(100))
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    (resolution,) = world.definitions.statement(classify("ALTER TABLE users ADD x INT", "shop"), at(300))
+    assert resolution == (7, None)
+    assert world.definitions.passed(at(600)) == []
+    assert world.logged == ["schema_unproven"]
+
+
+def test_a_statement_about_another_table_is_none_of_its_business(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(PLAIN, at(100))
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    assert world.definitions.statement(classify("ALTER TABLE other ADD x INT", "shop"), at(300)) == []
+    assert len(world.definitions.passed(at(600))) == 1
+
+
+def test_what_is_proven_is_not_asked_again_until_a_statement(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(PLAIN, at(100))
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    world.definitions.passed(at(500))
+    again = World(catalog)  # after a restart
+    assert column_names(again.definitions.decide(PLAIN, at(700)).definition) == ["id", "name"]
+    assert not again.asked
+    again.definitions.statement(classify("RENAME TABLE shop.users TO shop.old", ""), at(900))
+    again.end = at(2000)
+    assert again.definitions.decide(PLAIN, at(1000)).question is not None
+    assert again.asked == ["shop.users"]
+    # The same events once more, as after a crash: each place has its own definition.
+    assert column_names(World(catalog).definitions.decide(PLAIN, at(700)).definition) == ["id", "name"]
+
+
+def test_a_proof_says_nothing_of_rows_before_it(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(PLAIN, at(100, "binlog.000009"))
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    world.definitions.passed(at(4, "binlog.000010"))
+    assert catalog.proven_at("shop", "users", at(99, "binlog.000009")) is None
+    assert catalog.proven_at("shop", "users", at(4, "binlog.000100")) is not None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [(), SAID[:1], (SAID[1], SAID[0]), (msgspec.structs.replace(SAID[0], data_type="bigint"), SAID[1])],
+)
+def test_an_answer_that_is_not_of_these_rows_is_refused(catalog: Catalog, columns: tuple[SchemaColumn, ...]) -> None:
+    world = World(catalog)
+    world.columns = columns
+    verdict = world.definitions.decide(PLAIN, at(100))
+    assert verdict.question is None
+    assert verdict.definition is not None
+    assert not verdict.definition.proven
+    assert world.logged == ["schema_unproven"]
+
+
+def test_tables_and_columns_are_left_out_by_pattern(catalog: Catalog) -> None:
+    assert World(catalog, Rules(tables=["other.*"])).definitions.decide(FULL, at(1)).definition is None
+    assert World(catalog, Rules(exclude_tables=["*.user?"])).definitions.decide(FULL, at(1)).definition is None
+    verdict = World(catalog, Rules(exclude_columns=["shop.*.na*"])).definitions.decide(FULL, at(1))
+    assert verdict.keep == (True, False)
+    assert verdict.definition is not None
+    assert column_names(kept(verdict.definition, verdict.keep)) == ["id"]
+
+
+def test_a_column_to_be_left_out_is_never_published_on_a_guess(catalog: Catalog) -> None:
+    world = World(catalog, Rules(exclude_columns=["*.*.name"]))
+    verdict = world.definitions.decide(PLAIN, at(100))
+    assert verdict.keep == (True, False)
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    with pytest.raises(RelayError) as refused:
+        world.definitions.statement(classify("ALTER TABLE users ADD x INT", "shop"), at(300))
+    assert refused.value.code is StopCode.SCHEMA_UNPROVEN
+
+
+def test_a_column_that_cannot_be_read_stops_or_leaves_its_table_out(catalog: Catalog) -> None:
+    body = table_map([(Type.LONG, b""), (140, b"\x02")], names("id", "note") + field(2, b"\x2d"))
+    with pytest.raises(RelayError) as refused:
+        World(catalog).definitions.decide(body, at(100))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    assert "note" in str(refused.value)
+    skipping = World(catalog, Rules(skip_unknown=True))
+    assert skipping.definitions.decide(body, at(100)).definition is None
+    assert skipping.logged == ["table_skipped"]
+    without = World(catalog, Rules(exclude_columns=["shop.users.note"])).definitions.decide(body, at(100))
+    assert without.keep == (True, False)
+
+
+def test_binary_that_may_be_a_uuid_is_asked_for(catalog: Catalog) -> None:
+    body = table_map([(Type.STRING, b"\xfe\x10")], names("u") + field(2, b"\x3f"))
+    assert World(catalog).definitions.decide(body, at(1)).question is None
+    world = World(catalog, hidden_types=True)
+    world.columns = (SchemaColumn("u", "uuid", "uuid", "", True, False),)
+    question = world.definitions.decide(body, at(1)).question
+    assert question is not None
+    assert question.definition.columns[0].sql_type == "uuid"
+
+
+def test_versions_and_ids_stay_and_change_with_the_content(catalog: Catalog, tmp_path: Path) -> None:
+    first = World(catalog).definitions.decide(FULL, at(1)).definition
+    other = (
+        World(catalog).definitions.decide(table_map(COLUMNS, names("id", "nom") + field(2, b"\x2d")), at(2)).definition
+    )
+    reopened = Catalog(tmp_path / "state.db")
+    again = World(reopened).definitions.decide(FULL, at(3)).definition
+    reopened.close()
+    assert first is not None
+    assert other is not None
+    assert again == first
+    assert first.version != other.version
+    assert (first.schema_id, first.table_id) == (other.schema_id, other.table_id)
+    ids = {first.schema_id, first.table_id, *(c.name_id for c in first.columns), *(c.name_id for c in other.columns)}
+    assert len(ids) == 5
+    assert 0 not in ids
+
+
+def test_facts_of_the_source_are_kept(catalog: Catalog) -> None:
+    assert catalog.get("server_id") == ""
+    catalog.put("server_id", "77")
+    assert catalog.get("server_id") == "77"
+
+
+@pytest.mark.parametrize(
+    ("column_type", "expected"),
+    [
+        ("enum('a','it''s','c,d')", ["a", "it's", "c,d"]), ("set('é')", ["é"]), (r"enum('a\\b','x\ny')", ["a\\b",
+        "x\ny"]),
+        ("enum('')", [""]), ("enum('(',')')", ["(", ")"]),
+    ],
+)  # fmt: skip
+def test_labels_are_read_as_the_server_writes_them(column_type: str, expected: list[str]) -> None:
+    assert schema.labels(column_type) == expected
+
+
+@pytest.fixture
+def asking(server: DatabaseServer) -> Iterator[Callable[[str, str], Answer]]:
+    connection = connect(Account("127.0.0.1", server.port, USER, PASSWORD))
+    about = facts(connection)
+    yield lambda owner, table: schema.ask(connection, about, owner, table)
+    connection.close()
+
+
+def map_of(*columns: tuple[int, dict[str, Any]]) -> TableMap:
+    return TableMap(1, "d", "t", tuple(MapColumn(kind, 0, True, **more) for kind, more in columns))
+
+
+def test_a_servers_answer_becomes_a_definition(
+    server: DatabaseServer, db: str, asking: Callable[[str, str], Answer]
+) -> None:
+    server.execute(
+        f"CREATE TABLE {db}.t (id BIGINT UNSIGNED PRIMARY KEY,"
+        " e ENUM('a','it''s','x\\\\y','é','b\\nc') CHARACTER SET latin1,"
+        " n VARCHAR(5) CHARACTER SET latin1, t TEXT CHARACTER SET utf8mb4, b BLOB, d DECIMAL(7,3) NOT NULL, j JSON)"
+    )
+    answer = asking(db, "t")
+    kinds = [Type.LONGLONG, Type.ENUM, Type.VARCHAR, Type.BLOB, Type.BLOB, Type.NEWDECIMAL]
+    json = Type.JSON if server.name == "mysql97" else Type.BLOB
+    found = schema.matched(map_of(*((kind, {}) for kind in (*kinds, json))), answer.columns)
+    assert not isinstance(found, str), found
+    assert [c.name for c in found.columns] == ["id", "e", "n", "t", "b", "d", "j"]
+    assert found.columns[0].unsigned
+    assert found.columns[0].primary
+    assert found.columns[1].labels == ["a", "it's", "x\\y", "é", "b\nc"]
+    assert [c.charset for c in found.columns][:6] == ["", "", "latin1", "utf8mb4", "binary", ""]
+    assert answer.until.file.startswith("binlog.")
+
+
+def test_a_table_that_is_not_there_has_no_columns(db: str, asking: Callable[[str, str], Answer]) -> None:
+    assert asking(db, "nothing").columns == ()
+    assert asking(db, "it's").columns == ()
+
+
+def test_the_test_has_its_table_maps_right() -> None:
+    assert parse(FULL).full
+    assert not parse(PLAIN).full
