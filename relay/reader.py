@@ -86,6 +86,7 @@ class _Reader:
         """Until told to stop. Raises `RelayError`."""
         while not self._ending():
             if self._arena.paused:
+                self._arena.source_state = "paused"
                 self._idle(POLL_SECONDS)
                 continue
             try:

@@ -1,0 +1,385 @@
+"""The reader process on real servers: what it journals, how it goes on, and the names of its stops."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+import pytest
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay import process, reader
+from relay._native import Arena, JournalReader
+from relay.config import load
+from relay.context import ReaderContext
+from relay.errors import ExitCode
+from relay.journal import frames
+from relay.journal.frames import Commit, Ddl, Definition, Gap, Rows, Source, Table
+from relay.log import logger
+
+SHAPE = (4, 1, 0)
+KINDS = ["mysql97", "mariadb118", "mariadb1011"]
+
+
+class Reader:
+    """A forked reader with an arena of its own; what it wrote is read from its journal."""
+
+    def __init__(
+        self, server: DatabaseServer, folder: Path, settings: dict[str, str], *, accept_gap: bool = False
+    ) -> None:
+        flags = {
+            "Server.IPAddr": "127.0.0.1",
+            "Server.Port": str(server.port),
+            "Server.Login": USER,
+            "Server.Password": PASSWORD,
+            "Server.AuthSecret": "x",
+            "Relay.DataDir": str(folder),
+            "Relay.SegmentBytes": "1MiB",
+        }
+        config, _ = load(None, {}, flags | settings)
+        self.arena = Arena(mmap.mmap(-1, Arena.size(*SHAPE)), *SHAPE)
+        self.context = ReaderContext("reader", 0, config, self.arena, logger("reader"), accept_gap=accept_gap)
+        self.journal_dir = folder / "journal"
+        self.pid = 0
+
+    def start(self) -> Self:
+        supervisor = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os._exit(process.become(self.context, supervisor, lambda: reader.run(self.context)))
+        return self
+
+    def streaming(self) -> Self:
+        """Wait until it reads."""
+        self.until(lambda: self.arena.source_state == "streaming")
+        return self
+
+    def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"in vain: {self.arena.source_state}, {self.arena.stop()}"
+            assert self.pid == 0 or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None, (
+                f"it ended: {self.arena.stop()}"
+            )
+            time.sleep(0.01)
+
+    def wait(self, seconds: float = 20) -> int:
+        """Its exit code; negative for a signal."""
+        deadline = time.monotonic() + seconds
+        while True:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+            assert time.monotonic() < deadline, "it does not end"
+            time.sleep(0.01)
+
+    def signal(self, number: signal.Signals) -> int:
+        os.kill(self.pid, number)
+        return self.wait()
+
+    def close(self) -> None:
+        if self.pid:
+            self.signal(signal.SIGKILL)
+
+    def frames(self) -> list[frames.Frame]:
+        """Everything committed."""
+        journal = JournalReader(self.journal_dir)
+        return [frames.decode(payload) for _, payload in journal.frames(journal.first(), self.arena.committed)]
+
+    def rows(self, table: str = "t") -> list[tuple[str, int]]:
+        """Of each rows frame of a table, its names joined and its number of rows."""
+        journal = JournalReader(self.journal_dir)
+        found = []
+        for _, payload in journal.frames(journal.first(), self.arena.committed):
+            frame = frames.decode(payload)
+            if isinstance(frame, Rows):
+                definition = self._definition(journal, frame.table)
+                if definition.table == table:
+                    found.append((",".join(column.name for column in definition.columns), frame.rows))
+        return found
+
+    def count(self, table: str = "t") -> int:
+        """Rows of a table, counted once for each time they stand in the journal."""
+        return sum(rows for _, rows in self.rows(table))
+
+    @staticmethod
+    def _definition(journal: JournalReader, position: int) -> Definition:
+        frame = frames.decode(journal.frame(position)[1])
+        assert isinstance(frame, Table)
+        if frame.link:
+            return Reader._definition(journal, frame.link)
+        return msgspec.msgpack.decode(frame.definition, type=Definition)
+
+
+@pytest.fixture
+def make_reader(tmp_path: Path) -> Iterator[Callable[..., Reader]]:
+    """make_reader(server, {"Source.StartPosition": ...}, accept_gap=False): one DataDir for all of a test's readers."""
+    with ExitStack() as stack:
+
+        def make(server: DatabaseServer, settings: dict[str, str] | None = None, **more: Any) -> Reader:
+            made = Reader(server, tmp_path / "data", settings or {}, **more)
+            (tmp_path / "data").mkdir(exist_ok=True)
+            stack.callback(made.close)
+            return made.start()
+
+        yield make
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_rows_statements_and_names_are_journaled(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    running = make_reader(server).streaming()
+    server.execute(f"CREATE TABLE {db}.t (id INT UNSIGNED PRIMARY KEY, a VARCHAR(20))")
+    server.execute(f"INSERT INTO {db}.t VALUES (1, 'x'), (2, 'y')")
+    running.until(lambda: running.count() == 2)
+    server.execute(f"ALTER TABLE {db}.t CHANGE a b VARCHAR(20)")
+    server.execute(f"UPDATE {db}.t SET b = 'z' WHERE id = 1")
+    running.until(lambda: running.count() == 3)
+    assert running.rows() == [("id,a", 2), ("id,b", 1)]
+    statements = [frame.statement for frame in running.frames() if isinstance(frame, Ddl)]
+    assert any("CREATE TABLE" in text for text in statements)
+    assert any("ALTER TABLE" in text for text in statements)
+    assert running.signal(signal.SIGTERM) == 0
+
+
+@pytest.mark.usefixtures("full_metadata")
+def test_with_full_metadata_the_fastest_changes_keep_their_names(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    running = make_reader(server).streaming()
+    server.execute(
+        f"CREATE TABLE {db}.t (a INT, b INT)", f"INSERT INTO {db}.t VALUES (1, 2)",
+        f"ALTER TABLE {db}.t MODIFY a INT AFTER b",
+        f"INSERT INTO {db}.t VALUES (3, 4)", f"ALTER TABLE {db}.t CHANGE a c INT", f"INSERT INTO {db}.t VALUES (5, 6)",
+        f"DROP TABLE {db}.t",
+    )  # fmt: skip
+    running.until(lambda: running.count() == 3)
+    assert running.rows() == [("a,b", 1), ("b,a", 1), ("b,c", 1)]
+
+
+def test_nothing_is_lost_or_repeated_by_kills_and_restarts(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, a VARCHAR(200))")
+    running = make_reader(server).streaming()
+    for round_ in range(8):
+        server.execute(*[f"INSERT INTO {db}.t (a) VALUES ('{'x' * 100}'), ('{round_}')"] * 20)
+        running.signal(signal.SIGKILL if round_ % 2 else signal.SIGTERM)
+        running = make_reader(server)
+    running.until(lambda: running.count() >= 320)
+    assert running.count() == 320
+    sequences = [frame.sequence for frame in running.frames() if isinstance(frame, Rows)]
+    assert sequences == list(range(1, 321, 2))
+
+
+def test_a_server_that_restarts_is_connected_to_again(
+    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader]
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    running = make_reader(server).streaming()
+    for number in range(3):
+        server.execute(f"INSERT INTO d.t VALUES ({number})")
+        server.restart() if number else server.kill()
+        if not number:
+            server.start()
+    server.execute("INSERT INTO d.t VALUES (10)")
+    running.until(lambda: running.count() == 4, seconds=40)
+
+
+@pytest.mark.parametrize("wanted", ["oldest", "place", "gtid"])
+def test_the_first_start_begins_where_it_is_told(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], wanted: str
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1)")
+    mysql = server.name == "mysql97"
+    status = server.execute("SHOW BINARY LOG STATUS" if mysql else "SHOW MASTER STATUS")[0]
+    gtids = status[4] if mysql else server.execute("SELECT @@gtid_binlog_pos")[0][0]
+    server.execute(f"INSERT INTO {db}.t VALUES (2)")
+    start = {"oldest": "oldest", "place": f"{status[0]}:{status[1]}", "gtid": gtids.replace("\n", "")}[wanted]
+    running = make_reader(server, {"Source.StartPosition": start, "Source.Tables": f"{db}.*"}).streaming()
+    expected = 2 if wanted == "oldest" else 1
+    running.until(lambda: running.count() == expected)
+
+
+def test_a_drain_ends_at_a_transactions_end(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    running = make_reader(server).streaming()
+    server.execute(f"INSERT INTO {db}.t VALUES (1)")
+    running.until(lambda: running.count() == 1)
+    running.arena.draining = True
+    assert running.wait() == 0
+    assert running.arena.flushed == running.arena.committed
+
+
+def test_a_pause_holds_the_stream_and_loses_nothing(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    running = make_reader(server).streaming()
+    running.arena.paused = True
+    running.until(lambda: running.arena.source_state == "paused")
+    server.execute(f"INSERT INTO {db}.t VALUES (1)")
+    before = running.arena.committed
+    time.sleep(0.5)
+    assert running.arena.committed == before
+    running.arena.paused = False
+    running.until(lambda: running.count() == 1)
+
+
+def purge(server: DatabaseServer) -> None:
+    if server.execute("SHOW VARIABLES LIKE 'slave_connections_needed_for_purge'"):
+        server.execute("SET GLOBAL slave_connections_needed_for_purge = 0")
+    server.execute("FLUSH BINARY LOGS")
+    file = server.execute("SHOW BINARY LOGS")[-1][0]
+    deadline = time.monotonic() + 20
+    while len(server.execute(f"PURGE BINARY LOGS TO '{file}'", "SHOW BINARY LOGS")) > 1:
+        assert time.monotonic() < deadline, "the source does not purge"
+        time.sleep(0.1)
+
+
+def test_a_purged_binlog_is_a_named_stop_and_a_gap_that_can_be_accepted(
+    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader]
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    running = make_reader(server).streaming()
+    assert running.signal(signal.SIGTERM) == 0
+    server.execute("INSERT INTO d.t VALUES (1)", "FLUSH BINARY LOGS", "INSERT INTO d.t VALUES (2)")
+    purge(server)
+    server.execute("INSERT INTO d.t VALUES (3)")
+    stopped = make_reader(server)
+    assert stopped.wait() == ExitCode.STOPPED
+    assert stopped.arena.stop()["code"] == "binlog_purged"
+    running = make_reader(server, accept_gap=True)
+    running.until(lambda: running.count() == 1)
+    assert any(isinstance(frame, Gap) for frame in running.frames())
+    running.signal(signal.SIGTERM)
+    running = make_reader(server, accept_gap=True).streaming()
+    server.execute("INSERT INTO d.t VALUES (4)")
+    running.until(lambda: running.count() == 2)
+    assert sum(isinstance(frame, Gap) for frame in running.frames()) == 1
+
+
+def test_another_server_is_refused_where_gtids_do_not_lead_there(
+    mariadb118: DatabaseServer, mysql97: DatabaseServer, make_reader: Callable[..., Reader]
+) -> None:
+    running = make_reader(mariadb118).streaming()
+    running.signal(signal.SIGTERM)
+    stopped = make_reader(mysql97)
+    assert stopped.wait() == ExitCode.STOPPED
+    assert stopped.arena.stop()["code"] == "wrong_source"
+
+
+def test_a_wrong_password_ends_it_with_a_hint(mariadb118: DatabaseServer, make_reader: Callable[..., Reader]) -> None:
+    stopped = make_reader(mariadb118, {"Server.Password": "wrong"})
+    assert stopped.wait() == ExitCode.SOURCE
+    assert stopped.arena.stop()["code"] == "source_denied"
+    assert "Password" in stopped.arena.stop()["hint"]
+
+
+def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    make_reader(server).streaming().signal(signal.SIGTERM)
+    server.execute("SET SESSION binlog_format = STATEMENT", f"INSERT INTO {db}.t VALUES (1)")
+    stopped = make_reader(server)
+    assert stopped.wait() == ExitCode.STOPPED
+    assert stopped.arena.stop()["code"] == "statement_format"
+    running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
+    server.execute(f"INSERT INTO {db}.t VALUES (2)")
+    running.until(lambda: running.count() == 1)
+
+
+def test_a_row_without_all_its_columns_stops_or_is_sent(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, a INT, b INT)", f"INSERT INTO {db}.t VALUES (1, 1, 1)")
+    make_reader(server).streaming().signal(signal.SIGTERM)
+    server.execute("SET SESSION binlog_row_image = MINIMAL", f"UPDATE {db}.t SET a = 2")
+    stopped = make_reader(server)
+    assert stopped.wait() == ExitCode.STOPPED
+    assert stopped.arena.stop()["code"] == "partial_image"
+    running = make_reader(server, {"Relay.OnPartialImage": "send"}).streaming()
+    running.until(lambda: running.count() == 1)
+
+
+@pytest.mark.usefixtures("full_metadata")
+def test_excluded_tables_and_columns_are_never_written(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT, secret TEXT, a INT)", f"CREATE TABLE {db}.hidden (id INT)")
+    excluded = {"Source.ExcludeTables": "*.hidden", "Source.ExcludeColumns": "*.*.secret"}
+    running = make_reader(server, excluded).streaming()
+    server.execute(f"INSERT INTO {db}.hidden VALUES (1)", f"INSERT INTO {db}.t VALUES (1, 'do not keep this', 2)")
+    running.until(lambda: running.count() == 1)
+    assert running.rows() == [("id,a", 1)]
+    assert running.count("hidden") == 0
+    assert not any(b"do not keep this" in file.read_bytes() for file in running.journal_dir.iterdir())
+
+
+def test_a_lost_journal_is_named_and_accepted_as_a_new_one(
+    mariadb118: DatabaseServer, make_reader: Callable[..., Reader]
+) -> None:
+    running = make_reader(mariadb118).streaming()
+    running.signal(signal.SIGTERM)
+    for file in running.journal_dir.iterdir():
+        file.unlink()
+    stopped = make_reader(mariadb118)
+    assert stopped.wait() == ExitCode.STOPPED
+    assert stopped.arena.stop()["code"] == "journal_lost"
+    make_reader(mariadb118, accept_gap=True).streaming()
+
+
+def test_the_journal_forgets_what_nobody_needs(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str], make_reader: Callable[..., Reader]
+) -> None:
+    db = make_db(mariadb118)
+    mariadb118.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, a LONGTEXT)")
+    limits = {"Relay.JournalKeepBytes": "1MiB", "Relay.JournalKeepAge": "0s", "Relay.JournalMaxBytes": "6MiB"}
+    running = make_reader(mariadb118, limits).streaming()
+    for _ in range(4):
+        mariadb118.execute(f"INSERT INTO {db}.t (a) VALUES (REPEAT('x', 900000))")
+    running.until(lambda: running.arena.flushed == running.arena.committed > 3_000_000)
+    assert running.arena.first == 0  # the broker has not said yet what it needs
+    running.arena.needed = running.arena.committed
+    running.until(lambda: running.arena.first > 0)
+    running.until(lambda: len(list(running.journal_dir.glob("*.seg"))) <= 2)
+    running.arena.needed = held = running.arena.first
+    for _ in range(8):
+        mariadb118.execute(f"INSERT INTO {db}.t (a) VALUES (REPEAT('x', 900000))")
+    running.until(lambda: running.arena.cut_request > held)
+    assert running.arena.first == held
+
+
+def test_the_source_and_the_counts_are_reported(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    running = make_reader(server).streaming()
+    server.execute(f"INSERT INTO {db}.t VALUES (1), (2)", f"DELETE FROM {db}.t")
+    running.until(lambda: running.arena.rows()["delete"] == 2)
+    assert running.arena.rows()["insert"] == 2
+    running.until(lambda: running.arena.sequence == 5)
+    about = running.arena.source()
+    commits = [frame for frame in running.frames() if isinstance(frame, Commit)]
+    assert about["position"] == commits[-1].position
+    assert commits[-1].gtid.split("-")[-1].split(":")[-1] in about["gtid_set"]
+    sources = [frame for frame in running.frames() if isinstance(frame, Source)]
+    assert sources[-1].identity.startswith("mysql:" if server.name == "mysql97" else "mariadb:")
