@@ -70,16 +70,14 @@ uint8_t* put_short_double(uint8_t* p, double v) {
   constexpr double kLimit = 1e9;
   double size = std::fabs(v);
   if (!(size < kLimit)) return nullptr;
-  auto scaled = static_cast<uint64_t>(size * 1e6 + 0.5);
+  auto scaled = static_cast<int64_t>(size * 1e6 + 0.5);
   if (static_cast<double>(scaled) / 1e6 != size) return nullptr;
-  if (std::signbit(v)) *p++ = '-';
-  p = put_unsigned(p, scaled / 1000000);
-  auto fraction = static_cast<unsigned>(scaled % 1000000);
+  *p = '-';
+  p = put_unsigned(p + std::signbit(v), static_cast<uint64_t>(scaled / 1000000));
+  auto fraction = static_cast<uint32_t>(scaled % 1000000);
   if (!fraction) return p;
   *p++ = '.';
-  p = put_two(p, fraction / 10000);
-  p = put_two(p, fraction / 100 % 100);
-  p = put_two(p, fraction % 100);
+  p = put_last_digits(p, fraction, 6);
   while (p[-1] == '0') --p;
   return p;
 }

@@ -20,6 +20,7 @@ class Output {
   size_t size() const { return static_cast<size_t>(p - begin_); }
   const char* chars() const { return reinterpret_cast<const char*>(begin_); }
   uint8_t* at(size_t offset) { return begin_ + offset; }
+  size_t offset(const uint8_t* at) const { return static_cast<size_t>(at - begin_); }
 
   // Room for n bytes and kSlack more.
   void ensure(size_t n) {

@@ -27,6 +27,7 @@ inline uint32_t length_at(const uint8_t* p, uint32_t prefix) {
 // Steps through the columns of one image.
 class Image {
  public:
+  Image() = default;
   Image(const Definition& d, const uint8_t* present, Bytes image) : present_(present), nulls_(image.data), end_(image.end()) {
     size_t total = d.columns.size();
     full_ = all_bits(present, total, true);
@@ -61,9 +62,9 @@ class Image {
   }
 
  private:
-  const uint8_t* present_;
-  const uint8_t* nulls_;
-  const uint8_t* end_;
+  const uint8_t* present_ = nullptr;
+  const uint8_t* nulls_ = nullptr;
+  const uint8_t* end_ = nullptr;
   const uint8_t* p_ = nullptr;
   size_t columns_ = 0;
   size_t at_ = 0;
@@ -93,22 +94,22 @@ size_t room_for(const Row& row, const RenderOptions& options) {
   return layout.row_room + row.before.size + row.after.size + 2 * layout.steps.size() * options.null_text.size();
 }
 
-// A string of the classic protocol. What its side leaves out is empty.
-bool put_string(const Target& to, const Cell& cell, Has has, const RenderOptions& options) {
-  Output& out = to.out;
-  size_t start = out.size();
-  out.p += kStringHead;
+// A string of the classic protocol. What its side leaves out is empty. nullptr if there is no such value.
+uint8_t* put_string(const Target& to, uint8_t* p, const Cell& cell, Has has, const RenderOptions& options) {
+  size_t start = to.out.offset(p);
+  uint8_t* end = p + kStringHead;
   if (has == Has::value) {
-    if (!put_text(to, cell, options)) return false;
+    end = put_text(to, end, cell, options);
+    if (!end) return nullptr;
   } else if (has == Has::null) {
-    std::memcpy(out.p, options.null_text.data(), options.null_text.size());
-    out.p += options.null_text.size();
+    end = copy_exact(end, reinterpret_cast<const uint8_t*>(options.null_text.data()), options.null_text.size());
   } else if (has == Has::broken) {
-    return false;
+    return nullptr;
   }
-  store(out.at(start), static_cast<uint32_t>(out.size() - start - kStringHead + 1));
-  *out.p++ = 0;
-  return true;
+  p = to.out.at(start);
+  store(p, static_cast<uint32_t>(end - p - kStringHead + 1));
+  *end = 0;
+  return end + 1;
 }
 
 bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options, std::string* error) {
@@ -117,17 +118,20 @@ bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, con
   bool two = row.kind == RowKind::update;
   bool has_before = row.kind != RowKind::insert;
   Image first(d, row.before_present, row.before);
-  Image second = two ? Image(d, row.after_present, row.after) : first;
+  Image second;
+  if (two) second = Image(d, row.after_present, row.after);
   if (first.broken() || second.broken()) return cut_short(row, error);
+  Image& shown = two ? second : first;
   Span front = version == 1 ? layout.front1 : layout.front2;
   size_t skipped = version == 1 ? kNameId : 0;
   Target to{out, room_for(row, options)};
   out.ensure(to.row_room);
-  *out.p = static_cast<uint8_t>(row.kind);
-  store(out.p + 1, row.position);
-  store(out.p + 9, queue_size);
-  out.p = copy_padded(out.p + 13, layout.at(front), front.size);
-  size_t count_at = out.size() - sizeof(uint32_t);
+  uint8_t* p = out.p;
+  *p = static_cast<uint8_t>(row.kind);
+  store(p + 1, row.position);
+  store(p + 9, queue_size);
+  p = copy_padded(p + 13, layout.at(front), front.size);
+  size_t count_at = out.offset(p) - sizeof(uint32_t);
   uint32_t count = 0;
   Bytes bytes;
   for (size_t i = 0; i < layout.steps.size(); ++i) {
@@ -137,19 +141,22 @@ bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, con
     const Column& column = d.columns[i];
     size_t head = step.head.size - skipped;
     const uint8_t* name = layout.at(step.head) + skipped;
-    out.p = copy_padded(out.p, name, has_before ? head : head + kEmptyString);
+    p = copy_padded(p, name, has_before ? head : head + kEmptyString);
     if (has_before) {
       Has has = first.next(i, step.extent, &bytes);
-      if (!put_string(to, Cell{step, column, bytes}, has, options)) return undecodable(row, i, error);
+      p = put_string(to, p, Cell{step, column, bytes}, has, options);
+      if (!p) return undecodable(row, i, error);
     }
     if (row.kind == RowKind::remove) {
-      out.p = copy_padded(out.p, name + head, kEmptyString);
+      p = copy_padded(p, name + head, kEmptyString);
     } else {
-      Has has = (two ? second : first).next(i, step.extent, &bytes);
-      if (!put_string(to, Cell{step, column, bytes}, has, options)) return undecodable(row, i, error);
+      Has has = shown.next(i, step.extent, &bytes);
+      p = put_string(to, p, Cell{step, column, bytes}, has, options);
+      if (!p) return undecodable(row, i, error);
     }
   }
   store(out.at(count_at), count);
+  out.p = p;
   return true;
 }
 
@@ -187,20 +194,22 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
   if (image.broken()) return cut_short(row, error);
   Target to{out, room_for(row, options)};
   out.ensure(to.row_room);
-  out.p = msgpack::put_head32(out.p, kMap32, image.columns());
+  uint8_t* p = msgpack::put_head32(out.p, kMap32, image.columns());
   for (size_t i = 0; i < layout.steps.size(); ++i) {
     const Step& step = layout.steps[i];
     Bytes value;
     Has has = image.next(i, step.extent, &value);
     if (has == Has::nothing) continue;
     if (has == Has::broken) return undecodable(row, i, error);
-    out.p = copy_padded(out.p, layout.at(step.key), step.key.size);
+    p = copy_padded(p, layout.at(step.key), step.key.size);
     if (has == Has::null) {
-      *out.p++ = kNil;
-    } else if (!put_typed(to, Cell{step, d.columns[i], value}, options)) {
-      return undecodable(row, i, error);
+      *p++ = kNil;
+    } else {
+      p = put_typed(to, p, Cell{step, d.columns[i], value}, options);
+      if (!p) return undecodable(row, i, error);
     }
   }
+  out.p = p;
   return true;
 }
 

@@ -147,16 +147,17 @@ uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options)
   }
 }
 
-bool put_growing(const Target& to, const Cell& cell) {
+uint8_t* put_growing(const Target& to, uint8_t* p, const Cell& cell) {
   Output& out = to.out;
+  out.p = p;
   if (cell.step.value == Value::converted) {
     out.ensure(cell.bytes.size * Charset::kGrowth);
     out.p += cell.column.conversion->convert(cell.bytes, out.p);
   } else if (!put_json(out, cell.bytes)) {
-    return false;
+    return nullptr;
   }
   out.ensure(to.row_room);
-  return true;
+  return out.p;
 }
 
 bool grows(Value value) { return value == Value::converted || value == Value::json; }
@@ -190,12 +191,12 @@ uint8_t* put_packed(uint8_t* p, int64_t v) {
 }
 
 // A str whose length shows only when its text is written.
-bool put_packed_growing(const Target& to, const Cell& cell) {
-  size_t start = to.out.size();
-  to.out.p += kHead32;
-  if (!put_growing(to, cell)) return false;
-  msgpack::put_head32(to.out.at(start), kStr32, to.out.size() - start - kHead32);
-  return true;
+uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
+  size_t start = to.out.offset(p);
+  uint8_t* end = put_growing(to, p + kHead32, cell);
+  if (!end) return nullptr;
+  msgpack::put_head32(to.out.at(start), kStr32, to.out.offset(end) - start - kHead32);
+  return end;
 }
 
 uint8_t* put_packed_string(uint8_t* p, Bytes b, uint8_t tag8) {
@@ -241,18 +242,12 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
 
 }  // namespace
 
-bool put_text(const Target& to, const Cell& cell, const RenderOptions& options) {
-  if (grows(cell.step.value)) return put_growing(to, cell);
-  uint8_t* end = put_bounded(to.out.p, cell, options);
-  if (end) to.out.p = end;
-  return end != nullptr;
+uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  return grows(cell.step.value) ? put_growing(to, p, cell) : put_bounded(p, cell, options);
 }
 
-bool put_typed(const Target& to, const Cell& cell, const RenderOptions& options) {
-  if (grows(cell.step.value)) return put_packed_growing(to, cell);
-  uint8_t* end = put_packed_bounded(to.out.p, cell, options);
-  if (end) to.out.p = end;
-  return end != nullptr;
+uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  return grows(cell.step.value) ? put_packed_growing(to, p, cell) : put_packed_bounded(p, cell, options);
 }
 
 }  // namespace relay
