@@ -186,7 +186,9 @@ class Supervisor:
             stop = self._arena.stop()
             self._log("held", process=child.context.name, **(stop or {}))
             return
-        child.quick_deaths = child.quick_deaths + 1 if now - child.started < QUICK else 0
+        # SIGKILL comes from outside and says nothing about the next life; a defect that kills at once would come again.
+        defect = code != -signal.SIGKILL and now - child.started < QUICK
+        child.quick_deaths = child.quick_deaths + 1 if defect else 0
         child.restarts += 1
         self._arena.count_restart(child.context.slot)
         child.due = now + BACKOFF[min(child.quick_deaths, len(BACKOFF) - 1)]
