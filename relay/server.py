@@ -94,6 +94,7 @@ class _Loop:
         self._peers: dict[int, Peer] = {}  # by descriptor
         self._holders: dict[int, Peer] = {}  # by client id
         self._waiting: dict[int, Peer] = {}  # for rows, by descriptor
+        self._refused: set[int] = set()  # numbers of peers beyond the cap, who are being told so
         self._bridges: dict[int, tls.Bridge] = {}  # by either descriptor
         self._undecided: dict[int, tuple[socket.socket, str]] = {}  # plain or TLS? by descriptor
         self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
@@ -238,7 +239,9 @@ class _Loop:
     def _drop(self, peer: Peer) -> None:
         self._let_go(peer)
         self._waiting.pop(peer.fd, None)
+        self._refused.discard(peer.number)
         del self._peers[peer.fd]
+        self._epoll.unregister(peer.fd)  # closing is not enough: the socket may live on in another server
         peer.sock.close()
         if not self._accepting and not self._context.stopping:
             self._accept_more()
@@ -363,7 +366,7 @@ class _Loop:
                 self._attend(peer)
 
     def _accept_more(self) -> None:
-        if len(self._peers) < self._max_peers and not self._accepting:
+        if not self._accepting:
             self._epoll.register(self._listener.fileno(), _SHARED)
             self._accepting = True
 
@@ -386,10 +389,8 @@ class _Loop:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if len(self._peers) >= self._max_peers:
-            self._log("connection_refused", peer=address, connections=len(self._peers))
-            peer = self._add(sock, address)
-            self.refuse(peer, classic.encode_error("too many connections (MaxConnections)"))
+        if len(self._peers) - len(self._refused) >= self._max_peers:
+            self._refuse_connection(sock, address)
         elif self._tls is None:
             self._add(sock, address)
         elif self._tls_required:
@@ -397,6 +398,16 @@ class _Loop:
         else:
             self._undecided[sock.fileno()] = (sock, address)
             self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def _refuse_connection(self, sock: socket.socket, address: str) -> None:
+        """Say why; there is room for some who take their time to read it."""
+        self._log("connection_refused", peer=address, connections=len(self._peers))
+        if len(self._refused) >= RESERVED_DESCRIPTORS // 2:
+            sock.close()
+            return
+        peer = self._add(sock, address)
+        self._refused.add(peer.number)
+        self.refuse(peer, classic.encode_error("too many connections (MaxConnections)"))
 
     def _decide(self, fd: int) -> None:
         """The first byte of a connection tells whether it is TLS."""
