@@ -116,7 +116,7 @@ def run(context: MonitorContext) -> int:
     server = HTTPServer(("", 0), _handler(context.stat), bind_and_activate=False)
     server.socket.close()
     server.socket = context.listener
-    server.timeout = 1.0
+    server.socket.settimeout(1.0)  # handle_request waits no longer than its socket: not at all if that does not block
     context.arena.mark_running(context.slot)
     while not context.stopping:
         server.handle_request()
