@@ -61,8 +61,8 @@ struct Folds {
 };
 
 constexpr Folds make_folds(uint32_t polynomial) {
-  return {fold_constant(polynomial, 4 * 128 + 32), fold_constant(polynomial, 4 * 128 - 32), fold_constant(polynomial, 128 + 32),
-          fold_constant(polynomial, 128 - 32)};
+  return {fold_constant(polynomial, 4 * 128 + 32), fold_constant(polynomial, 4 * 128 - 32),
+          fold_constant(polynomial, 128 + 32), fold_constant(polynomial, 128 - 32)};
 }
 
 constexpr Folds kZlibFolds = make_folds(kZlib);
@@ -78,7 +78,8 @@ RELAY_CLMUL inline __m128i fold(__m128i x, __m128i by, __m128i next) {
 
 RELAY_CLMUL inline __m128i load128(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 
-// Folds n >= 64 bytes, a multiple of 16, into 16 bytes of the same remainder (Gopal et al., "Fast CRC computation using PCLMULQDQ").
+// Folds n >= 64 bytes, a multiple of 16, into 16 bytes of the same remainder (Gopal et al., "Fast CRC computation using
+// PCLMULQDQ").
 RELAY_CLMUL void fold_all(const Folds& folds, uint32_t state, const uint8_t* p, size_t n, uint8_t out[16]) {
   __m128i x0 = _mm_xor_si128(load128(p), _mm_cvtsi32_si128(static_cast<int>(state)));
   __m128i x1 = load128(p + 16), x2 = load128(p + 32), x3 = load128(p + 48);

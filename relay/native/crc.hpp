@@ -5,7 +5,8 @@
 
 namespace relay {
 
-// Both continue from `crc`, the checksum of the bytes before; 0 to begin. The fastest way of this CPU is chosen at run time.
+// Both continue from `crc`, the checksum of the bytes before; 0 to begin. The fastest way of this CPU is chosen at run
+// time.
 uint32_t crc32(Bytes bytes, uint32_t crc = 0);
 uint32_t crc32c(Bytes bytes, uint32_t crc = 0);
 

@@ -3,8 +3,8 @@
 namespace relay {
 namespace {
 
-// Integers as mysql::serialization writes them: the trailing ones of the first byte count the bytes that follow; the bits after
-// the first zero are the number, least significant first.
+// Integers as mysql::serialization writes them: the trailing ones of the first byte count the bytes that follow; the
+// bits after the first zero are the number, least significant first.
 uint64_t varlen(Reader& in) {
   uint8_t first = in.u8();
   unsigned more = static_cast<unsigned>(__builtin_ctz(~uint32_t{first}));
@@ -13,7 +13,8 @@ uint64_t varlen(Reader& in) {
   return more == 0 ? low : low | in.le(more) << (7 - more);
 }
 
-// A tagged GTID event is a serialized message: version, size, last non-ignorable field, then (field id, value) in ascending order.
+// A tagged GTID event is a serialized message: version, size, last non-ignorable field, then (field id, value) in
+// ascending order.
 bool parse_tagged(Bytes body, Gtid* out) {
   constexpr unsigned kUuidField = 1, kNumberField = 2, kTagField = 3;
   Reader in(body);
@@ -75,7 +76,8 @@ bool QueryBody::parse(Bytes body, QueryBody* out) {
 }
 
 bool RowsHead::is(uint8_t type) {
-  return (type >= kWriteRowsV1Event && type <= kDeleteRowsV1Event) || (type >= kWriteRowsEvent && type <= kDeleteRowsEvent) ||
+  return (type >= kWriteRowsV1Event && type <= kDeleteRowsV1Event) ||
+         (type >= kWriteRowsEvent && type <= kDeleteRowsEvent) ||
          (type >= kWriteRowsCompressedV1Event && type <= kDeleteRowsCompressedEvent);
 }
 

@@ -50,7 +50,7 @@ enum EventType : uint8_t {
 
 constexpr size_t kEventHeader = 19;
 constexpr size_t kEventChecksum = 4;
-constexpr uint16_t kInUseFlag = 0x01;       // of a FORMAT_DESCRIPTION: the file is being written; not under its checksum
+constexpr uint16_t kInUseFlag = 0x01;  // of a FORMAT_DESCRIPTION: the file is being written; not under its checksum
 constexpr uint16_t kArtificialFlag = 0x20;  // made by the dump thread; stands in no file
 constexpr uint16_t kStatementEnd = 0x01;    // flag of a rows event
 
@@ -82,8 +82,8 @@ struct RowsHead {
   static bool parse(uint8_t type, Bytes body, RowsHead* out);
 };
 
-// MariaDB's packing of a statement or of images: a byte (1 << 7 | algorithm << 4 | length of the size), the size big-endian,
-// and zlib's stream.
+// MariaDB's packing of a statement or of images: a byte (1 << 7 | algorithm << 4 | length of the size), the size
+// big-endian, and zlib's stream.
 struct Packed {
   uint64_t size = 0;
   Bytes data;

@@ -5,14 +5,19 @@
 
 namespace relay {
 
-// The stream cannot be read on. `code` is one of relay.errors', `where` file and position, `hint` empty for the code's own.
+// The stream cannot be read on. `code` is one of relay.errors', `where` file and position, `hint` empty for the code's
+// own.
 struct StreamError : std::runtime_error {
   std::string code;
   std::string operation;
   std::string where;
   std::string hint;
   StreamError(std::string c, std::string op, std::string w, const std::string& cause, std::string h = {})
-      : std::runtime_error(cause), code(std::move(c)), operation(std::move(op)), where(std::move(w)), hint(std::move(h)) {}
+      : std::runtime_error(cause),
+        code(std::move(c)),
+        operation(std::move(op)),
+        where(std::move(w)),
+        hint(std::move(h)) {}
 };
 
 struct Failure {

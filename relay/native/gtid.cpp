@@ -149,8 +149,8 @@ std::optional<GtidSet> GtidSet::parse(std::string_view text) {
   return set;
 }
 
-// u64 number of sources, then per source: uuid, number of intervals, intervals. With tags (MySQL 8.3+) the first word is
-// 1 << 56 | number << 8 | 1, and a tag (its length doubled in one byte, its characters) follows each uuid.
+// u64 number of sources, then per source: uuid, number of intervals, intervals. With tags (MySQL 8.3+) the first word
+// is 1 << 56 | number << 8 | 1, and a tag (its length doubled in one byte, its characters) follows each uuid.
 std::optional<GtidSet> GtidSet::decode(Bytes packed) {
   GtidSet set;
   Reader in(packed);
@@ -211,7 +211,8 @@ std::string GtidSet::text() const {
 }
 
 std::string GtidSet::encode() const {
-  bool tagged = std::any_of(sources_.begin(), sources_.end(), [](const auto& item) { return !item.first.second.empty(); });
+  bool tagged =
+      std::any_of(sources_.begin(), sources_.end(), [](const auto& item) { return !item.first.second.empty(); });
   std::string out;
   auto put = [&out](uint64_t v) { out.append(reinterpret_cast<const char*>(&v), sizeof v); };
   put(tagged ? kTaggedFormat << 56 | uint64_t{sources_.size()} << 8 | kTaggedFormat : sources_.size());

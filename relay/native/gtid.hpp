@@ -24,8 +24,8 @@ struct Gtid {
   static std::optional<Gtid> parse(std::string_view text);
 };
 
-// What has been received. MySQL: intervals per source and tag. MariaDB: the last id of each domain, which stands for all
-// before it. A set holds ids of one kind; an empty one takes the kind of the first id added.
+// What has been received. MySQL: intervals per source and tag. MariaDB: the last id of each domain, which stands for
+// all before it. A set holds ids of one kind; an empty one takes the kind of the first id added.
 class GtidSet {
  public:
   static std::optional<GtidSet> parse(std::string_view text);  // "" is the empty set

@@ -7,11 +7,17 @@
 namespace relay {
 
 Ingest::Ingest(JournalWriter& writer, std::string directory, IngestLimits limits, Inflate inflate)
-    : writer_(writer), limits_(limits), inflate_(inflate), packets_(limits.event_bytes + 1), log_(std::move(directory)) {}
+    : writer_(writer),
+      limits_(limits),
+      inflate_(inflate),
+      packets_(limits.event_bytes + 1),
+      log_(std::move(directory)) {}
 
 std::string Ingest::where() const { return file_ + ':' + std::to_string(start_); }
 
-void Ingest::malformed(const std::string& what) const { throw StreamError("unknown_event", "read the binlog", where(), what); }
+void Ingest::malformed(const std::string& what) const {
+  throw StreamError("unknown_event", "read the binlog", where(), what);
+}
 
 bool Ingest::ask(Asks asks, const Event& event, Attention* out) const {
   *out = Attention();
@@ -128,8 +134,8 @@ Bytes Ingest::verified(Bytes bytes) {
     sum = crc32(bytes.sub(0, covered));
   }
   if (sum == load<uint32_t>(bytes.data + covered)) return bytes.sub(0, covered);
-  // Before the first FORMAT_DESCRIPTION nobody has said whether there are checksums; the dump thread's own events at a change of
-  // file may still follow the last file's way.
+  // Before the first FORMAT_DESCRIPTION nobody has said whether there are checksums; the dump thread's own events at a
+  // change of file may still follow the last file's way.
   bool undecided = checksum_ == Checksum::unknown || bytes.data[4] == kRotateEvent;
   if (undecided && load<uint16_t>(bytes.data + 17) & kArtificialFlag) return bytes;
   throw StreamError("checksum_mismatch", "read the binlog", where(), "the checksum of an event of " +
@@ -139,7 +145,8 @@ Bytes Ingest::verified(Bytes bytes) {
 bool Ingest::outer_event(Bytes bytes, Attention* out) {
   start_ = at_;
   Event e;
-  if (bytes.size < kEventHeader || load<uint32_t>(bytes.data + 9) != bytes.size) malformed("an event whose size is not its own");
+  if (bytes.size < kEventHeader || load<uint32_t>(bytes.data + 9) != bytes.size)
+    malformed("an event whose size is not its own");
   bool artificial = load<uint16_t>(bytes.data + 17) & kArtificialFlag;
   bool describes = bytes.data[4] == kFormatDescriptionEvent;
   size_t checksum = 0;
@@ -147,7 +154,8 @@ bool Ingest::outer_event(Bytes bytes, Attention* out) {
     checksum = kEventChecksum;  // its place is there even where it is not used
     if (bytes.size < kEventHeader + kEventChecksum + 1) malformed("a FORMAT_DESCRIPTION without its end");
     if (bytes.data[bytes.size - kEventChecksum - 1] == 1) verified(bytes);
-  } else if (checksum_ == Checksum::crc32 || (artificial && (checksum_ == Checksum::unknown || bytes.data[4] == kRotateEvent))) {
+  } else if (checksum_ == Checksum::crc32 ||
+             (artificial && (checksum_ == Checksum::unknown || bytes.data[4] == kRotateEvent))) {
     checksum = bytes.size - verified(bytes).size;
   } else if (checksum_ == Checksum::unknown) {
     malformed("an event before the FORMAT_DESCRIPTION");
@@ -199,7 +207,8 @@ bool Ingest::event(const Event& e, Attention* out) {
     case kHeartbeatEvent: case kHeartbeatV2Event:
       ++heartbeats_;
       return true;
-    // Of no consequence for rows: annotations, bookkeeping of the source, variables of statements (which ask when they come).
+    // Of no consequence for rows: annotations, bookkeeping of the source, variables of statements (which ask when they
+    // come).
     case kStopEvent: case kIntvarEvent: case kRandEvent: case kUserVarEvent: case kIgnorableEvent: case kRowsQueryEvent:
     case kPreviousGtidsEvent: case kTransactionContextEvent: case kViewChangeEvent: case kAnnotateRowsEvent:
     case kBinlogCheckpointEvent: case kGtidListEvent: case kStartEncryptionEvent:
@@ -217,7 +226,8 @@ void Ingest::format_description(const Event& e) {
   uint8_t header = in.u8();
   if (!in.ok() || version != 4 || header != kEventHeader) malformed("a binlog of a version that is not 4");
   if (server.substr(0, 4) == "5.5." || server.substr(0, 4) == "5.1." || server.substr(0, 4) == "5.0.")
-    malformed("the source is " + std::string(server.substr(0, server.find('\0'))) + "; 5.6 is the oldest that can be read");
+    malformed("the source is " + std::string(server.substr(0, server.find('\0'))) +
+              "; 5.6 is the oldest that can be read");
   if (!e.body.size) malformed("a FORMAT_DESCRIPTION without its end");
   checksum_ = e.body.data[e.body.size - 1] == 1 ? Checksum::crc32 : Checksum::none;
 }

@@ -1,4 +1,5 @@
-// From the bytes of a binlog stream to frames in the journal. A machine that is fed, and asks when it needs to be told something.
+// From the bytes of a binlog stream to frames in the journal. A machine that is fed, and asks when it needs to be told
+// something.
 #pragma once
 
 #include <unordered_map>
@@ -49,8 +50,8 @@ class Ingest {
 
   void count_into(Counters* counters) { counters_ = counters; }
 
-  // Where to ask the source to go on: after the journal's state, but not beyond the start of a prepared transaction whose rows
-  // are not in memory.
+  // Where to ask the source to go on: after the journal's state, but not beyond the start of a prepared transaction
+  // whose rows are not in memory.
   struct Resume {
     std::string file;
     uint64_t position = 0;
@@ -63,13 +64,14 @@ class Ingest {
 
   PacketBuffer::Room room(size_t least) { return packets_.room(least); }
   void received(size_t n) { packets_.filled(n); }
-  // Works through the bytes received. True if it asks for something, false if it needs more bytes. Throws StreamError, and
-  // JournalError; after disk_full it may be called again.
+  // Works through the bytes received. True if it asks for something, false if it needs more bytes. Throws StreamError,
+  // and JournalError; after disk_full it may be called again.
   bool step(Attention* out);
 
   // Answers.
   void ddl(bool record);                             // to query
-  void define(uint64_t table_id, Bytes definition, Bytes published, std::vector<bool> keep);  // to table; no `keep`: all columns
+  void define(uint64_t table_id, Bytes definition, Bytes published,
+              std::vector<bool> keep);  // to table; no `keep`: all columns
   void exclude(uint64_t table_id);
   JournalWriter::Handle pending(uint64_t table_id, Bytes provisional, Bytes published, std::vector<bool> keep);
   void accept_partial(uint64_t table_id);  // to partial: this table's images may lack columns
@@ -146,6 +148,8 @@ class Ingest {
   bool table_map(const Event& event, Attention* out);
   void forget_tables();
   bool rows(const Event& event, Attention* out);
+  Table& mapped(uint64_t table_id);
+  bool take_rows(const Event& event, const RowsHead& head, Table& table, Attention* out);
   void append_rows(Table& table, const RowsHead& head, uint32_t timestamp, uint32_t rows, Bytes body);
   void count_rows(RowKind kind, uint32_t rows);
   Table& put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep);

@@ -52,7 +52,8 @@ cdef extern from "ingest.hpp" namespace "relay":
         cbool by_gtid_possible
 
     cdef cppclass CIngest "relay::Ingest":
-        CIngest(CJournalWriter& writer, string directory, CIngestLimits limits, CInflate inflate) except +raise_failure
+        CIngest(CJournalWriter& writer, string directory, CIngestLimits limits,
+                CInflate inflate) except +raise_failure
         void count_into(IngestCounters* counters)
         CResume resume()
         void start(string_view file, uint64_t position, cbool by_gtid) except +raise_failure
@@ -60,7 +61,8 @@ cdef extern from "ingest.hpp" namespace "relay":
         void received(size_t n)
         cbool step(CAttention* out) except +raise_failure nogil
         void ddl(cbool record)
-        void define(uint64_t table_id, RawBytes definition, RawBytes published, vector[cbool] keep) except +raise_failure
+        void define(uint64_t table_id, RawBytes definition, RawBytes published,
+                    vector[cbool] keep) except +raise_failure
         void exclude(uint64_t table_id) except +raise_failure
         uint32_t pending(uint64_t table_id, RawBytes provisional, RawBytes published,
                          vector[cbool] keep) except +raise_failure
@@ -142,10 +144,10 @@ cdef cbool inflate(void* context, CAlgorithm algorithm, RawBytes data, uint64_t 
 cdef class Ingest:
     """Reads one binlog stream into a journal.
 
-    Bytes go into `buffer()`, `received(n)` says how many, `step()` works through them without the GIL until it needs more
-    (None) or needs to be told something (an Attention; asked again by each step until it is answered). Raises `RelayError`:
-    checksum_mismatch, unknown_event (also for malformed ones), unsupported_column, and those of the journal, of which
-    disk_full leaves everything as it was, so that the same step may be tried again.
+    Bytes go into `buffer()`, `received(n)` says how many, `step()` works through them without the GIL until it needs
+    more (None) or needs to be told something (an Attention; asked again by each step until it is answered). Raises
+    `RelayError`: checksum_mismatch, unknown_event (also for malformed ones), unsupported_column, and those of the
+    journal, of which disk_full leaves everything as it was, so that the same step may be tried again.
     """
 
     cdef CIngest* c
@@ -155,7 +157,7 @@ cdef class Ingest:
 
     def __cinit__(self, JournalWriter writer, directory, decompress, size_t max_event_bytes=1 << 30,
                   size_t max_prepared_bytes=1 << 28):
-        """`decompress(algorithm, data, size)` gives the `size` bytes that "zlib" or "zstd" data holds; `directory` is the journal's."""
+        """`decompress(algorithm, data, size)` gives the `size` bytes in "zlib" or "zstd" data."""
         cdef CIngestLimits limits
         limits.event_bytes = max_event_bytes
         limits.prepared_bytes = max_prepared_bytes
@@ -174,12 +176,12 @@ cdef class Ingest:
         self.c.count_into(<IngestCounters*>address)
 
     def resume(self):
-        """Where to ask the source to go on: after the journal's state, not beyond a prepared transaction not held in memory."""
+        """Where to ask the source to go on: after the journal's state, but before a prepared group not in memory."""
         cdef CResume r = self.c.resume()
         return Resume(text_of(r.file), r.position, text_of(r.gtids.text()), r.by_gtid_possible)
 
     def start(self, str file, uint64_t position, by_gtid=False):
-        """A new stream begins there. What is left of the last is dropped; what the journal holds already will be skipped."""
+        """A new stream begins there. What is left of the last is dropped; what the journal holds will be skipped."""
         cdef bytes f = file.encode("utf-8", "surrogateescape")
         self.c.start(view(f), position, by_gtid)
 
@@ -207,8 +209,8 @@ cdef class Ingest:
         if not asks:
             return None
         return Attention(
-            ASKS[<int>a.asks], text_of(a.file), a.start, a.position, a.timestamp, a.type, a.table_id, <bytes>a.body, shown(a.schema),
-            shown(a.statement), a.in_transaction, a.code, shown(a.message),
+            ASKS[<int>a.asks], text_of(a.file), a.start, a.position, a.timestamp, a.type, a.table_id, <bytes>a.body,
+            shown(a.schema), shown(a.statement), a.in_transaction, a.code, shown(a.message),
         )
 
     def ddl(self, record):
@@ -216,8 +218,8 @@ cdef class Ingest:
         self.c.ddl(record)
 
     def define(self, uint64_t table_id, bytes definition, bytes published, keep=()):
-        """Answers table with the packed definition of all its columns and of those that are published; `keep` tells which
-        those are, one bool a column (none: all)."""
+        """Answers table with the packed definition of all its columns and of those that are published; `keep` tells
+        which those are, one bool a column (none: all)."""
         self.c.define(table_id, raw(definition), raw(published), mask(keep))
 
     def exclude(self, uint64_t table_id):
@@ -225,8 +227,8 @@ cdef class Ingest:
         self.c.exclude(table_id)
 
     def pending(self, uint64_t table_id, bytes provisional, bytes published, keep=()):
-        """Answers table with definitions that are not proven yet; a handle for the writer's `resolve`, until which nothing
-        more is published."""
+        """Answers table with definitions that are not proven yet; a handle for the writer's `resolve`, until which
+        nothing more is published."""
         return self.c.pending(table_id, raw(provisional), raw(published), mask(keep))
 
     def accept_partial(self, uint64_t table_id):

@@ -81,47 +81,56 @@ void Ingest::forget_tables() {
 bool Ingest::rows(const Event& e, Attention* out) {
   RowsHead head;
   if (!RowsHead::parse(e.type, e.body, &head)) malformed("a rows event that cannot be read");
-  bool ignored = (group_.open && group_.mode == Mode::skip) || head.table_id == kNoTable || answer_ == Answer::skip;
-  if (!ignored) {
-    if (!last_ || last_id_ != head.table_id) {
-      auto found = tables_.find(head.table_id);
-      if (found == tables_.end()) malformed("rows of table " + std::to_string(head.table_id) + ", which was not mapped");
-      last_ = &found->second;
-      last_id_ = head.table_id;
-    }
-    Table& table = *last_;
-    if (table.statement != statement_)
-      malformed("rows of table " + std::to_string(head.table_id) + ", which this statement did not map");
-    if (!table.excluded) {
-      Bytes body = head.body;
-      RowsBody parsed;
-      if (!RowsBody::parse(body, head.kind, &parsed)) malformed("rows of " + name_of(*table.definition) + " that cannot be read");
-      if (head.compressed) {
-        Packed packed;
-        if (!Packed::parse(parsed.images, &packed)) malformed("compressed rows of " + name_of(*table.definition) + " that cannot be read");
-        scratch_.assign(body.text().substr(0, static_cast<size_t>(parsed.images.data - body.data)));
-        scratch_ += inflated(Algorithm::zlib, packed.data, packed.size);
-        body = Bytes(scratch_);
-        if (!RowsBody::parse(body, head.kind, &parsed)) malformed("compressed rows that cannot be read");
-      }
-      if (!parsed.full && !table.partial) {
-        ask(Asks::partial, e, out);
-        out->table_id = head.table_id;
-        return false;
-      }
-      Walk walk = walk_rows(*table.definition, head.kind, parsed);
-      if (!walk.ok) malformed("rows of " + name_of(*table.definition) + " that do not fit its columns");
-      if (!table.keep.empty()) {
-        std::string copy;
-        if (!copy_without(*table.definition, head.kind, parsed, table.keep, &copy))
-          malformed("rows of " + name_of(*table.definition) + " that do not fit its columns");
-        scratch_ = std::move(copy);
-        body = Bytes(scratch_);
-      }
-      if (walk.rows) append_rows(table, head, e.timestamp, walk.rows, body);
-    }
+  bool skipped = (group_.open && group_.mode == Mode::skip) || answer_ == Answer::skip;
+  if (!skipped && head.table_id != kNoTable) {
+    Table& table = mapped(head.table_id);
+    if (!table.excluded && !take_rows(e, head, table, out)) return false;
   }
   if (head.statement_end) ++statement_;
+  return true;
+}
+
+Ingest::Table& Ingest::mapped(uint64_t table_id) {
+  if (!last_ || last_id_ != table_id) {
+    auto found = tables_.find(table_id);
+    last_ = found == tables_.end() ? nullptr : &found->second;
+    last_id_ = table_id;
+  }
+  if (!last_) malformed("rows of table " + std::to_string(table_id) + ", which was not mapped");
+  if (last_->statement != statement_)
+    malformed("rows of table " + std::to_string(table_id) + ", which this statement did not map");
+  return *last_;
+}
+
+// Nothing is appended before its rows were walked from end to end.
+bool Ingest::take_rows(const Event& e, const RowsHead& head, Table& table, Attention* out) {
+  const Definition& definition = *table.definition;
+  Bytes body = head.body;
+  RowsBody parsed;
+  if (!RowsBody::parse(body, head.kind, &parsed)) malformed("rows of " + name_of(definition) + " that cannot be read");
+  if (head.compressed) {
+    Packed packed;
+    if (!Packed::parse(parsed.images, &packed)) malformed("compressed rows of " + name_of(definition));
+    scratch_.assign(body.text().substr(0, static_cast<size_t>(parsed.images.data - body.data)));
+    scratch_ += inflated(Algorithm::zlib, packed.data, packed.size);
+    body = Bytes(scratch_);
+    RowsBody::parse(body, head.kind, &parsed);  // as before, but for the images
+  }
+  if (!parsed.full && !table.partial) {
+    ask(Asks::partial, e, out);
+    out->table_id = head.table_id;
+    return false;
+  }
+  Walk walk = walk_rows(definition, head.kind, parsed);
+  if (!walk.ok) malformed("rows of " + name_of(definition) + " that do not fit its columns");
+  if (!table.keep.empty()) {
+    std::string copy;
+    if (!copy_without(definition, head.kind, parsed, table.keep, &copy))
+      malformed("rows of " + name_of(definition) + " that do not fit its columns");
+    scratch_ = std::move(copy);
+    body = Bytes(scratch_);
+  }
+  if (walk.rows) append_rows(table, head, e.timestamp, walk.rows, body);
   return true;
 }
 
@@ -133,9 +142,10 @@ void Ingest::append_rows(Table& table, const RowsHead& head, uint32_t timestamp,
     return;
   }
   if (prepared_bytes_ + collected_.bytes + body.size > limits_.prepared_bytes)
-    throw StreamError("unknown_event", "read the binlog", where(),
-                      "prepared XA transactions hold more than " + std::to_string(limits_.prepared_bytes) + " bytes of rows",
-                      "end them on the source: XA RECOVER lists them, XA COMMIT or XA ROLLBACK ends one");
+    throw StreamError(
+        "unknown_event", "read the binlog", where(),
+        "prepared XA transactions hold more than " + std::to_string(limits_.prepared_bytes) + " bytes of rows",
+        "end them on the source: XA RECOVER lists them, XA COMMIT or XA ROLLBACK ends one");
   collected_.bytes += body.size;
   collected_.rows.push_back({table.use, head.kind, end_, timestamp, rows, std::string(body.text())});
 }

@@ -11,7 +11,8 @@ constexpr size_t kLongestXid = 300;
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
 
 bool same_word(std::string_view text, std::string_view word) {
-  return text.size() == word.size() && std::equal(text.begin(), text.end(), word.begin(), [](char a, char b) { return lower(a) == b; });
+  return text.size() == word.size() &&
+         std::equal(text.begin(), text.end(), word.begin(), [](char a, char b) { return lower(a) == b; });
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -105,7 +106,8 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
   return true;
 }
 
-// What comes up to XA PREPARE stays in memory; also of a group that the journal's position has passed, if it is still prepared.
+// What comes up to XA PREPARE stays in memory; also of a group that the journal's position has passed, if it is still
+// prepared.
 void Ingest::collect_group() {
   group_.begun = true;
   group_.journaled = group_.mode == Mode::skip && log_.knows(group_.gtid.text(), file_, group_.start);

@@ -50,7 +50,9 @@ bool at_or_before(std::string_view file, uint64_t position, std::string_view oth
 
 bool binlog_before(std::string_view file, uint64_t position, std::string_view other_file, uint64_t other_position) {
   if (file == other_file) return position < other_position;
-  auto number = [](std::string_view name) { return name.substr(name.rfind('.') == name.npos ? 0 : name.rfind('.') + 1); };
+  auto number = [](std::string_view name) {
+    return name.substr(name.rfind('.') == name.npos ? 0 : name.rfind('.') + 1);
+  };
   std::string_view a = number(file), b = number(other_file);
   return a.size() != b.size() ? a.size() < b.size() : a < b;
 }
@@ -128,14 +130,17 @@ JournalReader::~JournalReader() = default;
 const Mapping& JournalReader::segment_of(uint64_t position) {
   if (last_ && last_->holds(position)) return *last_;
   auto after = segments_.upper_bound(position);
-  if (after != segments_.begin() && std::prev(after)->second->holds(position)) return *(last_ = std::prev(after)->second.get());
+  if (after != segments_.begin() && std::prev(after)->second->holds(position))
+    return *(last_ = std::prev(after)->second.get());
   std::vector<uint64_t> bases = list_segments(directory_);
   auto above = std::upper_bound(bases.begin(), bases.end(), position);
   if (above == bases.begin())
-    throw JournalError("journal_lost", "read journal: position " + std::to_string(position) + " is no longer in " + directory_);
+    throw JournalError("journal_lost",
+                       "read journal: position " + std::to_string(position) + " is no longer in " + directory_);
   std::unique_ptr<Mapping> opened = Mapping::open(directory_, *std::prev(above), false);
   if (!opened->holds(position))
-    throw JournalError("journal_lost", "read journal: position " + std::to_string(position) + " is not yet in " + directory_);
+    throw JournalError("journal_lost",
+                       "read journal: position " + std::to_string(position) + " is not yet in " + directory_);
   last_ = opened.get();
   segments_[opened->base] = std::move(opened);
   return *last_;
@@ -163,7 +168,8 @@ FrameView JournalReader::frame(uint64_t position, bool check) {
       case Step::end:
         throw JournalError("journal_lost", "read journal: no frame at position " + std::to_string(position));
       case Step::damaged:
-        throw JournalError("journal_corrupt", "read journal: the frame at position " + std::to_string(position) + " is damaged");
+        throw JournalError("journal_corrupt",
+                           "read journal: the frame at position " + std::to_string(position) + " is damaged");
     }
   }
 }
@@ -182,7 +188,8 @@ std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
   std::string error;
   std::shared_ptr<const Definition> definition = Definition::parse(parsed.definition, &error);
   if (!definition)
-    throw JournalError("journal_corrupt", "read journal: the definition at position " + std::to_string(at) + ": " + error);
+    throw JournalError("journal_corrupt",
+                       "read journal: the definition at position " + std::to_string(at) + ": " + error);
   definitions_[table] = definition;
   return definition;
 }
@@ -206,7 +213,8 @@ uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_
   };
   while (!bases.empty() && (bases.back() >= committed || !begins_before(bases.back()))) bases.pop_back();
   if (bases.empty())
-    throw JournalError("journal_lost", "find " + std::string(file) + ":" + std::to_string(position) + ": the journal begins later");
+    throw JournalError("journal_lost",
+                       "find " + std::string(file) + ":" + std::to_string(position) + ": the journal begins later");
   // A segment may begin within a transaction; then the place lies in an earlier one.
   for (; !bases.empty(); bases.pop_back()) {
     uint64_t found = find_boundary(bases.back(), file, position, committed);
@@ -216,7 +224,8 @@ uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_
   return bases.front();
 }
 
-// The end of the last transaction or change of file at or before the place, walking from the segment at `base`; 0 if none.
+// The end of the last transaction or change of file at or before the place, walking from the segment at `base`; 0 if
+// none.
 uint64_t JournalReader::find_boundary(uint64_t base, std::string_view file, uint64_t position, uint64_t committed) {
   uint64_t found = 0;
   std::string current;

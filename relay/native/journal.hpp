@@ -10,7 +10,8 @@
 
 namespace relay {
 
-// What failed, in words for people; `code` is one of relay.errors' codes (journal_lost, disk_full, journal_corrupt ...).
+// What failed, in words for people; `code` is one of relay.errors' codes (journal_lost, disk_full, journal_corrupt
+// ...).
 struct JournalError : std::runtime_error {
   std::string code;
   JournalError(std::string c, const std::string& what) : std::runtime_error(what), code(std::move(c)) {}
@@ -85,8 +86,8 @@ bool binlog_before(std::string_view file, uint64_t position, std::string_view ot
 
 struct Mapping;  // one mapped segment
 
-// Reads frames at positions below the committed watermark, which the caller knows. Maps segments as they are met and keeps
-// them mapped until `release_before`. Not thread-safe; one per process.
+// Reads frames at positions below the committed watermark, which the caller knows. Maps segments as they are met and
+// keeps them mapped until `release_before`. Not thread-safe; one per process.
 class JournalReader {
  public:
   explicit JournalReader(std::string directory);
@@ -94,14 +95,15 @@ class JournalReader {
 
   uint64_t generation();  // of the journal in the directory; throws JournalError if there is none
   uint64_t first();       // position of the oldest segment that still exists
-  // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its CRC is
-  // verified only if `check` (the writer verified what it wrote, and recovery what it found).
+  // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its
+  // CRC is verified only if `check` (the writer verified what it wrote, and recovery what it found).
   FrameView frame(uint64_t position, bool check = false);
-  // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its link.
+  // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its
+  // link.
   std::shared_ptr<const Definition> definition(uint64_t table);
   void release_before(uint64_t position);
-  // The position from which the frames follow that come after `position` of the source's `file`: always between transactions,
-  // and not beyond `committed`. Throws JournalError if the journal begins later than that.
+  // The position from which the frames follow that come after `position` of the source's `file`: always between
+  // transactions, and not beyond `committed`. Throws JournalError if the journal begins later than that.
   uint64_t locate(std::string_view file, uint64_t position, uint64_t committed);
 
  private:

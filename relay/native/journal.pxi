@@ -119,10 +119,12 @@ cdef extern from "journal_writer.hpp" namespace "relay":
         void forget(uint32_t table) except +raise_failure
         void rows(uint32_t table, CRowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows,
                   RawBytes body) except +raise_failure
-        void ddl(uint64_t end_position, uint32_t timestamp, string_view schema, string_view statement) except +raise_failure
+        void ddl(uint64_t end_position, uint32_t timestamp, string_view schema,
+                 string_view statement) except +raise_failure
         void commit(uint64_t position, uint32_t timestamp, const CGtid& gtid) except +raise_failure
         void rollback() except +raise_failure
-        void source(uint64_t position, string_view file, const CGtidSet& gtids, string_view identity) except +raise_failure
+        void source(uint64_t position, string_view file, const CGtidSet& gtids,
+                    string_view identity) except +raise_failure
         void file(uint64_t position, string_view file) except +raise_failure
         void gap(uint64_t position, string_view file, string_view reason) except +raise_failure
         void hold(cbool on)
@@ -229,7 +231,7 @@ class JournalState(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A file of the journal: positions of its first byte and of the one after its last, and when it last changed (Unix seconds)."""
+    """A file of the journal: positions of its first byte and after its last; when it last changed (Unix seconds)."""
 
     base: int
     end: int
@@ -382,7 +384,7 @@ cdef class JournalReader:
         return frame.next, (<const char*>frame.payload.data)[:frame.payload.size]
 
     def frames(self, uint64_t start, uint64_t end):
-        """Yields (position, payload) of each frame from `start` to before `end`, which is at most the committed position."""
+        """Yields (position, payload) of each frame from `start` to before `end`, at most the committed position."""
         cdef CFrameView frame
         while start < end:
             frame = self.c.frame(start, True)

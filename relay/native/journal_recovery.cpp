@@ -1,4 +1,5 @@
-// What a writer does before it appends: find the end of the last complete transaction, and make everything after it nothing.
+// What a writer does before it appends: find the end of the last complete transaction, and make everything after it
+// nothing.
 #include <fcntl.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -17,8 +18,9 @@ constexpr uint64_t kWorthACall = 1 << 20;  // below, memset is faster than a sys
 void zero(Mapping& segment, uint64_t from, uint64_t to) {
   uint64_t page = std::min((from + kPage - 1) / kPage * kPage, to);
   std::memset(segment.at(from), 0, page - from);
-  if (to - page >= kWorthACall && fallocate(segment.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE,
-                                            static_cast<off_t>(page - segment.base), static_cast<off_t>(to - page)) == 0)
+  if (to - page >= kWorthACall &&
+      fallocate(segment.fd, FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(page - segment.base),
+                static_cast<off_t>(to - page)) == 0)
     return;
   static const uint8_t kBlank[kPage] = {};
   for (; page < to; page += kPage) {  // a page that is blank already need not become dirty
@@ -38,7 +40,8 @@ uint64_t random_generation() {
 
 void JournalWriter::recover() {
   bases_ = list_segments(directory_);
-  if (!bases_.empty() && header_is_blank(directory_, bases_.back())) {  // it appeared, but the host died before its page was written
+  if (!bases_.empty() &&
+      header_is_blank(directory_, bases_.back())) {  // it appeared, but the host died before its page was written
     unlink(segment_path(directory_, bases_.back()).c_str());
     bases_.pop_back();
   }
@@ -162,7 +165,8 @@ void JournalWriter::cut_to(uint64_t position) {
   bool whole = end_ == 0;  // in recovery, nothing is known of what follows
   while (bases_.back() > position) {
     std::string path = segment_path(directory_, bases_.back());
-    if (unlink(path.c_str()) != 0 && errno != ENOENT) throw_system("journal_lost", "delete journal segment", path, errno);
+    if (unlink(path.c_str()) != 0 && errno != ENOENT)
+      throw_system("journal_lost", "delete journal segment", path, errno);
     bases_.pop_back();
     whole = true;
   }

@@ -181,7 +181,8 @@ void JournalWriter::link(uint64_t table_position, uint64_t resolved) {
     throw_system("journal_lost", "flush journal segment", segment_path(directory_, earlier->base), errno);
 }
 
-void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body) {
+void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows,
+                         Bytes body) {
   Table& table = tables_[handle];
   uint64_t own = frame_size(kNumbers + body.size);
   uint64_t definition = frame_size(table_payload(table.definition));
@@ -206,7 +207,8 @@ void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uin
   open_ = true;
 }
 
-void JournalWriter::ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement) {
+void JournalWriter::ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema,
+                        std::string_view statement) {
   make_room(frame_size(kNumbers + schema.size() + statement.size()));
   uint8_t* p = put_head(payload(), 5, FrameKind::ddl);
   p = msgpack::put_u64(p, end_position);
@@ -331,7 +333,8 @@ void JournalWriter::drop_before(uint64_t position) {
   position = std::min(position, committed());
   while (bases_.size() > 1 && bases_[1] <= position) {
     std::string path = segment_path(directory_, bases_.front());
-    if (unlink(path.c_str()) != 0 && errno != ENOENT) throw_system("journal_lost", "delete journal segment", path, errno);
+    if (unlink(path.c_str()) != 0 && errno != ENOENT)
+      throw_system("journal_lost", "delete journal segment", path, errno);
     bases_.erase(bases_.begin());
   }
 }

@@ -1,4 +1,5 @@
-// The journal's one writer: appends frames straight into the mapping, recovers after a crash, flushes, and retires segments.
+// The journal's one writer: appends frames straight into the mapping, recovers after a crash, flushes, and retires
+// segments.
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,8 @@ struct JournalState {
   uint64_t sequence = 1;   // number of the next row
 };
 
-// Appending either succeeds or throws JournalError and changes nothing that a reader or a recovery could see: after disk_full
-// the same call may be made again. All methods but `flush` and `drop_before` belong to one thread.
+// Appending either succeeds or throws JournalError and changes nothing that a reader or a recovery could see: after
+// disk_full the same call may be made again. All methods but `flush` and `drop_before` belong to one thread.
 class JournalWriter {
  public:
   using Handle = uint32_t;
@@ -39,17 +40,18 @@ class JournalWriter {
   // Stores `committed` there too from now on, each time with release order.
   void publish_to(std::atomic<uint64_t>* word);
 
-  // A definition (packed) to which rows refer. Its TABLE frame is written before the first rows of a segment that use it.
-  // Of a pending definition everything from its first rows on stays unpublished until it is resolved: with the proven
-  // definition, or, with no bytes, by accepting it as it stands. In a transaction that happens at its end.
+  // A definition (packed) to which rows refer. Its TABLE frame is written before the first rows of a segment that use
+  // it. Of a pending definition everything from its first rows on stays unpublished until it is resolved: with the
+  // proven definition, or, with no bytes, by accepting it as it stands. In a transaction that happens at its end.
   Handle define(Bytes definition, bool pending = false);
   void resolve(Handle table, Bytes definition);
   void forget(Handle table);  // no more rows will refer to it
 
   void rows(Handle table, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body);
   void ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement);
-  void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid);  // ends a transaction, also one without rows or DDL
-  void rollback();                                                       // removes what was appended since the last commit
+  // Ends a transaction, also one without rows or DDL.
+  void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid);
+  void rollback();  // removes what was appended since the last commit
   // These three stand between transactions.
   void source(uint64_t position, std::string_view file, const GtidSet& gtids, std::string_view identity);
   void file(uint64_t position, std::string_view file);

@@ -7,8 +7,8 @@
 
 namespace relay {
 
-// One buffer: filled at its end from the socket, packets taken off its front. A payload of 16 MiB or more comes in several
-// packets and is joined in place, each byte being moved once.
+// One buffer: filled at its end from the socket, packets taken off its front. A payload of 16 MiB or more comes in
+// several packets and is joined in place, each byte being moved once.
 class PacketBuffer {
  public:
   explicit PacketBuffer(size_t max_payload) : max_payload_(max_payload) {}

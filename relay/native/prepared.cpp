@@ -22,7 +22,8 @@ PreparedLog::PreparedLog(std::string directory) : directory_(std::move(directory
     std::istringstream fields(line);
     std::string xid, start;
     Entry entry;
-    bool whole = std::getline(fields, xid, '\t') && std::getline(fields, entry.file, '\t') && std::getline(fields, start, '\t');
+    bool whole =
+        std::getline(fields, xid, '\t') && std::getline(fields, entry.file, '\t') && std::getline(fields, start, '\t');
     std::getline(fields, entry.gtid, '\t');
     if (!whole || start.find_first_not_of("0123456789") != start.npos || start.empty() || start.size() > 19)
       throw JournalError("journal_corrupt", "read prepared transactions: " + path_in(directory_) + ": it is damaged");
@@ -49,7 +50,8 @@ void PreparedLog::add(const std::string& xid, Entry entry) {
   }
 }
 
-// A note that stays because it could not be written without it does no harm: its group is read again, and its end skipped.
+// A note that stays because it could not be written without it does no harm: its group is read again, and its end
+// skipped.
 void PreparedLog::remove(const std::string& xid) {
   if (!entries_.erase(xid)) return;
   try {
@@ -65,14 +67,16 @@ void PreparedLog::save() const {
     text += xid + '\t' + entry.file + '\t' + std::to_string(entry.start) + '\t' + entry.gtid + '\n';
   std::string path = path_in(directory_), temporary = path + ".new";
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) throw_system(errno == ENOSPC ? "disk_full" : "journal_lost", "note prepared transactions", temporary, errno);
+  if (fd < 0)
+    throw_system(errno == ENOSPC ? "disk_full" : "journal_lost", "note prepared transactions", temporary, errno);
   bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && fdatasync(fd) == 0;
   int error = errno;
   close(fd);
   if (!written || rename(temporary.c_str(), path.c_str()) != 0) {
     if (written) error = errno;
     unlink(temporary.c_str());
-    throw_system(error == ENOSPC || error == 0 ? "disk_full" : "journal_lost", "note prepared transactions", path, error);
+    throw_system(error == ENOSPC || error == 0 ? "disk_full" : "journal_lost", "note prepared transactions", path,
+                 error);
   }
   sync_directory(directory_);
 }

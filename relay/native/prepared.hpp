@@ -28,8 +28,8 @@ struct HeldRows {
   std::string body;
 };
 
-// Which prepared transactions the journal says nothing of yet. Written before the journal's position passes them, and cleared
-// after it holds their rows: a restart reads them again from the source.
+// Which prepared transactions the journal says nothing of yet. Written before the journal's position passes them, and
+// cleared after it holds their rows: a restart reads them again from the source.
 class PreparedLog {
  public:
   struct Entry {

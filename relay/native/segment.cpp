@@ -38,7 +38,9 @@ bool read_header(const uint8_t* p, Mapping* m) {
   return load<uint32_t>(p + kCrcAt) == crc32c(Bytes(p, kCrcAt));
 }
 
-std::string temporary_path(const std::string& directory, uint64_t base) { return segment_path(directory, base) + ".new"; }
+std::string temporary_path(const std::string& directory, uint64_t base) {
+  return segment_path(directory, base) + ".new";
+}
 
 }  // namespace
 
@@ -108,8 +110,8 @@ std::unique_ptr<Mapping> Mapping::open(const std::string& directory, uint64_t ba
   return m;
 }
 
-std::unique_ptr<Mapping> Mapping::create(const std::string& directory, uint64_t generation, uint64_t base, uint64_t size,
-                                         uint64_t flushed) {
+std::unique_ptr<Mapping> Mapping::create(const std::string& directory, uint64_t generation, uint64_t base,
+                                         uint64_t size, uint64_t flushed) {
   std::string path = temporary_path(directory, base);
   auto m = std::make_unique<Mapping>();
   m->generation = generation;
@@ -121,8 +123,8 @@ std::unique_ptr<Mapping> Mapping::create(const std::string& directory, uint64_t 
   if (int error = posix_fallocate(m->fd, 0, static_cast<off_t>(size))) {
     unlink(path.c_str());
     bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-    throw_system(full ? "disk_full" : "journal_lost", "allocate " + std::to_string(size) + " bytes for journal segment", path,
-                 error);
+    throw_system(full ? "disk_full" : "journal_lost", "allocate " + std::to_string(size) + " bytes for journal segment",
+                 path, error);
   }
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
   if (p == MAP_FAILED) {

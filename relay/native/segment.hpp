@@ -34,11 +34,11 @@ struct Mapping {
   bool holds(uint64_t position) const { return position >= base && position < end(); }
   uint8_t* at(uint64_t position) const { return data + (position - base); }
 
-  // Both throw JournalError. `create` allocates every block (a full disk is disk_full, not a later SIGBUS) and leaves the file
-  // under a temporary name until `appear`.
+  // Both throw JournalError. `create` allocates every block (a full disk is disk_full, not a later SIGBUS) and leaves
+  // the file under a temporary name until `appear`.
   static std::unique_ptr<Mapping> open(const std::string& directory, uint64_t base, bool writable);
-  static std::unique_ptr<Mapping> create(const std::string& directory, uint64_t generation, uint64_t base, uint64_t size,
-                                         uint64_t flushed);
+  static std::unique_ptr<Mapping> create(const std::string& directory, uint64_t generation, uint64_t base,
+                                         uint64_t size, uint64_t flushed);
   void appear(const std::string& directory);
 };
 
@@ -48,7 +48,8 @@ enum class Step { frame, end, next_segment, damaged };
 Step read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out);
 
 std::string segment_path(const std::string& directory, uint64_t base);
-std::vector<uint64_t> list_segments(const std::string& directory);  // bases, ascending; empty if there is no such directory
+std::vector<uint64_t> list_segments(
+    const std::string& directory);  // bases, ascending; empty if there is no such directory
 bool header_is_blank(const std::string& directory, uint64_t base);  // made, but its first page never reached the disk
 void sync_directory(const std::string& directory);
 
