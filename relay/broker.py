@@ -73,11 +73,11 @@ class _Loop:
                 self._registry.expire()
                 self._kick()
                 self._registry.cut()
-            idle = arena.broker_scan == arena.committed
+            idle = not self._broker.pending()
             if idle:
-                # The reader looks at the flag after it has moved `committed`; whoever comes second sees the other.
+                # Reader and servers look at the flag after they have made work; whoever comes second sees the other.
                 arena.broker_waiting = True
-                idle = arena.broker_scan == arena.committed
+                idle = not self._broker.pending()
             events = self._epoll.poll(IDLE_SECONDS if idle else 0)
             arena.broker_waiting = False
             for fd, _ in events:

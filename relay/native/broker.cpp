@@ -66,7 +66,7 @@ Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filter
     if (!f.limit) {
       unlimited = true;
     } else {
-      (f.discard == 1 ? oldest : newest) = true;
+      (f.discard == kDropOldest ? oldest : newest) = true;
       v.limit = std::max(v.limit, f.limit);
     }
   }
@@ -192,6 +192,16 @@ void Broker::refill(size_t slot, uint64_t end) {
   }
 }
 
+void Broker::refill_all() {
+  for (size_t slot : lagging_) {
+    if (!clients_[slot].w.lag || !has_room(slot)) continue;
+    refill(slot, scan_of(slot));
+    publish(slot, scan_of(slot));
+  }
+  lagging_.erase(std::remove_if(lagging_.begin(), lagging_.end(), [this](size_t slot) { return !clients_[slot].w.lag; }),
+                 lagging_.end());
+}
+
 // ---- the step
 
 Broker::Step Broker::step(uint64_t max_bytes) {
@@ -201,11 +211,6 @@ Broker::Step Broker::step(uint64_t max_bytes) {
   const uint64_t committed = control.reader.committed.get();
   if (!position_) begin(committed);
   if (interests_.size() >= kMaxTables) forget_interests();
-  for (size_t slot : lagging_) {
-    if (clients_[slot].w.lag && has_room(slot)) refill(slot, scan_of(slot));
-  }
-  lagging_.erase(std::remove_if(lagging_.begin(), lagging_.end(), [this](size_t slot) { return !clients_[slot].w.lag; }),
-                 lagging_.end());
   uint64_t position = position_;
   while (position < committed && position - position_ < max_bytes) {
     const FrameSource::Frame frame = frames_.frame(position);
@@ -224,6 +229,7 @@ Broker::Step Broker::step(uint64_t max_bytes) {
     control.broker.scan.set(position);
     position_ = position;
   }
+  refill_all();
   out.wake = wake_mask();
   out.rows = queued_rows_;
   out.position = position;

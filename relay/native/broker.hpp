@@ -30,6 +30,8 @@ class FrameSource {
   virtual Names names(uint64_t table) = 0;
 };
 
+constexpr uint32_t kDropOldest = 1;  // of the discard types; all others drop the newest
+
 // Asks for rows of tables; in force for frames with from <= position < to.
 struct Filter {
   static constexpr uint64_t kOpen = UINT64_MAX;
@@ -37,7 +39,7 @@ struct Filter {
   std::string schema;  // "*" matches every name
   std::string table;
   uint32_t kinds = 7;   // bits of RowKind
-  uint32_t discard = 0;  // 1 drops the oldest at the limit, anything else the newest
+  uint32_t discard = 0;
   uint64_t limit = 0;   // of the client's whole queue, rows; 0: none
   uint64_t from = 0;
   uint64_t to = kOpen;
@@ -87,7 +89,7 @@ class Broker {
   // has `from` at or above position().
   void set_filters(size_t slot, std::vector<Filter> filters);
 
-  // Fills rings that had been full, then decides committed frames for about `max_bytes` of the journal. Throws StreamError
+  // Decides committed frames for about `max_bytes` of the journal, and fills rings that had been full. Throws StreamError
   // (schema_unproven) at the first row of a definition that is not proven, if somebody asked for it and `refuse_unproven`.
   Step step(uint64_t max_bytes);
   // Whether step() has anything to do; with control().broker.waiting set before, a false is safe to sleep on.
@@ -149,6 +151,7 @@ class Broker {
   bool push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, uint64_t scan);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
   void refill(size_t slot, uint64_t end);
+  void refill_all();
   uint64_t ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const;
   Extent find_extent(size_t slot, uint64_t slots) const;
   void replace_ring(size_t slot, uint64_t slots);
@@ -162,6 +165,7 @@ class Broker {
   std::vector<size_t> live_;     // slots in use, ascending
   std::vector<size_t> lagging_;  // slots that may have rows in no slot of their ring; refilled at each step
   std::vector<size_t> touched_;  // changed since they were last published and woken
+  size_t next_slot_ = 0;
   uint64_t position_ = 0;
   std::unordered_map<uint64_t, std::vector<Interest>> interests_;  // by TABLE frame
   uint64_t last_table_ = 0;

@@ -65,9 +65,13 @@ size_t Broker::add_client(uint64_t id, std::string_view name) {
   if (!id || name.empty() || name.size() > kNameBytes) {
     throw ArenaError("a client needs an id and a name of 1 to " + std::to_string(kNameBytes) + " bytes");
   }
-  size_t slot = 0;
-  while (slot < clients_.size() && clients_[slot].id) ++slot;
-  if (slot == clients_.size()) throw ArenaError("MaxClients is reached: " + std::to_string(clients_.size()) + " are known");
+  if (live_.size() == clients_.size()) {
+    throw ArenaError("MaxClients is reached: " + std::to_string(clients_.size()) + " are known");
+  }
+  // Not the block that became free last: a server may not have heard yet that its client is gone.
+  while (clients_[next_slot_].id) next_slot_ = (next_slot_ + 1) % clients_.size();
+  const size_t slot = next_slot_;
+  next_slot_ = (next_slot_ + 1) % clients_.size();
   ClientBlock& block = arena_.client(slot);
   Client& c = clients_[slot];
   c = Client{};
@@ -97,10 +101,13 @@ void Broker::remove_client(size_t slot) {
   forget_interests();
 }
 
-// Slots for the largest limit and one frame more, so that a limited queue is never longer than its ring.
+// More slots than the largest drop-newest limit: a full ring then proves that such a limit is reached. Other queues may be
+// longer than their rings.
 uint64_t Broker::ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
   uint64_t limit = 0;
-  for (const Filter& f : filters) limit = std::max(limit, f.limit);
+  for (const Filter& f : filters) {
+    if (f.discard != kDropOldest) limit = std::max(limit, f.limit);
+  }
   uint64_t pool_slots = arena_.header().pool_size / sizeof(Slot);
   uint64_t most = std::max(pool_slots, arena_.header().default_slots);
   if (limit >= most) {

@@ -47,7 +47,7 @@ struct Scene {
     broker->step(1);
     for (size_t c = 0; c < kTwins; ++c) {
       broker->add_client(c + 1, "twin");
-      broker->set_filters(c, {filter(c ? "t1" : "t0", 1, limit), filter("none", 1, c ? 0 : 100)});
+      broker->set_filters(c, {filter(c ? "t1" : "t0", 1, limit), filter("none", 2, c ? 0 : 100)});
     }
   }
   ~Scene() { munmap(memory, bytes); }
@@ -61,7 +61,7 @@ struct Scene {
   // The first client leaves its large ring, and the second one moves in.
   void swap_rings(uint64_t limit) {
     broker->set_filters(0, {filter("t0", 1, limit)});
-    broker->set_filters(1, {filter("t1", 1, limit), filter("none", 1, 100)});
+    broker->set_filters(1, {filter("t1", 1, limit), filter("none", 2, 100)});
   }
 
   void check_peek(uint64_t n) {
@@ -126,6 +126,7 @@ void interleave() {
     at_each_load(0, frames, peek, [](Scene& scene) { scene.swap_rings(0); });
     at_each_load(10, frames, peek, [](Scene& scene) { scene.swap_rings(10); });
     at_each_load(0, frames, peek, [](Scene& scene) { scene.broker->flush(0); });
+    at_each_load(0, frames, peek, [](Scene& scene) { scene.broker->cut(kStart + 40); });
     for (uint64_t more : {1u, 4u, 9u, 40u}) {
       at_each_load(10, frames, peek, [more](Scene& scene) { scene.advance(more); });
       at_each_load(10, frames, view, [more](Scene& scene) {

@@ -67,8 +67,8 @@ inline std::vector<Filter> filters_of(size_t client, uint64_t variant) {
     case kMixed: return {make("t0", 7, 0, 0), make("t1", 7, 2, 6), make("t2", 7, 1, 5), make("t2", 1, 1, 7)};
     case kTiny: return {make("*", 7, 1, 3)};
     // A limit for a table that never comes changes nothing but the size of the ring.
-    case kMoving: return {make("t3", 7, 0, 0), make("none", 7, 1, variant & 1 ? 40 : 0)};
-    case kOnce: return {make("t2", 7, 0, 0), make("none", 7, 1, variant & 2 ? 40 : 0)};
+    case kMoving: return {make("t3", 7, 0, 0), make("none", 7, 2, variant & 1 ? 40 : 0)};
+    case kOnce: return {make("t2", 7, 0, 0), make("none", 7, 2, variant & 2 ? 40 : 0)};
     default: return {make("*", 7, 0, 0)};
   }
 }
