@@ -37,10 +37,6 @@ def run(arguments: list[str]) -> int:
         return _tell(RelayError(ErrorCode.USAGE, "usage", error.format_message()))
     except (KeyboardInterrupt, click.Abort):
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        # The reader of our output went away, which is its right; nothing more is to be flushed there at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
     except ImportError as error:
         return _tell(RelayError(ErrorCode.ENVIRONMENT, "load", error))
     except OSError as error:

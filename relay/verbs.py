@@ -7,7 +7,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final
 
@@ -61,6 +62,16 @@ def configured(verb: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+@contextmanager
+def _as_long_as_read() -> Iterator[None]:
+    """End quietly when whoever reads our output has had enough, as `head` does."""
+    try:
+        yield
+    except BrokenPipeError:
+        # What is still buffered is to go nowhere when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 @cli.command()
 @configured
 @click.option("--accept-gap", is_flag=True, help="Go on after events that are lost, and record the gap.")
@@ -78,15 +89,16 @@ def start(context: click.Context, config: Config, accept_gap: bool) -> None:
 @click.option("--watch", is_flag=True, help="Again every second, until Ctrl-C.")
 def stat(config: Config, as_json: bool, watch: bool) -> None:
     """Show what the running relay does."""
-    while True:
-        document = admin.stat(config)
-        text = msgspec.json.encode(document).decode() if as_json else render.stat(admin.typed(document))
-        if watch and not as_json:
-            click.clear()
-        click.echo(text)
-        if not watch:
-            return
-        time.sleep(_WATCH_SECONDS)
+    with _as_long_as_read():
+        while True:
+            document = admin.stat(config)
+            text = msgspec.json.encode(document).decode() if as_json else render.stat(admin.typed(document))
+            if watch and not as_json:
+                click.clear()
+            click.echo(text)
+            if not watch:
+                return
+            time.sleep(_WATCH_SECONDS)
 
 
 @cli.command()
@@ -223,7 +235,7 @@ def tail(config: Config, tables: tuple[str, ...]) -> None:
     name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
     host, port = admin.classic_address(config)
     secret, tls = config.server.auth_secret, admin.tls_context(config)
-    with RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls) as connection:
+    with _as_long_as_read(), RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls) as connection:
         try:
             for schema, table in patterns:
                 connection.add_filter(schema, table)

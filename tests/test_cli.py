@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from examples.dbserver import DatabaseServer
 from relay import __version__
+from relay.cli import run
 from relay.client import RelayClient
 from relay.errors import ExitCode
 from tests.relayproc import RELAY, SECRET, RelayProcess, run_relay
@@ -37,6 +38,12 @@ def conf(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def server(mariadb1011: DatabaseServer) -> DatabaseServer:
+    """One kind of server is enough here: the verbs know nothing of the source."""
+    return mariadb1011
+
+
 def stat_of(relay: RelayProcess) -> dict[str, Any]:
     """What `relay stat --json` prints."""
     shown = run_relay("stat", "--json", "-c", relay.conf)
@@ -45,9 +52,9 @@ def stat_of(relay: RelayProcess) -> dict[str, Any]:
     return document
 
 
-def client_in(document: dict[str, Any], name: str) -> dict[str, Any]:
-    """The client of that name in a stat document."""
-    (found,) = (client for client in document["clients"] if client["name"] == name)
+def client_in(relay: RelayProcess, name: str) -> dict[str, Any]:
+    """The client of that name in the stat document."""
+    (found,) = (client for client in relay.stat()["clients"] if client["name"] == name)
     return dict(found)
 
 
@@ -129,22 +136,24 @@ def popen(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
     ],
 )
 def test_every_failure_is_one_line_with_a_hint_and_its_code(
-    conf: Path, arguments: tuple[str, ...], code: ExitCode
+    conf: Path, arguments: tuple[str, ...], code: ExitCode, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    failed = run_relay(*(argument.format(conf.parent) for argument in arguments))
-    assert (failed.returncode, failed.stdout) == (code, "")
-    assert re.fullmatch(r"relay: [^\n]+ \(hint: [^\n]+\)\n", failed.stderr)
+    assert run([argument.format(conf.parent) for argument in arguments]) == code
+    shown = capfd.readouterr()
+    assert shown.out == ""
+    assert re.fullmatch(r"relay: [^\n]+ \(hint: [^\n]+\)\n", shown.err)
 
 
 def test_the_version_is_printed() -> None:
     assert run_relay("version").stdout == f"relay {__version__}\n"
 
 
-def test_every_verb_takes_a_configuration() -> None:
+def test_every_verb_takes_a_configuration(capfd: pytest.CaptureFixture[str]) -> None:
     verbs = [["stat"], ["start"], ["drain"], ["stop"], ["check"], ["tail"], ["version"], ["pause"], ["resume"]]
     verbs += [["client", "flush"], ["client", "forget"], ["client", "seek"]]
     for verb in verbs:
-        assert "-c, --config FILE" in run_relay(*verb, "--help").stdout
+        assert run([*verb, "--help"]) == ExitCode.OK
+        assert "-c, --config FILE" in capfd.readouterr().out
 
 
 def test_a_missing_native_core_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -221,11 +230,11 @@ def test_stop_ends_the_relay(mariadb1011: DatabaseServer, start_relay: Start, se
 def test_a_paused_relay_reads_nothing_until_resumed(relay: RelayProcess, server: DatabaseServer, table: str) -> None:
     subscribe(relay, "a", table)
     assert run_relay("pause", "-c", relay.conf).stdout == "paused\n"
-    until(lambda: stat_of(relay)["state"] == "paused")
+    until(lambda: relay.stat()["state"] == "paused")
     insert(server, table, range(5))
-    assert client_in(stat_of(relay), "a")["waiting"] == 0
+    assert client_in(relay, "a")["waiting"] == 0
     assert run_relay("resume", "-c", relay.conf).stdout == "resumed\n"
-    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 5)
+    until(lambda: client_in(relay, "a")["waiting"] == 5)
 
 
 def test_a_clients_queue_can_be_flushed_moved_and_forgotten(
@@ -233,16 +242,16 @@ def test_a_clients_queue_can_be_flushed_moved_and_forgotten(
 ) -> None:
     subscribe(relay, "a", table)
     insert(server, table, range(5))
-    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 5)
+    until(lambda: client_in(relay, "a")["waiting"] == 5)
     flushed = run_relay("client", "flush", "a", "-c", relay.conf)
     assert (flushed.returncode, flushed.stdout) == (ExitCode.OK, "flushed a: 5 rows dropped\n")
-    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 0)
-    assert client_in(stat_of(relay), "a")["dropped"]["flush"] == 5
+    until(lambda: client_in(relay, "a")["waiting"] == 0)
+    assert client_in(relay, "a")["dropped"]["flush"] == 5
     moved = run_relay("client", "seek", "a", "oldest", "-c", relay.conf)
     assert (moved.returncode, moved.stderr) == (ExitCode.OK, "")
     forgotten = run_relay("client", "forget", "a", "-c", relay.conf)
     assert (forgotten.returncode, forgotten.stdout) == (ExitCode.OK, "forgot a\n")
-    until(lambda: not stat_of(relay)["clients"])
+    until(lambda: not relay.stat()["clients"])
     assert run_relay("client", "flush", "a", "-c", relay.conf).returncode == ExitCode.REFUSED
 
 
@@ -251,7 +260,7 @@ def test_tail_prints_changes_as_json_lines_and_leaves_no_client_behind(
 ) -> None:
     with popen("tail", "-c", relay.conf, table) as tail:
         assert tail.stdout is not None
-        until(lambda: any(client["filters"] for client in stat_of(relay)["clients"]))
+        until(lambda: any(client["filters"] for client in relay.stat()["clients"]))
         server.execute(f"INSERT INTO {table} VALUES (1, 'é\n')", f"UPDATE {table} SET v = NULL", f"DELETE FROM {table}")
         rows = [json.loads(tail.stdout.readline()) for _ in range(3)]
         tail.send_signal(signal.SIGINT)
@@ -263,12 +272,12 @@ def test_tail_prints_changes_as_json_lines_and_leaves_no_client_behind(
     assert rows[0]["after"] == {"id": 1, "v": "é\n"}
     assert (rows[1]["before"]["v"], rows[1]["after"]["v"]) == ("é\n", None)
     assert rows[2]["before"] == {"id": 1, "v": None}
-    until(lambda: not stat_of(relay)["clients"])
+    until(lambda: not relay.stat()["clients"])
 
 
 def test_tail_ends_quietly_when_its_output_is_closed(relay: RelayProcess, server: DatabaseServer, table: str) -> None:
     with popen("tail", "-c", relay.conf, table) as tail:
-        until(lambda: any(client["filters"] for client in stat_of(relay)["clients"]))
+        until(lambda: any(client["filters"] for client in relay.stat()["clients"]))
         assert tail.stdout is not None
         tail.stdout.close()
         insert(server, table, range(1))
@@ -293,9 +302,9 @@ def test_drain_waits_for_a_client_that_empties_its_queue(
 ) -> None:
     subscribe(relay, "a", table)
     insert(server, table, range(50))
-    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 50)
+    until(lambda: client_in(relay, "a")["waiting"] == 50)
     with popen("drain", "-c", relay.conf) as drain:
-        until(lambda: stat_of(relay)["state"] == "draining")
+        until(lambda: relay.stat()["state"] == "draining")
         with RelayClient("127.0.0.1", relay.port, "a", SECRET) as client:
             rows = [client.poll() for _ in range(51)]
         assert [row.after["id"] for row in rows[:50] if row and row.after] == list(range(50))
@@ -308,11 +317,11 @@ def test_drain_with_rows_left_says_how_many_and_keeps_them(
 ) -> None:
     subscribe(relay, "a", table)
     insert(server, table, range(3))
-    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 3)
+    until(lambda: client_in(relay, "a")["waiting"] == 3)
     drained = run_relay("drain", "--timeout", "0.5", "-c", relay.conf)
     assert drained.returncode == ExitCode.REMAINDER
     assert drained.stdout.endswith("3 rows remain\n")
     assert re.search(r"^a +away +3 +0 ", drained.stdout, re.MULTILINE)
     assert relay.wait() == ExitCode.OK
     relay.start()
-    until(lambda: client_in(stat_of(relay), "a")["waiting"] == 3)
+    until(lambda: client_in(relay, "a")["waiting"] == 3)
