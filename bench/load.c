@@ -76,7 +76,7 @@ static int receive(struct client* c) {
 }
 
 static void take(struct client* c) {
-  if (c->reply[0] == EMPTY) {
+  if (c->reply[0] == EMPTY || (many && c->reply[0] == 0 && u32(c->reply + REPLY) == 0)) {
     c->done = 1;
     return;
   }
