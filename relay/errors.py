@@ -42,6 +42,7 @@ class StopCode(StrEnum):
     SOURCE_DENIED = "source_denied"
     STATEMENT_FORMAT = "statement_format"
     JOURNAL_LOST = "journal_lost"
+    JOURNAL_CORRUPT = "journal_corrupt"
     DISK_FULL = "disk_full"
     UNSUPPORTED_COLUMN = "unsupported_column"
 
@@ -59,7 +60,6 @@ class ErrorCode(StrEnum):
     ENVIRONMENT = "environment"
     ADMIN_REFUSED = "admin_refused"
     PROTOCOL = "protocol"
-    JOURNAL_CORRUPT = "journal_corrupt"
     CHECK_FAILED = "check_failed"
 
 
@@ -87,12 +87,12 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ErrorCode.ENVIRONMENT: Meaning(ExitCode.ENVIRONMENT, "run `make setup`, or install the package again"),
     ErrorCode.ADMIN_REFUSED: Meaning(ExitCode.REFUSED, "check AdminSecret and AdminFrom in [Server]"),
     ErrorCode.PROTOCOL: Meaning(ExitCode.UNEXPECTED, "is a relay listening at this address and port?"),
-    ErrorCode.JOURNAL_CORRUPT: Meaning(ExitCode.STOPPED, "restore DataDir, or move it away and start anew"),
     ErrorCode.CHECK_FAILED: Meaning(ExitCode.CHECK_FAILED, "apply the remedies above and check again"),
     StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
     StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),
     StopCode.WRONG_SOURCE: Meaning(
-        ExitCode.STOPPED, "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir"
+        ExitCode.STOPPED,
+        "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir; " + _ACCEPT_GAP,
     ),
     StopCode.SERVER_ID_CLASH: Meaning(
         ExitCode.STOPPED, "another replica uses this server id: set another ServerId in [Source]"
@@ -115,6 +115,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.JOURNAL_LOST: Meaning(
         ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
     ),
+    StopCode.JOURNAL_CORRUPT: Meaning(ExitCode.STOPPED, "restore DataDir, or move it away and start anew"),
     StopCode.DISK_FULL: Meaning(ExitCode.STOPPED, "make room for DataDir, or lower JournalMaxBytes in [Relay]"),
     StopCode.UNSUPPORTED_COLUMN: Meaning(
         ExitCode.STOPPED, "leave the column out with ExcludeColumns in [Source], or set `OnUnknown = skip` in [Relay]"
