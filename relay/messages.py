@@ -112,7 +112,7 @@ class Forget(Message, frozen=True):
 
 
 class Seek(Message, frozen=True):
-    """Continue the client called `client` at `position`: newest, oldest, FILE:POS, a GTID set or a journal position.
+    """Continue the client called `client` at `position`: newest, oldest, FILE:POS or a journal position.
 
     Answered by `Done` with data {"position": journal position}.
     """
