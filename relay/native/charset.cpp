@@ -170,7 +170,9 @@ size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) c
       if (load_be32(p) <= 0x10ffff) *code_point = load_be32(p);
       break;
     default: {
-      uint32_t c = n == 1 ? one_[p[0]] : n == 2 ? two_[load_be16(p) - kTwoByteBase] : long_character(known_.iconv, p, n);
+      uint32_t c = n == 1   ? one_[p[0]]
+                   : n == 2 ? two_[load_be16(p) - kTwoByteBase]
+                            : long_character(known_.iconv, p, n);
       if (c || !p[0]) *code_point = c;
     }
   }

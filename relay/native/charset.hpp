@@ -15,12 +15,12 @@ class Charset {
   // UTF-8 takes at most this many times the bytes of the text it was made from.
   static constexpr size_t kGrowth = 3;
 
-  // The converter for MySQL's `name`, or nullptr in `out` where the bytes are right as they are (UTF-8, ASCII, binary, or
-  // not known). False if there is no way to convert this character set here.
+  // The converter for MySQL's `name`, or nullptr in `out` where the bytes are right as they are (UTF-8, ASCII, binary,
+  // or not known). False if there is no way to convert this character set here.
   static bool find(const std::string& name, const Charset** out);
 
-  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + 4 bytes; the number of bytes written. What the
-  // character set does not define becomes a question mark, as it does in the server.
+  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + 4 bytes; the number of bytes written. What
+  // the character set does not define becomes a question mark, as it does in the server.
   size_t convert(Bytes text, uint8_t* to) const;
 
  private:

@@ -1,5 +1,5 @@
-// Which converter of the C library each of the server's character sets is, and where the server's own table differs from
-// it. Taken down by asking MySQL 9.7 and MariaDB 11.8 for the Unicode of every code (see tests/test_charsets.py).
+// Which converter of the C library each of the server's character sets is, and where the server's own table differs
+// from it. Taken down by asking MySQL 9.7 and MariaDB 11.8 for the Unicode of every code (see tests/test_charsets.py).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,8 @@ struct Known {
 
   constexpr Known(const char* m, const char* i, Shape s) : mysql(m), iconv(i), shape(s) {}
   template <unsigned N>
-  constexpr Known(const char* m, const char* i, Shape s, const Run (&r)[N]) : mysql(m), iconv(i), shape(s), runs(r), run_count(N) {}
+  constexpr Known(const char* m, const char* i, Shape s, const Run (&r)[N])
+      : mysql(m), iconv(i), shape(s), runs(r), run_count(N) {}
 };
 
 constexpr Run kArmscii8[] = {
@@ -108,7 +109,7 @@ constexpr Known kKnown[] = {
 
 // The Kamenický encoding, from 0x80 on.
 constexpr char16_t kKeybcs2[] =
-    u"ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈"
-    u"°∙·√ⁿ²■\u00a0";
+    u"ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+    u"αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u00a0";
 
 }  // namespace relay::charsets

@@ -23,8 +23,8 @@ bool is_text(uint8_t type) {
   }
 }
 
-// Columns of tables made by very old servers keep TIME, DATETIME and TIMESTAMP in layouts whose size a fraction changes,
-// and the event does not say so.
+// Columns of tables made by very old servers keep TIME, DATETIME and TIMESTAMP in layouts whose size a fraction
+// changes, and the event does not say so.
 bool has_hidden_fraction(const Column& column) {
   bool old = column.type == kTimestamp || column.type == kTime || column.type == kDatetime;
   return old && column.sql_type.find('(') != std::string::npos && column.sql_type.find("(0)") == std::string::npos;
@@ -114,7 +114,8 @@ bool extent_of(const Column& c, Extent* out) {
     case kEnum: return (m == 1 || m == 2) && fixed(m);
     case kSet: return m >= 1 && m <= 8 && fixed(m);
     case kVarchar: case kVarString: case kString: return prefixed(m > 255 ? 2 : 1);
-    case kTinyBlob: case kMediumBlob: case kLongBlob: case kBlob: case kJson: case kGeometry: case kVector: return prefixed(m);
+    case kTinyBlob: case kMediumBlob: case kLongBlob: case kBlob: case kJson: case kGeometry: case kVector:
+      return prefixed(m);
     default: return false;
   }
 }

@@ -10,11 +10,11 @@ namespace relay {
 
 // Column types as they stand in a table map (the server's enum_field_types).
 enum ColumnType : uint8_t {
-  kTiny = 1, kShort = 2, kLong = 3, kFloat = 4, kDouble = 5, kNull = 6, kTimestamp = 7, kLongLong = 8, kInt24 = 9, kDate = 10,
-  kTime = 11, kDatetime = 12, kYear = 13, kNewDate = 14, kVarchar = 15, kBit = 16, kTimestamp2 = 17, kDatetime2 = 18,
-  kTime2 = 19,
-  kBlobCompressed = 140, kVarcharCompressed = 141, kVector = 242, kJson = 245, kNewDecimal = 246, kEnum = 247, kSet = 248,
-  kTinyBlob = 249, kMediumBlob = 250, kLongBlob = 251, kBlob = 252, kVarString = 253, kString = 254, kGeometry = 255,
+  kTiny = 1, kShort = 2, kLong = 3, kFloat = 4, kDouble = 5, kNull = 6, kTimestamp = 7, kLongLong = 8, kInt24 = 9,
+  kDate = 10, kTime = 11, kDatetime = 12, kYear = 13, kNewDate = 14, kVarchar = 15, kBit = 16, kTimestamp2 = 17,
+  kDatetime2 = 18, kTime2 = 19, kBlobCompressed = 140, kVarcharCompressed = 141, kVector = 242, kJson = 245,
+  kNewDecimal = 246, kEnum = 247, kSet = 248, kTinyBlob = 249, kMediumBlob = 250, kLongBlob = 251, kBlob = 252,
+  kVarString = 253, kString = 254, kGeometry = 255,
 };
 
 class Charset;  // charset.hpp: how text of a column becomes UTF-8

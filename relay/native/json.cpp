@@ -12,8 +12,8 @@ namespace {
 
 // What stands before each value.
 enum Tag : uint8_t {
-  kSmallObject = 0, kLargeObject = 1, kSmallArray = 2, kLargeArray = 3, kLiteral = 4, kInt16 = 5, kUint16 = 6, kInt32 = 7,
-  kUint32 = 8, kInt64 = 9, kUint64 = 10, kDoubleTag = 11, kText = 12, kOpaque = 15,
+  kSmallObject = 0, kLargeObject = 1, kSmallArray = 2, kLargeArray = 3, kLiteral = 4, kInt16 = 5, kUint16 = 6,
+  kInt32 = 7, kUint32 = 8, kInt64 = 9, kUint64 = 10, kDoubleTag = 11, kText = 12, kOpaque = 15,
 };
 
 constexpr unsigned kMaxDepth = 100;  // the server's own limit

@@ -47,7 +47,8 @@ bool has(const Column& c, const char* word) { return c.sql_type.find(word) != st
 unsigned number_in(const std::string& sql_type, unsigned n, unsigned otherwise) {
   size_t at = sql_type.find('(');
   for (; n > 0 && at != std::string::npos; --n) at = sql_type.find(',', at);
-  return at == std::string::npos ? otherwise : static_cast<unsigned>(std::strtoul(sql_type.c_str() + at + 1, nullptr, 10));
+  if (at == std::string::npos) return otherwise;
+  return static_cast<unsigned>(std::strtoul(sql_type.c_str() + at + 1, nullptr, 10));
 }
 
 Value integer(Value is_signed, const Column& c) {
@@ -117,7 +118,8 @@ uint32_t room_of(const Column& c, const Step& step) {
     case Value::padded: return step.width;
     case Value::raw: case Value::text: case Value::converted: case Value::json: return 0;
     case Value::year: case Value::date: case Value::old_time: case Value::old_datetime: case Value::old_timestamp:
-    case Value::time: case Value::datetime: case Value::timestamp: case Value::uuid: case Value::inet4: case Value::inet6:
+    case Value::time: case Value::datetime: case Value::timestamp:
+    case Value::uuid: case Value::inet4: case Value::inet6:
       return kTemporalRoom;
     default: return static_cast<uint32_t>(kIntegerRoom + step.zeros);
   }
@@ -176,7 +178,8 @@ std::shared_ptr<const Layout> make_layout(const Definition& d) {
   add_packed(text, d.schema);
   add_packed(text, d.table);
   uint8_t version[5];
-  text->append(reinterpret_cast<const char*>(version), static_cast<size_t>(msgpack::put_u32(version, d.version) - version));
+  msgpack::put_u32(version, d.version);
+  text->append(reinterpret_cast<const char*>(version), sizeof version);
   layout->packed_front = spans.end();
   for (size_t i = 0; i < d.columns.size(); ++i) {
     const Column& c = d.columns[i];

@@ -1,4 +1,5 @@
-// What is the same in every row of a table: the parts of replies that hold names, and how each column's value is written.
+// What is the same in every row of a table: the parts of replies that hold names, and how each column's value is
+// written.
 #pragma once
 
 #include "definition.hpp"
@@ -44,7 +45,8 @@ struct Layout {
   Span front1;        // Poll: schema, table, u32 number of columns
   Span front2;        // PollV2: u32 instance, u32 schema id, schema, u32 table id, table, u32 number of columns
   Span packed_front;  // PollMany format 1: schema, table, instance
-  size_t row_room = 0;  // the most bytes of a row in any form, beyond its images', NULLs, and values `converted` and `json`
+  // The most bytes of a row in any form, beyond its images', the text of NULLs, and values `converted` and `json`.
+  size_t row_room = 0;
 
   const uint8_t* at(Span span) const { return reinterpret_cast<const uint8_t*>(text.data()) + span.at; }
 };

@@ -7,7 +7,8 @@ namespace relay {
 
 namespace {
 
-// Below the one power of ten the servers write an exponent; above the other too, unless there are digits behind the point.
+// Below the one power of ten the servers write an exponent; above the other too, unless there are digits behind the
+// point.
 constexpr int kLowestPlain = -15;
 constexpr int kHighestPlain = 14;
 constexpr int kFloatDigits = 6;
@@ -64,8 +65,8 @@ uint8_t* put_scientific(uint8_t* p, const char* from, const char* end) {
   return put_digits(p, digits, n, negative ? -exponent : exponent);
 }
 
-// Numbers of up to six decimals and fifteen digits, which is what people store, without the general algorithm: no two such
-// texts stand for the same double, so the one found is the shortest.
+// Numbers of up to six decimals and fifteen digits, which is what people store, without the general algorithm: no two
+// such texts stand for the same double, so the one found is the shortest.
 uint8_t* put_short_double(uint8_t* p, double v) {
   constexpr double kLimit = 1e9;
   double size = std::fabs(v);
@@ -101,8 +102,8 @@ uint32_t load_be_word(const uint8_t* p, unsigned n) {
   }
 }
 
-// A decimal's image is a row of numbers of nine digits, those at both ends of fewer. The first bit is the sign, inverted;
-// a negative number is inverted as a whole.
+// A decimal's image is a row of numbers of nine digits, those at both ends of fewer. The first bit is the sign,
+// inverted; a negative number is inverted as a whole.
 class DecimalReader {
  public:
   explicit DecimalReader(const uint8_t* image) : p_(image), negative_(!(image[0] & 0x80)) {}
@@ -144,7 +145,8 @@ uint8_t* put_float(uint8_t* p, float v) {
   }
   auto digits = static_cast<int>(e - text) - (text[0] == '-') - (e - text > 2 ? 1 : 0);
   if (digits > kFloatDigits || !std::isnormal(v)) {
-    end = std::to_chars(text, text + sizeof text, static_cast<double>(v), std::chars_format::scientific, kFloatDigits - 1).ptr;
+    constexpr auto kForm = std::chars_format::scientific;
+    end = std::to_chars(text, text + sizeof text, static_cast<double>(v), kForm, kFloatDigits - 1).ptr;
   }
   return put_scientific(p, text, end);
 }

@@ -1,5 +1,5 @@
-// Numbers as the server prints them. Every function writes at p, where there is the room that the constants name, touches
-// no more than that, and returns the byte after the text.
+// Numbers as the server prints them. Every function writes at p, where there is the room that the constants name,
+// touches no more than that, and returns the byte after the text.
 #pragma once
 
 #include "bytes.hpp"
@@ -20,8 +20,8 @@ inline uint8_t* put_two(uint8_t* p, unsigned v) {  // v < 100
   return p + 2;
 }
 
-// The eight digits of v < 100,000,000 as numbers, the most significant in the lowest byte: pairs and digits are split off in
-// all lanes at once.
+// The eight digits of v < 100,000,000 as numbers, the most significant in the lowest byte: pairs and digits are split
+// off in all lanes at once.
 inline uint64_t eight_digits(uint32_t v) {
   uint64_t x = v / 10000 | uint64_t{v % 10000} << 32;
   uint64_t hundreds = (x * 10486 >> 20) & 0x7f0000007f;

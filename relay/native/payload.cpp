@@ -28,7 +28,8 @@ inline uint32_t length_at(const uint8_t* p, uint32_t prefix) {
 class Image {
  public:
   Image() = default;
-  Image(const Definition& d, const uint8_t* present, Bytes image) : present_(present), nulls_(image.data), end_(image.end()) {
+  Image(const Definition& d, const uint8_t* present, Bytes image)
+      : present_(present), nulls_(image.data), end_(image.end()) {
     size_t total = d.columns.size();
     full_ = all_bits(present, total, true);
     columns_ = full_ ? total : count_bits(present, total);
@@ -80,7 +81,8 @@ Output& scratch() {
 
 bool undecodable(const Row& row, size_t column, std::string* error) {
   const Definition& d = *row.definition;
-  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table + " holds bytes that are no value of its type";
+  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table;
+  *error += " holds bytes that are no value of its type";
   return false;
 }
 
@@ -112,7 +114,8 @@ uint8_t* put_string(const Target& to, uint8_t* p, const Cell& cell, Has has, con
   return end + 1;
 }
 
-bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options, std::string* error) {
+bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
+              std::string* error) {
   const Definition& d = *row.definition;
   const Layout& layout = *d.layout;
   bool two = row.kind == RowKind::update;
@@ -160,8 +163,8 @@ bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, con
   return true;
 }
 
-// The NULL bitmap of one side, over the columns that the payload has: those that either side holds. A column that this side
-// leaves out counts as NULL.
+// The NULL bitmap of one side, over the columns that the payload has: those that either side holds. A column that this
+// side leaves out counts as NULL.
 void put_nulls(Output& out, const Row& row, bool after) {
   const Definition& d = *row.definition;
   bool two = row.kind == RowKind::update;
@@ -223,8 +226,8 @@ bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_s
   return true;
 }
 
-bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size, const RenderOptions& options,
-                      std::string* error) {
+bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size,
+                      const RenderOptions& options, std::string* error) {
   Output& written = scratch();
   written.ensure(sizeof sequence);
   store(written.p, sequence);

@@ -21,17 +21,22 @@ struct Row {
   uint64_t position = 0;  // EventPosition as configured
 };
 
-// Appends the payload of a Poll (version 1) or PollV2 (version 2) reply. False, `out` unchanged, if a value cannot be decoded.
+// A column that no image of the row holds (binlog_row_image other than FULL) is left out of the payload. One that only the
+// other image holds is an empty text here, a set bit in format 0's bitmap, and no key in format 1's map.
+
+// Appends the payload of a Poll (version 1) or PollV2 (version 2) reply. False, `out` unchanged, if a value cannot be
+// decoded.
 bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
                  std::string* error);
 
-// Appends a row of PollMany format 0: u64 sequence, the PollV2 payload, then per side present in the row (insert: after;
-// delete: before; update: before, after) a NULL bitmap of (columns + 7) / 8 bytes.
-bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size, const RenderOptions& options,
-                      std::string* error);
+// Appends a row of PollMany format 0: u64 sequence, the PollV2 payload, then per side present in the row (insert:
+// after; delete: before; update: before, after) a NULL bitmap of (columns + 7) / 8 bytes.
+bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size,
+                      const RenderOptions& options, std::string* error);
 
-// Appends a row of PollMany format 1: msgpack [sequence, kind, position, schema, table, instance, before, after]; before and
-// after are maps of name to typed value, or nil where the kind has no such side.
-bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options, std::string* error);
+// Appends a row of PollMany format 1: msgpack [sequence, kind, position, schema, table, instance, before, after];
+// before and after are maps of name to typed value, or nil where the kind has no such side.
+bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+                         std::string* error);
 
 }  // namespace relay

@@ -37,8 +37,8 @@ cdef extern from "rows.hpp" namespace "relay":
     const uint8_t* skip_image(const CImageDefinition& definition, const uint8_t* present, const uint8_t* p,
                               const uint8_t* end)
     CWalk c_walk_rows "relay::walk_rows"(const CImageDefinition& definition, CImageKind kind, const CRowsBody& body)
-    cbool c_copy_without "relay::copy_without"(const CImageDefinition& definition, CImageKind kind, const CRowsBody& body,
-                                               const vector[cbool]& keep, string* out)
+    cbool c_copy_without "relay::copy_without"(const CImageDefinition& definition, CImageKind kind,
+                                               const CRowsBody& body, const vector[cbool]& keep, string* out)
 
 cdef extern from "payload.hpp" namespace "relay":
     cdef cppclass CImageOptions "relay::RenderOptions":

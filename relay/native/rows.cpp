@@ -167,7 +167,8 @@ Walk walk_rows(const Definition& definition, RowKind kind, const RowsBody& body)
   Images after(definition, two ? body.after : body.before);
   const uint8_t* p = body.images.data;
   const uint8_t* end = body.images.end();
-  if (before.empty() && after.empty()) {  // a minimal image of a row that is all defaults: no byte tells how many there are
+  // A minimal image of a row that is all defaults: no byte tells how many there are.
+  if (before.empty() && after.empty()) {
     walk.rows = 1;
     walk.ok = p == end;
     return walk;

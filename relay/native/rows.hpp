@@ -10,7 +10,7 @@ enum class RowKind : uint8_t { insert = 1, update = 2, remove = 4 };
 // A rows event from its column count on: which columns the images hold, and the images.
 struct RowsBody {
   uint32_t columns = 0;
-  const uint8_t* before = nullptr;  // present bitmap of the first image of a row: inserted, deleted, or before the update
+  const uint8_t* before = nullptr;  // present bitmap of a row's first image: inserted, deleted, or before the update
   const uint8_t* after = nullptr;   // present bitmap of the second image; nullptr unless an update
   Bytes images;
   bool full = false;  // every column is present in every image
@@ -18,7 +18,8 @@ struct RowsBody {
   static bool parse(Bytes body, RowKind kind, RowsBody* out);
 };
 
-// The byte after the column value at p (of a column that is present and not NULL), or nullptr if it does not end by `end`.
+// The byte after the column value at p (of a column that is present and not NULL), or nullptr if it does not end by
+// `end`.
 const uint8_t* skip_value(const Column& column, const uint8_t* p, const uint8_t* end);
 
 // The byte after the image at p, or nullptr if it does not end by `end`.
@@ -32,7 +33,8 @@ struct Walk {
 // Steps over all rows of a body: the proof that it can be decoded before it is published.
 Walk walk_rows(const Definition& definition, RowKind kind, const RowsBody& body);
 
-// Appends the body without the columns whose `keep` is false; `definition` still describes all of them. False if malformed.
+// Appends the body without the columns whose `keep` is false; `definition` still describes all of them. False if
+// malformed.
 bool copy_without(const Definition& definition, RowKind kind, const RowsBody& body, const std::vector<bool>& keep,
                   std::string* out);
 

@@ -139,7 +139,9 @@ uint8_t* put_old_datetime(uint8_t* p, const uint8_t* image) {
                             static_cast<unsigned>(time / 100 % 100), static_cast<unsigned>(time % 100)});
 }
 
-uint8_t* put_old_timestamp(uint8_t* p, const uint8_t* image, bool utc) { return put_seconds(p, load<uint32_t>(image), utc); }
+uint8_t* put_old_timestamp(uint8_t* p, const uint8_t* image, bool utc) {
+  return put_seconds(p, load<uint32_t>(image), utc);
+}
 
 uint8_t* put_time(uint8_t* p, const uint8_t* image, unsigned digits) {
   unsigned shift = 8 * fraction_bytes(digits);

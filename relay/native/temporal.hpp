@@ -1,5 +1,5 @@
-// Dates and times as the server prints them. Every function writes at p, where there is room for kTemporalRoom bytes, and
-// returns the byte after the text, or nullptr where the bytes are no date or time.
+// Dates and times as the server prints them. Every function writes at p, where there is room for kTemporalRoom bytes,
+// and returns the byte after the text, or nullptr where the bytes are no date or time.
 #pragma once
 
 #include "bytes.hpp"

@@ -72,7 +72,8 @@ uint8_t* put_number(uint8_t* p, const Cell& cell) {
       return step.fixed_digits ? put_fixed_double(p, static_cast<double>(load<float>(image)), step.digits)
                                : put_float(p, load<float>(image));
     case Value::float64:
-      return step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits) : put_double(p, load<double>(image));
+      return step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits)
+                               : put_double(p, load<double>(image));
     case Value::decimal:
       return put_decimal(p, image, step.precision, step.digits);
     default:
