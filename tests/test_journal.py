@@ -273,6 +273,32 @@ def test_damage_is_cut_away_with_all_that_follows(tmp_path: Path, writer: Journa
     assert JournalWriter(tmp_path, SEGMENT).end() == ends[9]
 
 
+def test_damage_to_what_was_flushed_is_refused(tmp_path: Path, writer: JournalWriter) -> None:
+    """Others may stand there: to cut it away and write it anew would change what they have read."""
+    table = writer.define(packed())
+    for number in range(1, 20):
+        transaction(writer, table, number)
+    middle = writer.end()
+    for number in range(20, 120):
+        transaction(writer, table, number, 1000)
+        writer.flush()
+    del writer
+    segment = tmp_path / f"{0:020}.seg"
+    data = bytearray(segment.read_bytes())
+    data[middle + FRAME_HEADER + 20] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(JournalError, match="damaged before position") as caught:
+        JournalWriter(tmp_path, SEGMENT)
+    assert caught.value.code == StopCode.JOURNAL_CORRUPT
+
+
+def test_unfinished_segments_are_removed(tmp_path: Path, writer: JournalWriter) -> None:
+    unfinished = tmp_path / f"{SEGMENT:020}.seg.new"
+    unfinished.write_bytes(b"half a segment")
+    assert JournalWriter(tmp_path, SEGMENT).state() == writer.state()
+    assert not unfinished.exists()
+
+
 def test_a_journal_without_anything_readable_is_refused(tmp_path: Path, writer: JournalWriter) -> None:
     del writer
     segment = tmp_path / f"{0:020}.seg"
@@ -281,7 +307,7 @@ def test_a_journal_without_anything_readable_is_refused(tmp_path: Path, writer: 
     segment.write_bytes(data)
     with pytest.raises(JournalError) as caught:
         JournalWriter(tmp_path, SEGMENT)
-    assert caught.value.code == "journal_corrupt"
+    assert caught.value.code == StopCode.JOURNAL_CORRUPT
 
 
 def test_a_wiped_journal_is_another_generation(tmp_path: Path) -> None:

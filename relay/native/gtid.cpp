@@ -138,9 +138,10 @@ std::optional<GtidSet> GtidSet::parse(std::string_view text) {
         continue;
       }
       Interval interval{};
+      bool range = part.find('-') != part.npos;
       if (!parse_number(next_part(&part, '-'), &interval.first)) return std::nullopt;
       uint64_t last = interval.first;
-      if (!part.empty() && !parse_number(part, &last)) return std::nullopt;
+      if (range && !parse_number(part, &last)) return std::nullopt;
       if (!interval.first || last < interval.first || last >= kNumberEnd) return std::nullopt;
       interval.end = last + 1;
       set.add_interval(set.sources_[source], interval);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <unordered_set>
 
 #include "journal_writer.hpp"
@@ -29,6 +30,12 @@ void zero(Mapping& segment, uint64_t from, uint64_t to) {
   }
 }
 
+// Segments that were being made when the last writer was killed.
+void remove_unfinished(const std::string& directory) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    if (entry.path().extension() == ".new") std::filesystem::remove(entry.path());
+}
+
 uint64_t random_generation() {
   uint64_t v = 0;
   while (v == 0)
@@ -39,6 +46,7 @@ uint64_t random_generation() {
 }  // namespace
 
 void JournalWriter::recover() {
+  remove_unfinished(directory_);
   bases_ = list_segments(directory_);
   if (!bases_.empty() &&
       header_is_blank(directory_, bases_.back())) {  // it appeared, but the host died before its page was written
@@ -61,8 +69,11 @@ void JournalWriter::recover() {
   auto after = std::upper_bound(bases_.begin(), bases_.end(), safe);
   size_t from = after == bases_.begin() ? 0 : static_cast<size_t>(after - bases_.begin()) - 1;
   uint64_t cut = find_cut(from);
-  if (!cut) throw JournalError("journal_corrupt", "recover journal: " + segment_path(directory_, bases_[from]) +
-                                                      ": no complete transaction can be read in it");
+  // Others may stand anywhere before what was flushed: it cannot be cut away and written anew.
+  if (cut < safe || !cut)
+    throw JournalError("journal_corrupt", "recover journal: " + segment_path(directory_, bases_[from]) +
+                                              ": it is damaged before position " + std::to_string(safe) +
+                                              ", which was on disk already");
   replay_state(from, cut);
   for (size_t i = from; i < bases_.size() && bases_[i] <= cut; ++i)
     dirty_.push_back(Mapping::open(directory_, bases_[i], true));
