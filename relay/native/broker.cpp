@@ -17,11 +17,12 @@ bool is_name(const std::string& wanted, const std::string& name) { return wanted
 
 void Broker::forget_interests() {
   interests_.clear();
-  last_interests_ = nullptr;
+  recent_.fill({});
 }
 
 const std::vector<Broker::Interest>& Broker::interests(uint64_t table) {
-  if (last_interests_ && last_table_ == table) return *last_interests_;
+  auto& [recent_table, recent] = recent_[table / 8 % recent_.size()];
+  if (recent && recent_table == table) return *recent;
   auto found = interests_.find(table);
   if (found == interests_.end()) {
     const FrameSource::Names names = frames_.names(table);
@@ -40,8 +41,8 @@ const std::vector<Broker::Interest>& Broker::interests(uint64_t table) {
     }
     found = interests_.emplace(table, std::move(list)).first;
   }
-  last_table_ = table;
-  last_interests_ = &found->second;
+  recent_table = table;
+  recent = &found->second;
   return found->second;
 }
 

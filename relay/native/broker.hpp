@@ -1,8 +1,10 @@
 // Decides which rows go to which client: committed frames in, row ranges in the clients' queues out.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "arena.hpp"
@@ -168,8 +170,7 @@ class Broker {
   size_t next_slot_ = 0;
   uint64_t position_ = 0;
   std::unordered_map<uint64_t, std::vector<Interest>> interests_;  // by TABLE frame
-  uint64_t last_table_ = 0;
-  const std::vector<Interest>* last_interests_ = nullptr;
+  std::array<std::pair<uint64_t, const std::vector<Interest>*>, 64> recent_{};  // the same, of the last tables
   uint64_t queued_rows_ = 0;
 };
 
