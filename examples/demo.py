@@ -1,7 +1,7 @@
 """The whole relay in half a minute, on a throwaway database server: `make demo`, or `make demo KEEP=1` to play on.
 
-A MariaDB server starts in a temporary folder, the relay attaches to it, two clients with different filters attach to the
-relay, and a small workload runs. Every event is shown as it arrives; the end compares what arrived with what was done.
+A MariaDB server starts in a temporary folder, the relay attaches to it, two clients with different filters attach to
+the relay, and a small workload runs. Every event is shown as it arrives; the end compares that with what was done.
 """
 
 from __future__ import annotations
@@ -173,9 +173,8 @@ def main() -> int:
                     threading.Thread(target=consume, args=(consumer, port, shown, attached), daemon=True).start()
                 attached.wait(PATIENCE)
                 step("the workload, and the events as they arrive")
-                say(
-                    f"{'client':<14}  {'event':<6}  {'table':<15}  values\n{'-' * 14}  {'-' * 6}  {'-' * 15}  {'-' * 40}"
-                )
+                say(f"{'client':<14}  {'event':<6}  {'table':<15}  values")
+                say("  ".join("-" * width for width in (14, 6, 15, 40)))
                 work = threading.Thread(target=run_workload, args=(server,))
                 work.start()
                 complete = show_events(shown, CONSUMERS)

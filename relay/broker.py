@@ -1,4 +1,4 @@
-"""The broker process: walks committed frames and puts references to rows into the queues of the clients whose filters match.
+"""The broker process: walks committed frames, puts references to rows into the queues of clients that asked for them.
 
 The walk and the rings are native (`relay._native.Broker`); this shell sleeps and wakes, answers the servers' requests
 about clients and filters, and stores checkpoints. It is the only writer of the durable client state.

@@ -1,6 +1,7 @@
-"""What each process of the relay is given by the supervisor that forked it: its parts of the shared machinery, nothing global.
+"""What each process is given by the supervisor that forked it: its parts of the shared machinery, nothing global.
 
-All sockets, eventfds and the arena are made before the first fork and outlive any child: a successor carries on with them.
+All sockets, eventfds and the arena are made before the first fork and outlive any child: a successor carries on with
+them.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class ServerContext(Context):
     workers: int = 1
     listener: socket.socket | None = None  # shared by all servers, non-blocking
     wake: int = -1  # this server's eventfd
-    inboxes: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)  # (receive, send) for handed-over connections
+    inboxes: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)  # for sockets: (receive, send)
     broker: socket.socket | None = None  # control messages to the broker (SOCK_SEQPACKET)
     broker_wake: int = -1  # the broker's eventfd: a ring that was full has room again
     supervisor: Callable[[str], None] = lambda command: None  # "stop", "drain", "pause", "resume"

@@ -1,4 +1,4 @@
-"""What all processes share, made before the first fork: arena, listening sockets, eventfds, sockets between processes."""
+"""What all processes share, made before the first fork: arena, listeners, eventfds, sockets between them."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def _pair() -> tuple[socket.socket, socket.socket]:
 
 @dataclass
 class Family:
-    """The shared things. A packet socket keeps a message whole when its writer is killed, which a byte stream would not."""
+    """The shared things. A packet socket keeps messages whole when a writer is killed; a byte stream would not."""
 
     arena: Arena
-    block: memory.SharedMemory
+    block: memory.Block
     listener: socket.socket  # classic protocol
     http: socket.socket
     broker_wake: int
@@ -80,13 +80,13 @@ def assemble(config: Config, data_dir: Path) -> Family:
     )
 
 
-def _arena(config: Config, data_dir: Path, workers: int) -> tuple[Arena, memory.SharedMemory]:
+def _arena(config: Config, data_dir: Path, workers: int) -> tuple[Arena, memory.Block]:
     shape = (config.relay.max_clients, workers, config.relay.queue_memory)
     left = memory.find(data_dir)
     if left is not None:
-        if Arena.fits(left.buf, *shape):
-            return Arena(left.buf), left
+        if Arena.fits(left.view, *shape):
+            return Arena(left.view), left
         memory.discard(data_dir, left)
     block = memory.create(data_dir, Arena.size(*shape))
     memory.allocate(block, 0, Arena.fixed_size(*shape))
-    return Arena(block.buf, *shape), block
+    return Arena(block.view, *shape), block

@@ -1,4 +1,4 @@
-"""The stat document: what `relay stat --json`, the admin command stat and /api/stat show, collected from everybody's counters."""
+"""The stat document, collected from everybody's counters: what `relay stat --json`, admin stat and /api/stat show."""
 
 from __future__ import annotations
 
@@ -123,7 +123,8 @@ def _filters(data_dir: Path) -> dict[int, list[Filter]]:
     try:
         found: dict[int, list[Filter]] = {}
         for client, schema, table, kinds, discard, limit in database.execute(
-            "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters WHERE until = ? ORDER BY id",
+            "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters"
+            " WHERE until = ? ORDER BY id",
             (state.OPEN_END.to_bytes(8, "big"),),
         ):
             found.setdefault(client, []).append(Filter(schema, table, _kinds(kinds), discard, limit))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relay import broker, family, memory, monitor, process, reader, server, stat
+from relay._native import Arena
 from relay.config import Config
 from relay.context import BrokerContext, Context, MonitorContext, ReaderContext, ServerContext
 from relay.errors import ErrorCode, ExitCode, RelayError
@@ -49,7 +50,10 @@ def _locked(data_dir: Path) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise RelayError(
-                ErrorCode.ALREADY_RUNNING, "lock DataDir", f"process {file.read().strip()} holds it", position=str(data_dir)
+                ErrorCode.ALREADY_RUNNING,
+                "lock DataDir",
+                f"process {file.read().strip()} holds it",
+                position=str(data_dir),
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -90,7 +94,7 @@ class Supervisor:
         shared, config, arena = self._family, self._config, self._arena
         names = ["reader", "broker", "monitor", *(f"server-{i}" for i in range(shared.workers))]
 
-        def common(name: str) -> tuple[str, int, Config, family.Arena, Log]:
+        def common(name: str) -> tuple[str, int, Config, Arena, Log]:
             return name, names.index(name), config, arena, logger(name)
 
         def stat_document() -> dict[str, object]:
@@ -120,11 +124,15 @@ class Supervisor:
                 inboxes=shared.inboxes,
                 broker=shared.control[index][0],
                 broker_wake=shared.broker_wake,
-                supervisor=lambda command: self._family.orders[1].send(command.encode()),
+                supervisor=self._order,
                 stat=stat_document,
             )
             children.append(Child(server_context, lambda context=server_context: server.run(context)))  # type: ignore[misc]
         return children
+
+    def _order(self, command: str) -> None:
+        """Called in a child: a command for this process."""
+        self._family.orders[1].send(command.encode())
 
     def serve(self) -> int:
         """Runs until told to stop; the second signal ends everything at once."""
@@ -132,8 +140,8 @@ class Supervisor:
         signals.setblocking(False)
         wakeup.setblocking(False)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
-            signal.signal(number, lambda *_: None)  # the wakeup socket carries its number into the loop
+        for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            signal.signal(caught, lambda *_: None)  # the wakeup socket carries its number into the loop
         orders = self._family.orders[0]
         ready_by = time.monotonic() + READY_PATIENCE
         announced = False

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from tests.consumer import Consumer
-from tests.relayproc import RelayProcess
+from tests.readme_client import ReadmeClient
+from tests.relayproc import SECRET, RelayProcess
 from tests.workload import Change, Workload
 
 Start = Callable[..., RelayProcess]
@@ -52,3 +58,70 @@ def test_three_clients_get_exactly_the_rows_they_asked_for(
 def _two_tables(client: RelayClient, db: str) -> None:
     client.add_filter(db, "alpha", kinds="I")
     client.add_filter(db, "beta", kinds="I")
+
+
+def as_text(change: Change) -> tuple[int, str, list[tuple[str, str, str]]]:
+    """A change as the classic protocol has it: every value as text, NULL as the word."""
+
+    def shown(value: object) -> str:
+        if value is None:
+            return "NULL"
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "surrogateescape")
+        if isinstance(value, float):
+            return f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else repr(value).replace("e+", "e")
+        return str(value)
+
+    before, after = change.before or {}, change.after or {}
+    kind = {"insert": 1, "update": 2, "delete": 4}[change.kind]
+    names = list(after or before)
+    return kind, change.table, [
+        (n, shown(before[n]) if before else "", shown(after[n]) if after else "") for n in names
+    ]  # fmt: skip
+
+
+def test_a_client_written_from_the_original_readme_gets_its_rows(
+    server: DatabaseServer, db: str, full_metadata: None, start_relay: Start
+) -> None:
+    relay = start_relay(server)
+    client = ReadmeClient(relay.port)
+    client.authenticate(SECRET, "from-readme")
+    for table in ("alpha", "beta"):
+        client.add_filter(7, 0, 0, db, table)
+    workload = Workload(server, db, seed=21)
+    workload.run(150)
+    workload.close()
+    wanted = [as_text(c) for c in workload.changes if c.table != "gamma"]
+    got = []
+    deadline = time.monotonic() + 30
+    while len(got) < len(wanted) and time.monotonic() < deadline:
+        event = client.poll()
+        if event is not None:
+            assert event.schema == db
+            got.append((event.kind, event.table, event.columns))
+    assert client.poll() is None, "more rows than were asked for"
+    client.close()
+    assert got == wanted
+
+
+def test_the_first_client_of_the_readme_runs(mariadb118: DatabaseServer, start_relay: Start, tmp_path: Path) -> None:
+    relay = start_relay(mariadb118)
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    [code] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    code = code.replace("6001", str(relay.port)).replace("my-secret", SECRET)
+    script = tmp_path / "first.py"
+    script.write_text(code)
+    mariadb118.execute("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT PRIMARY KEY)")
+    process = subprocess.Popen([sys.executable, "-u", str(script)], stdout=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 20
+        while not relay.stat()["clients"] or not relay.stat()["clients"][0]["filters"]:
+            assert time.monotonic() < deadline, "the client did not attach"
+            time.sleep(0.05)
+        mariadb118.execute("INSERT INTO shop.orders VALUES (7)")
+        assert process.stdout is not None
+        assert process.stdout.readline().split() == ["insert", "shop", "orders", "None", "{'id':", "7}"]
+    finally:
+        process.kill()
+        process.wait()
+        mariadb118.execute("DROP DATABASE shop")

@@ -42,6 +42,13 @@ def wait_until_matched(relay: RelayProcess, server: DatabaseServer, db: str) -> 
         assert client.poll(wait=30), "the marker row did not come"
 
 
+def end(relay: RelayProcess, ending: str) -> None:
+    if ending == "kill":
+        relay.kill()
+    else:
+        assert relay.stop() == 0
+
+
 @pytest.mark.parametrize("ending", ["stop", "kill"])
 def test_a_hundred_thousand_queued_rows_survive(
     mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start, ending: str
@@ -52,7 +59,7 @@ def test_a_hundred_thousand_queued_rows_survive(
         client.add_filter(db, "many")
     fill(mariadb1011, db, "many", ROWS)
     wait_until_matched(relay, mariadb1011, db)
-    assert relay.stop() == 0 if ending == "stop" else relay.kill() is None
+    end(relay, ending)
     relay.start()
     late = Consumer(relay.port, "late", lambda c: None)
     late.wait_for(ROWS)
@@ -76,7 +83,7 @@ def test_a_full_limited_queue_survives_as_it_was(
         client.add_filter(db, "many", limit=1000, discard=discard)
     fill(mariadb1011, db, "many", 12_000)
     wait_until_matched(relay, mariadb1011, db)
-    assert relay.stop() == 0 if ending == "stop" else relay.kill() is None
+    end(relay, ending)
     relay.start()
     limited = Consumer(relay.port, "limited", lambda c: None)
     limited.wait_for(1000)

@@ -1,7 +1,7 @@
 """A random mix of statements on real tables, and the exact rows that it must put into the binlog, in order.
 
-One writer runs it, so the order of commits is the order of statements. A model in memory knows every row's values as the
-client library types them; what a statement did to the model is what a client must be told.
+One writer runs it, so the order of commits is the order of statements. A model in memory knows every row's values as
+the client library types them; what a statement did to the model is what a client must be told.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class Change:
 
 
 COLUMNS = (
-    "id INT PRIMARY KEY, small SMALLINT UNSIGNED, name VARCHAR(80), price DECIMAL(12,3), state ENUM('new','it''s','old'),"
-    " tags SET('a','b','c'), made DATETIME(3), day DATE, span TIME(2), ratio DOUBLE, bits BIT(10), raw VARBINARY(40)"
+    "id INT PRIMARY KEY, small SMALLINT UNSIGNED, name VARCHAR(80), price DECIMAL(12,3)"
+    ", state ENUM('new','it''s','old'), tags SET('a','b','c'), made DATETIME(3), day DATE, span TIME(2), ratio DOUBLE, bits BIT(10), raw VARBINARY(40)"
 )
 STATES = ("new", "it's", "old")
 
@@ -119,15 +119,14 @@ class Workload:
         number = self.extra[table]
         if number and self.random.random() < 0.5:
             self._run(f"ALTER TABLE {table} DROP COLUMN extra{number}")
-            self.rows[table] = {i: {k: v for k, v in r.items() if k != f"extra{number}"} for i, r in self.rows[table].items()}
+            for row_id, row in self.rows[table].items():
+                self.rows[table][row_id] = {name: value for name, value in row.items() if name != f"extra{number}"}
             self.extra[table] = 0
         elif not number:
             number = self.random.randrange(1, 1000)
             self._run(f"ALTER TABLE {table} ADD COLUMN extra{number} INT NOT NULL DEFAULT {number} AFTER id")
-            self.rows[table] = {
-                i: {"id": r["id"], f"extra{number}": number, **{k: v for k, v in r.items() if k != "id"}}
-                for i, r in self.rows[table].items()
-            }
+            for row_id, row in self.rows[table].items():
+                self.rows[table][row_id] = {"id": row_id, f"extra{number}": number} | row
             self.extra[table] = number
 
     def _row(self, table: str) -> Values:
@@ -138,11 +137,11 @@ class Workload:
             row[f"extra{number}"] = r.randrange(-1000, 1000)
         row |= {
             "small": r.randrange(65536),
-            "name": r.choice(("", "x" * r.randrange(80), "grün €\U0001f600", "it's \"q\" \\", None)),
-            "price": r.choice((None, f"{r.randrange(-10**8, 10**8)}.{r.randrange(1000):03}")),
+            "name": r.choice(("", "x" * r.randrange(80), "grün €\U0001f600", 'it\'s "q" \\', None)),
+            "price": r.choice((None, f"{r.randrange(-(10**8), 10**8)}.{r.randrange(1000):03}")),
             "state": r.choice((*STATES, None)),
             "tags": r.choice(("", "a", "a,c", "a,b,c")),
-            "made": f"20{r.randrange(10, 99)}-0{r.randrange(1, 10)}-1{r.randrange(10)} 0{r.randrange(10)}:15:00.{r.randrange(1000):03}",
+            "made": f"20{r.randrange(10, 99)}-03-1{r.randrange(10)} 0{r.randrange(10)}:15:00.{r.randrange(1000):03}",
             "day": r.choice((None, f"19{r.randrange(10, 99)}-02-0{r.randrange(1, 10)}")),
             "span": r.choice(("-01:02:03.50", "00:00:00.00", "838:59:58.99", None)),
             "ratio": r.choice((None, r.random(), float(r.randrange(10**6)), 1.5e300)),

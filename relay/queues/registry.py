@@ -206,7 +206,7 @@ class Registry:
         changed = []
         for client_id, slot in self._slots.items():
             packed = self._broker.checkpoint(slot)
-            if self._stored.get(client_id) != packed:
+            if packed is not None and self._stored.get(client_id) != packed:
                 self._stored[client_id] = packed
                 changed.append((client_id, packed))
         if changed:

@@ -98,11 +98,11 @@ class ClientState:
     def clients(self) -> list[Client]:
         """All clients by ascending id."""
         filters: dict[int, list[Filter]] = {}
-        for client, *values, since, until in self._db.execute(
+        for client, schema, table, kinds, discard, limit, since, until in self._db.execute(
             "SELECT client, schema_name, table_name, kinds, discard, queue_limit, since, until FROM filters ORDER BY id"
         ):
             positions = int.from_bytes(since, "big"), int.from_bytes(until, "big")
-            filters.setdefault(client, []).append(Filter(*values, *positions))
+            filters.setdefault(client, []).append(Filter(schema, table, kinds, discard, limit, *positions))
         rows = self._db.execute("SELECT id, name, checkpoint FROM clients ORDER BY id")
         return [Client(id, name, filters.get(id, []), checkpoint) for id, name, checkpoint in rows]
 
@@ -137,8 +137,8 @@ class ClientState:
 
 
 def with_filter(filters: Sequence[Filter], new: Filter) -> list[Filter]:
-    """The list after `new` was asked for at `new.since`: the same filter in force ends there, so that rows before keep their rule."""
-    return without_filter(filters, new.key, new.since) + [new]
+    """The list after `new` was asked for: the same filter in force ends at `new.since`; rows before keep their rule."""
+    return [*without_filter(filters, new.key, new.since), new]
 
 
 def without_filter(filters: Sequence[Filter], key: tuple[str, str, int], position: int) -> list[Filter]:
