@@ -32,6 +32,7 @@ ITERATION_WAIT: Final = 30.0
 """Seconds that an iteration waits for rows in one request."""
 
 _RECEIVE_BYTES: Final = 1 << 18
+_MAX_AUTH_REPLY: Final = 1 << 16
 _RETRY_SECONDS: Final = (0.05, 2.0)  # first pause between attempts to connect, and the longest
 _LETTERS: Final = {"I": Kind.INSERT, "U": Kind.UPDATE, "D": Kind.DELETE}
 _NAMES: Final[dict[int, Literal["insert", "update", "delete"]]] = {1: "insert", 2: "update", 4: "delete"}
@@ -243,7 +244,7 @@ class RelayClient:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_hostname=self._host)
-            self._replies = classic.ReplyParser()
+            self._replies = classic.ReplyParser(_MAX_AUTH_REPLY)  # what is no relay is noticed early
             connection.sendall(classic.encode_request(Command.AUTH, classic.encode_auth(self._key, self._name)))
             reply = self._receive(connection)
             if reply.result != Result.OK:
@@ -253,6 +254,7 @@ class RelayClient:
             connection.close()
             raise
         self._client_id, self._token = identity.client_id, identity.token
+        self._replies = classic.ReplyParser()
         self._socket = connection
 
     def _refused(self, reply: Reply) -> RelayError:

@@ -1,0 +1,58 @@
+"""A client of the relay, step by step: `python examples/client.py [CONF]` prints rows as they change, until Ctrl-C.
+
+CONF is examples/client.conf unless given.
+"""
+
+from __future__ import annotations
+
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+from relay.client import RelayClient, Row
+from relay.errors import RelayError
+
+
+def describe(row: Row) -> str:
+    """One line for a row. A row before an insert, or after a delete, does not exist: it is None."""
+    what = f"{row.sequence:>8}  {row.kind:<6}  {row.schema}.{row.table}"
+    if row.before is None:
+        return f"{what}  {row.after}"
+    if row.after is None:
+        return f"{what}  {row.before}"
+    changed = {
+        name: (row.before.get(name), value) for name, value in row.after.items() if row.before.get(name) != value
+    }
+    return f"{what}  {changed}"
+
+
+def main() -> int:
+    """Run until Ctrl-C; 1 if the relay cannot be reached or refuses."""
+    # 1. Read the configuration.
+    conf = ConfigParser(interpolation=None)
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).with_name("client.conf")
+    if not conf.read(path):
+        print(f"cannot read {path}", file=sys.stderr)
+        return 1
+    relay, me, wanted = conf["Relay"], conf["Client"], conf["Filter"]
+    try:
+        # 2. Connect. The `with` block closes the connection, and confirms what was received if all went well.
+        with RelayClient(relay["Host"], relay.getint("Port"), me["Name"], me["Secret"]) as client:
+            # 3. Say which rows to queue. The relay remembers it: doing so again, after a restart, changes nothing.
+            client.add_filter(wanted["Schema"], wanted["Table"], kinds=wanted["Kinds"], limit=wanted.getint("Limit"))
+            # 4. Take the rows as they come. Asking for the next ones confirms those before: had this program died
+            #    here, the rows that it was busy with would be the first ones after its next start. If the connection
+            #    is lost, it is made again.
+            for row in client:
+                print(describe(row), flush=True)
+    except KeyboardInterrupt:
+        return 0
+    except RelayError as error:
+        # 5. Every failure says what went wrong, where, why, and what to do.
+        print(error.line(), file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
