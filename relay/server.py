@@ -44,6 +44,9 @@ STALL_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 2.0
 """How long replies in hand may take to leave when the server is told to stop."""
 
+BRIDGE_SECONDS: Final = 0.5
+"""How much longer they may take where they leave through TLS."""
+
 ACCEPT_BATCH: Final = 64
 RESERVED_DESCRIPTORS: Final = 64
 
@@ -163,7 +166,12 @@ class _Loop:
         signal.set_wakeup_fd(-1)
         for peer in list(self._peers.values()):
             self._drop(peer)
-        for bridge in set(self._bridges.values()):
+        bridges = going_on = set(self._bridges.values())
+        until = time.monotonic() + BRIDGE_SECONDS
+        # A bridge is over once its session, here or in another server, has ended and its last reply has left.
+        while (going_on := {bridge for bridge in going_on if bridge.pump()}) and time.monotonic() < until:
+            time.sleep(BRIDGE_SECONDS / 100)
+        for bridge in bridges:
             bridge.close()
         for sock, _ in self._undecided.values():
             sock.close()
