@@ -1,7 +1,7 @@
-"""A client as somebody writes it who has nothing but the README of the original relay: its layouts, taken by the letter.
+"""A client by somebody who has nothing but the README of the original relay: its layouts, taken by the letter.
 
-That README says that the reply to Authenticate holds ClientID and ClientToken, where in truth the key comes first; such a
-client sends the two halves of the key as its id and token, and ours takes them (docs/protocol.md).
+That README says that the reply to Authenticate holds ClientID and ClientToken, where in truth the key comes first; such
+a client sends the two halves of the key as its id and token, and ours takes them (docs/protocol.md).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_a_client_written_from_the_original_readme_gets_its_rows(
     workload.run(150)
     workload.close()
     wanted = [as_text(c) for c in workload.changes if c.table != "gamma"]
-    got = []
+    got: list[tuple[int, str, list[tuple[str, str, str]]]] = []
     deadline = time.monotonic() + 30
     while len(got) < len(wanted) and time.monotonic() < deadline:
         event = client.poll()

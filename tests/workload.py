@@ -28,8 +28,9 @@ class Change:
 
 
 COLUMNS = (
-    "id INT PRIMARY KEY, small SMALLINT UNSIGNED, name VARCHAR(80), price DECIMAL(12,3)"
-    ", state ENUM('new','it''s','old'), tags SET('a','b','c'), made DATETIME(3), day DATE, span TIME(2), ratio DOUBLE, bits BIT(10), raw VARBINARY(40)"
+    "id INT PRIMARY KEY, small SMALLINT UNSIGNED, name VARCHAR(80), price DECIMAL(12,3),"
+    " state ENUM('new','it''s','old'), tags SET('a','b','c'), made DATETIME(3), day DATE, span TIME(2),"
+    " ratio DOUBLE, bits BIT(10), raw VARBINARY(40)"
 )
 STATES = ("new", "it's", "old")
 
