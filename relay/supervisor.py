@@ -73,6 +73,7 @@ class Child:
     quick_deaths: int = 0
     restarts: int = 0
     due: float = 0.0  # when it is to be started, if it does not run
+    ended_well: bool = False
     held: bool = False  # not to be restarted: it stopped by name, or ended its work in a drain
 
 
@@ -114,6 +115,7 @@ class Supervisor:
             Child(broker_context, lambda: broker.run(broker_context)),
             Child(monitor_context, lambda: monitor.run(monitor_context)),
         ]
+        connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
         for index in range(shared.workers):
             server_context = ServerContext(
                 *common(f"server-{index}"),
@@ -124,6 +126,7 @@ class Supervisor:
                 inboxes=shared.inboxes,
                 broker=shared.control[index][0],
                 broker_wake=shared.broker_wake,
+                connections=connections,
                 supervisor=self._order,
                 stat=stat_document,
             )
@@ -187,6 +190,7 @@ class Supervisor:
     def _bury(self, child: Child, code: int) -> None:
         now = time.monotonic()
         child.pid = 0
+        child.ended_well = code == ExitCode.OK
         if self._ending:
             return
         if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):
@@ -260,13 +264,15 @@ class Supervisor:
         self._log("stopping")
         others = [c for c in self._children if c.context.name != "broker"]
         last = [c for c in self._children if c.context.name == "broker"]
-        for group, patience in ((others, STOP_PATIENCE), (last, 1.0)):
-            self._terminate(group, patience, signals)
-        memory.discard(self._data_dir, self._family.block)
+        self._terminate(others, STOP_PATIENCE, signals)
+        if self._terminate(last, 1.0, signals):
+            memory.discard(self._data_dir, self._family.block)
+        # Without the broker's checkpoint the queues live on in shared memory, for the next start to find.
         self._log("stopped")
         return ExitCode.OK
 
-    def _terminate(self, group: list[Child], patience: float, signals: socket.socket) -> None:
+    def _terminate(self, group: list[Child], patience: float, signals: socket.socket) -> bool:
+        """Ends the processes; True if all of them ended by themselves and well."""
         deadline = time.monotonic() + patience
         for child in group:
             if child.pid:
@@ -282,6 +288,8 @@ class Supervisor:
                 os.kill(child.pid, signal.SIGKILL)
                 os.waitpid(child.pid, 0)
                 child.pid = 0
+                child.ended_well = False
+        return all(child.ended_well for child in group)
 
 
 def _drained(signals: socket.socket) -> bytes:
