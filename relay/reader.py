@@ -19,7 +19,7 @@ from relay.binlog import facts, resume
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
 from relay.binlog.compression import decompress
-from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.definitions import Definitions, Question, Rules
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
 from relay.binlog.sources import Sources
@@ -32,6 +32,7 @@ from relay.journal.retention import Limits
 CHUNK: Final = 1 << 20  # bytes asked of the socket at a time
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
+LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
 HIDDEN_TYPES_SINCE: Final = (10, 5)  # MariaDB: INET6, later UUID and INET4
 _GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE})
@@ -43,17 +44,20 @@ def run(context: ReaderContext) -> int:
     context.arena.source_state = "starting"
     with closing(Catalog(context.data_dir / "state.db")) as catalog:
         writer = JournalWriter(context.journal_dir, relay.segment_bytes)
-        _check_generation(context, catalog, writer)
+        lost = _check_generation(context, catalog, writer)
         context.arena.attach_writer(writer)
         context.arena.first = writer.first()
         limits = Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
         with Keeper(writer, context.arena, limits, context.log) as keeper:
-            _Reader(context, catalog, writer, keeper).run()
+            _Reader(context, catalog, writer, keeper, lost).run()
     return 0
 
 
-def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> None:
-    """A journal that was lost or wiped is a new one: what clients stand in is gone, and that has to be accepted."""
+def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> str:
+    """A journal that was lost or wiped is a new one: what clients stand in is gone, and that has to be accepted.
+
+    Why there is a gap, "" if there is none.
+    """
     generation, known = str(writer.generation()), catalog.get("generation")
     if known and known != generation and not context.accept_gap:
         raise RelayError(
@@ -63,12 +67,16 @@ def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalW
     if known != generation:
         catalog.forget_proofs()
         catalog.put("generation", generation)
+        return f"journal {known} was lost" if known else ""
+    return ""
 
 
 class _Reader:
     """Connects, reads, and connects again."""
 
-    def __init__(self, context: ReaderContext, catalog: Catalog, writer: JournalWriter, keeper: Keeper) -> None:
+    def __init__(
+        self, context: ReaderContext, catalog: Catalog, writer: JournalWriter, keeper: Keeper, lost: str
+    ) -> None:
         self._context = context
         self._arena = context.arena
         self._catalog = catalog
@@ -79,7 +87,11 @@ class _Reader:
         self._ingest.count_into(context.arena.counters_address)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
+        self._lost = lost
+        self._lacking: float | None = None
+        self._questions: dict[int, Question] = {}
         self._woken = 0
+        self._heard = 0.0
         self._reported = 0.0
 
     def run(self) -> None:
@@ -117,25 +129,33 @@ class _Reader:
         """One connection from its beginning to its end."""
         connection, server = self._sources.connect()
         try:
-            request = self._request(connection, server)
             answers = self._answers(connection, server)
+            request = self._request(connection, server, answers)
             stream = open_stream(connection, server, request, POLL_SECONDS)
         finally:
             if connection.open:
                 connection.close()
         self._context.log("streaming", host=self._sources.host, source=server.identity, position=request.where)
-        with closing(stream):
+        try:
             self._read(stream, answers)
+        finally:
+            stream.close()
+            self._writer.rollback()  # what has not ended comes again
 
-    def _request(self, connection: Connection[Any], server: ServerFacts) -> Request:
+    def _request(self, connection: Connection[Any], server: ServerFacts, answers: Answers) -> Request:
         """Where to go on, written down first where that is a new beginning. Raises `RelayError`."""
         if not self._writer.state().identity:
-            self._begin(self._first_place(connection, server), server)
+            place = self._first_place(connection, server)
+            if self._lost:
+                self._writer.gap(place.position, place.file, self._lost)
+            self._begin(place, server)
         here = self._ingest.resume()
-        identity = self._writer.state().identity
-        start = resume.plan(resume.Known(*here[:3], identity, here.by_gtid_possible), server)
+        known = resume.Known(*here[:3], self._writer.state().identity, here.by_gtid_possible)
+        self._check_source(connection, server, known)
+        start = resume.plan(known, server)
         if start.moved:
-            self._context.log("failed_over", host=self._sources.host, source=server.identity, before=identity)
+            self._context.log("failed_over", host=self._sources.host, source=server.identity, before=known.identity)
+            answers.moved()
             self._catalog.forget_proofs()
             self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
         self._ingest.start(start.file, start.position, start.by_gtid)
@@ -148,6 +168,19 @@ class _Reader:
             encoded_set=GtidSet(start.gtid_set).encode() if start.by_gtid and not server.mariadb else b"",
             heartbeat_seconds=self._context.config.source.heartbeat_seconds,
         )
+
+    def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:
+        """Stop if the source lacks what it sent; not at once,
+        since it sends a transaction before it counts it as done."""
+        stop = resume.missing(known, server, facts.binlog_position(connection, server))
+        if stop is None:
+            self._lacking = None
+            return
+        now = time.monotonic()
+        self._lacking = self._lacking or now
+        if now - self._lacking > LACKING_SECONDS:
+            raise stop
+        raise SourceLost(str(stop))
 
     def _first_place(self, connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
         wanted = self._context.config.source.start_position
@@ -199,6 +232,7 @@ class _Reader:
             self._sources.ask,
             self._context.log,
             hidden_types=server.mariadb and server.release >= HIDDEN_TYPES_SINCE,
+            questions=self._questions,
         )
         if not server.names_columns:
             self._sources.prepare()
@@ -221,6 +255,7 @@ class _Reader:
             now = time.monotonic()
             if received:
                 heard = now
+                self._heard = time.time()
                 self._backoff.reset()
                 self._ingest.received(received)
             elif now - heard > silence:
@@ -257,5 +292,5 @@ class _Reader:
             position=state.position,
             gtid_set=state.gtid_set,
             last_event=self._ingest.timestamp,
-            heard=time.time(),
+            heard=self._heard,
         )

@@ -96,6 +96,8 @@ class Reader:
 
     def rows(self, table: str = "t") -> list[tuple[str, int]]:
         """Of each rows frame of a table, its names joined and its number of rows."""
+        if not self.arena.committed:
+            return []
         journal = JournalReader(self.journal_dir)
         found = []
         for _, payload in journal.frames(journal.first(), self.arena.committed):
@@ -383,3 +385,100 @@ def test_the_source_and_the_counts_are_reported(
     assert commits[-1].gtid.split("-")[-1].split(":")[-1] in about["gtid_set"]
     sources = [frame for frame in running.frames() if isinstance(frame, Source)]
     assert sources[-1].identity.startswith("mysql:" if server.name == "mysql97" else "mariadb:")
+
+
+def test_rows_that_wait_for_their_names_outlive_a_reconnect(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"CREATE TABLE {db}.u (id INT PRIMARY KEY)")
+    running = make_reader(server).streaming()
+    writing = server.connect()
+    with writing.cursor() as cursor:
+        for number in range(60):
+            cursor.execute(f"INSERT INTO {db}.t VALUES ({number})")
+            cursor.execute(f"INSERT INTO {db}.u VALUES ({number})")
+            if number % 20 == 10:
+                cursor.execute("SHOW PROCESSLIST")
+                for row in cursor.fetchall():
+                    if "Binlog Dump" in str(row[4]):
+                        cursor.execute(f"KILL {row[0]}")
+    writing.close()
+    running.until(lambda: running.count("t") == 60 and running.count("u") == 60)
+    assert {names for names, _ in running.rows("t")} == {"id"}
+
+
+def test_a_source_that_falls_silent_is_connected_to_again(
+    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader]
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    running = make_reader(server, {"Source.Heartbeat": "1s"}).streaming()
+    os.kill(server.pid, signal.SIGSTOP)
+    running.until(lambda: running.arena.source_state == "reconnecting")
+    os.kill(server.pid, signal.SIGCONT)
+    running.until(lambda: running.arena.source_state == "streaming", seconds=60)
+    server.execute("INSERT INTO d.t VALUES (1)")
+    running.until(lambda: running.count() == 1)
+
+
+def test_a_source_that_lost_what_it_sent_is_a_named_stop(
+    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader]
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    running = make_reader(server, {"Source.StartPosition": "oldest"}).streaming()
+    server.execute("INSERT INTO d.t VALUES (1)")
+    running.until(lambda: running.count() == 1)
+    running.signal(signal.SIGTERM)
+    server.execute("RESET BINARY LOGS AND GTIDS" if kind == "mysql97" else "RESET MASTER")
+    stopped = make_reader(server)
+    assert stopped.wait() == ExitCode.STOPPED
+    assert stopped.arena.stop()["code"] == "gtid_gap"
+    running = make_reader(server, accept_gap=True).streaming()
+    server.execute("INSERT INTO d.t VALUES (2)")
+    running.until(lambda: running.count() == 2)
+
+
+def follow(replica: DatabaseServer, source: DatabaseServer) -> None:
+    if source.name == "mysql97":
+        replica.execute(
+            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={source.port}, SOURCE_USER='relay',"
+            " SOURCE_PASSWORD='relaypw', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
+            "START REPLICA",
+        )
+    else:
+        replica.execute(
+            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port}, MASTER_USER='relay',"
+            " MASTER_PASSWORD='relaypw', MASTER_USE_GTID=slave_pos",
+            "START SLAVE",
+        )
+
+
+def test_the_next_host_goes_on_by_gtid(
+    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader], tmp_path: Path
+) -> None:
+    options = ("--log-slave-updates",)
+    first = own_server(kind, *options)
+    second = own_server(kind, *options)
+    if kind == "mysql97":
+        second.execute("RESET BINARY LOGS AND GTIDS")
+    else:
+        second.execute("RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
+        first.execute("RESET MASTER")
+    follow(second, first)
+    first.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    running = make_reader(first, {"Source.StartPosition": "oldest"})
+    running.until(lambda: running.count() == 1)
+    deadline = time.monotonic() + 20
+    while not second.execute("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'")[0][0] or (
+        second.execute("SELECT COUNT(*) FROM d.t")[0][0] < 1
+    ):
+        assert time.monotonic() < deadline, "the replica does not follow"
+        time.sleep(0.05)
+    running.signal(signal.SIGTERM)
+    first.kill()
+    second.execute("INSERT INTO d.t VALUES (2)")
+    moved = make_reader(second)
+    moved.until(lambda: moved.count() == 2)
+    sources = [frame.identity for frame in moved.frames() if isinstance(frame, Source) and frame.identity]
+    assert len(set(sources)) == 2

@@ -12,12 +12,13 @@ import pytest
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog import schema
 from relay.binlog.catalog import Catalog, Place
+from relay.binlog.columntypes import MapColumn, Type
 from relay.binlog.connect import Account, connect
 from relay.binlog.definitions import Definitions, Rules, kept
 from relay.binlog.facts import facts
 from relay.binlog.schema import Answer, SchemaColumn
 from relay.binlog.statements import classify
-from relay.binlog.tablemap import MapColumn, TableMap, Type, parse
+from relay.binlog.tablemap import TableMap, parse
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from tests.test_tablemap import CHARSETS, field, names, table_map

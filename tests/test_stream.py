@@ -13,6 +13,7 @@ import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.binlog import commands, tablemap
+from relay.binlog.columntypes import Type
 from relay.binlog.commands import ServerError
 from relay.binlog.connect import Account, connect, query, take_socket
 from relay.binlog.facts import binlog_end, binlog_start, collations, facts, gtid_at
@@ -71,7 +72,7 @@ def test_rows_come_through_with_the_servers_own_metadata(server: DatabaseServer,
     (found,) = table_maps(stream)
     stream.close()
     assert (found.schema, found.table) == (db, "t")
-    assert [column.type for column in found.columns] == [tablemap.Type.LONG, tablemap.Type.BLOB]
+    assert [column.type for column in found.columns] == [Type.LONG, Type.BLOB]
 
 
 @pytest.mark.usefixtures("full_metadata")

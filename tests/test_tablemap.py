@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.binlog.tablemap import Type, definition, parse, provisional, refuse, sql_type
+from relay.binlog.columntypes import Type, sql_type
+from relay.binlog.tablemap import definition, parse, provisional, refuse
 from relay.errors import RelayError, StopCode
 
 CHARSETS = {8: "latin1", 45: "utf8mb4", 54: "utf16", 255: "utf8mb4"}

@@ -64,6 +64,10 @@ class Answers:
         self._resolve(resolutions)
         return bool(resolutions)
 
+    def moved(self) -> None:
+        """The stream goes on at another server."""
+        self._resolve(self._definitions.abandon())
+
     def _table(self, attention: Attention) -> None:
         verdict = self._definitions.decide(attention.body, Place(attention.file, attention.start))
         if verdict.definition is None:

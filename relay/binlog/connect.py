@@ -20,7 +20,7 @@ from relay.binlog.failures import SourceLost, judge
 from relay.errors import ErrorCode, RelayError
 
 CONNECT_SECONDS: Final = 10
-QUERY_SECONDS: Final = 60
+QUERY_SECONDS: Final = 20
 
 
 class Account(msgspec.Struct, frozen=True):

@@ -87,15 +87,19 @@ class Definitions:
         log: Log,
         *,
         hidden_types: bool,
+        questions: dict[int, Question] | None = None,
     ) -> None:
-        """`ask` gives a table's columns as they stand; `hidden_types`: the source is a MariaDB with UUID and INET."""
+        """`ask` gives a table's columns as they stand; `hidden_types`: the source is a MariaDB with UUID and INET.
+
+        `questions` are those that an earlier stream from the same source left open.
+        """
         self._catalog = catalog
         self._rules = rules
         self._charset_of = charset_of
         self._ask = ask
         self._log = log
         self._hidden_types = hidden_types
-        self._questions: dict[int, Question] = {}
+        self._questions = {} if questions is None else questions
 
     def decide(self, body: bytes | memoryview, place: Place) -> Verdict:
         """The verdict on the body of a TABLE_MAP event that stands at `place`.
@@ -152,6 +156,15 @@ class Definitions:
         for handle in ended:
             del self._questions[handle]
         return [Resolution(handle, None) for handle in ended]
+
+    def abandon(self) -> list[Resolution]:
+        """The stream goes on elsewhere, where no place can prove anything of what waits. Raises `RelayError`."""
+        cause = "the stream moved to another server before the answer could be proven"
+        for question in self._questions.values():
+            self._give_up(question.definition.schema, question.definition.table, question.since, cause)
+        resolutions = [Resolution(handle, None) for handle in self._questions]
+        self._questions.clear()
+        return resolutions
 
     def passed(self, place: Place) -> list[Resolution]:
         """The stream has come to `place`: what is proven by that."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from relay._native import GtidSet
 from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.errors import RelayError, StopCode
@@ -43,6 +44,24 @@ def spelled_out(start_position: str) -> BinlogStatus:
     if place and not _UUID.fullmatch(place["file"]):
         return BinlogStatus(place["file"], int(place["position"]))
     return BinlogStatus("", 4, start_position)
+
+
+def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError | None:
+    """The stop, if the source the journal was read from does not have what it once sent.
+
+    Its binlog was begun anew, or it lost its end in a crash, and a position in it may mean something else by now.
+    """
+    if known.identity != server.identity or not known.gtid_set or not server.has_gtids:
+        return None
+    theirs = end.gtid_set or server.variables.get("gtid_binlog_pos", "")
+    if GtidSet(known.gtid_set).issubset(GtidSet(theirs)):
+        return None
+    return RelayError(
+        StopCode.GTID_GAP,
+        "resume the binlog",
+        f"the source lacks transactions that it sent before: received {known.gtid_set}, it has {theirs or 'none'}",
+        position=f"{known.file}:{known.position}",
+    )
 
 
 def plan(known: Known, server: ServerFacts) -> Start:

@@ -17,9 +17,10 @@ import msgspec
 from pymysql.connections import Connection
 
 from relay.binlog.catalog import Place
+from relay.binlog.columntypes import COMPRESSED, NUMERIC, TEXTUAL, MapColumn, Type
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts, binlog_position
-from relay.binlog.tablemap import COMPRESSED, NUMERIC, TEXTUAL, MapColumn, TableMap, Type
+from relay.binlog.tablemap import TableMap
 from relay.journal.frames import Column, Definition
 
 

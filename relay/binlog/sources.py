@@ -16,7 +16,7 @@ from relay.errors import RelayError, StopCode
 
 
 class Sources:
-    """Connects to the first host that answers, beginning with the last that did."""
+    """Connects to one host after the other, and stays with the one that answers."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -30,20 +30,15 @@ class Sources:
         return self._config.server.ip_addr[self._current]
 
     def connect(self) -> tuple[Connection[Any], ServerFacts]:
-        """A connection for a stream. Raises `SourceLost` if no host answers, `RelayError` if one refuses."""
-        hosts = self._config.server.ip_addr
+        """A connection for a stream. Raises `SourceLost`, and the next attempt is at the next host; `RelayError`."""
         self.close()
-        for attempt in range(len(hosts)):
-            try:
-                connection = connect(self._account(self.host))
-                self._server = facts(connection)
-            except SourceLost:
-                self._current = (self._current + 1) % len(hosts)
-                if attempt == len(hosts) - 1:
-                    raise
-            else:
-                return connection, self._server
-        raise AssertionError("a source has at least one host")
+        try:
+            connection = connect(self._account(self.host))
+            self._server = facts(connection)
+        except SourceLost:
+            self._current = (self._current + 1) % len(self._config.server.ip_addr)
+            raise
+        return connection, self._server
 
     def ask(self, owner: str, table: str) -> schema.Answer:
         """How a table stands on the host that is connected. Raises `SourceLost`, `RelayError`."""

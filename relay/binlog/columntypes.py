@@ -1,0 +1,120 @@
+"""Types of columns as they stand in table maps, and as SQL spells them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from relay.binlog import charsets
+
+
+class Type(IntEnum):
+    """Column types as they stand in a table map."""
+
+    DECIMAL = 0
+    TINY = 1
+    SHORT = 2
+    LONG = 3
+    FLOAT = 4
+    DOUBLE = 5
+    NULL = 6
+    TIMESTAMP = 7
+    LONGLONG = 8
+    INT24 = 9
+    DATE = 10
+    TIME = 11
+    DATETIME = 12
+    YEAR = 13
+    NEWDATE = 14
+    VARCHAR = 15
+    BIT = 16
+    TIMESTAMP2 = 17
+    DATETIME2 = 18
+    TIME2 = 19
+    TYPED_ARRAY = 20
+    BLOB_COMPRESSED = 140
+    VARCHAR_COMPRESSED = 141
+    VECTOR = 242
+    JSON = 245
+    NEWDECIMAL = 246
+    ENUM = 247
+    SET = 248
+    TINY_BLOB = 249
+    MEDIUM_BLOB = 250
+    LONG_BLOB = 251
+    BLOB = 252
+    VAR_STRING = 253
+    STRING = 254
+    GEOMETRY = 255
+
+
+NUMERIC: Final = frozenset({
+    Type.TINY, Type.SHORT, Type.INT24, Type.LONG, Type.LONGLONG, Type.NEWDECIMAL, Type.FLOAT, Type.DOUBLE, Type.YEAR,
+})  # fmt: skip
+"""Types that have a bit among those of signedness; YEAR's is there too, and always set."""
+TEXTUAL: Final = frozenset({Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.BLOB})
+COMPRESSED: Final[dict[int, int]] = {Type.BLOB_COMPRESSED: Type.BLOB, Type.VARCHAR_COMPRESSED: Type.VARCHAR}
+"""MariaDB's COMPRESSED columns: their values lie as those of these types, so they can be stepped over, but not read."""
+
+
+class MapColumn(msgspec.Struct, frozen=True):
+    """What a table map says of one column; None where it says nothing. `meta` is normalised."""
+
+    type: int
+    meta: int
+    nullable: bool
+    name: str | None = None
+    unsigned: bool | None = None
+    collation: int | None = None
+    labels: tuple[bytes, ...] | None = None
+    label_collation: int | None = None
+    primary: bool = False
+    visible: bool = True
+    geometry: int | None = None
+    dimensions: int | None = None
+
+
+_PLAIN: Final = {
+    Type.DATE: "date", Type.NEWDATE: "date", Type.YEAR: "year", Type.JSON: "json", Type.TIMESTAMP: "timestamp",
+    Type.DATETIME: "datetime", Type.TIME: "time",
+}  # fmt: skip
+_NUMBERS: Final = {
+    Type.TINY: "tinyint", Type.SHORT: "smallint", Type.INT24: "mediumint", Type.LONG: "int", Type.LONGLONG: "bigint",
+    Type.FLOAT: "float", Type.DOUBLE: "double",
+}  # fmt: skip
+_FRACTIONS: Final = {Type.TIMESTAMP2: "timestamp", Type.DATETIME2: "datetime", Type.TIME2: "time"}
+_BLOBS: Final = ("tiny", "", "medium", "long")
+_GEOMETRIES: Final = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
+)  # fmt: skip
+
+
+def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
+    """The type as the server writes it in COLUMN_TYPE, as far as a table map tells."""
+    kind, meta = column.type, column.meta
+    unsigned = " unsigned" if column.unsigned else ""
+    if kind in _PLAIN:
+        return _PLAIN[Type(kind)]
+    if kind in _NUMBERS:
+        return _NUMBERS[Type(kind)] + unsigned
+    if kind in _FRACTIONS:
+        return _FRACTIONS[Type(kind)] + (f"({meta})" if meta else "")
+    if kind in (Type.ENUM, Type.SET):
+        quoted = ",".join("'" + label.replace("'", "''") + "'" for label in labels)
+        return f"{Type(kind).name.lower()}({quoted})" if labels else Type(kind).name.lower()
+    if kind == Type.NEWDECIMAL:
+        return f"decimal({meta >> 8},{meta & 0xFF}){unsigned}"
+    if kind == Type.BIT:
+        return f"bit({meta})"
+    if kind == Type.GEOMETRY:
+        return _GEOMETRIES[column.geometry] if column.geometry and column.geometry < len(_GEOMETRIES) else "geometry"
+    if kind == Type.VECTOR:
+        return f"vector({column.dimensions})" if column.dimensions else "vector"
+    binary = charset == "binary"
+    if kind == Type.STRING:
+        return f"binary({meta})" if binary else f"char({meta // charsets.widest(charset)})"
+    if kind in (Type.VARCHAR, Type.VAR_STRING):
+        return f"varbinary({meta})" if binary else f"varchar({meta // charsets.widest(charset)})"
+    return _BLOBS[(meta or 1) - 1 & 3] + ("blob" if binary else "text")
