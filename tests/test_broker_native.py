@@ -205,13 +205,16 @@ def rebuild(stage: Stage, rng: random.Random, client: int, deed: str) -> str:
     elif deed == "cut":
         bases = [segment.base for segment in stage.writer.segments()]
         position = rng.choice(bases)
-        stage.broker.cut(position)
+        if rng.random() < 0.5:
+            stage.broker.cut(position)
         for each in stage.models:
             kept = [row for row in each.queue if row[0] >= position]
             each.dropped["cut"] += len(each.queue) - len(kept)
             each.queue = kept
         stage.arena.flushed = stage.writer.flush()
+        stage.arena.first = position
         stage.writer.drop_before(position)
+        stage.step()  # counts what was lost without a cut
     elif deed == "filter":
         here = stage.seen
         ended = [(*f[:6], min(f[6], here)) for f in model.filters]
@@ -221,7 +224,7 @@ def rebuild(stage: Stage, rng: random.Random, client: int, deed: str) -> str:
         stage.arena.flushed = stage.writer.flush()
         stored = [stage.broker.checkpoint(i) for i in range(len(stage.models))]
         stage.make_arena()
-        stage.arena.flushed = stage.writer.flush()
+        stage.arena.flushed, stage.arena.first = stage.writer.flush(), stage.writer.first()
         for i, each in enumerate(stage.models):
             assert stage.broker.add_client(i + 1, f"client {i}") == i
             stage.broker.set_filters(i, each.filters)

@@ -211,6 +211,9 @@ Broker::Step Broker::step(uint64_t max_bytes) {
   Control& control = arena_.control();
   const uint64_t committed = control.reader.committed.get();
   if (!position_) begin(committed);
+  const uint64_t first = control.reader.first.get();
+  if (first > first_) cut(first);  // should frames be gone that somebody needed, the loss is counted
+  first_ = first;
   if (interests_.size() >= kMaxTables) forget_interests();
   uint64_t position = position_;
   while (position < committed && position - position_ < max_bytes) {
@@ -326,15 +329,20 @@ void Broker::cut_client(size_t slot, uint64_t position) {
     keep = first.end();
     ++index;
   }
-  bool lag_moves = c.w.lag && c.w.lag < position;
+  const bool lag_moves = c.w.lag && c.w.lag < position;
   if (keep == from && !lag_moves) return;
-  while (c.w.lag && c.w.lag < position) {
-    const FrameSource::Frame frame = frames_.frame(c.w.lag);
-    if (queued_in_lag(judge_one(slot, c.w.lag, frame).rule)) c.w.lag_number += frame.rows;
-    c.w.lag = frame.next;
+  if (lag_moves) {
+    // Rows after the position are counted, not those before it, whose frames may be gone.
+    uint64_t rows = 0;
+    for (uint64_t p = position; p < scan_of(slot);) {
+      const FrameSource::Frame frame = frames_.frame(p);
+      if (queued_in_lag(judge_one(slot, p, frame).rule)) rows += frame.rows;
+      p = frame.next;
+    }
+    c.w.lag = position < scan_of(slot) ? position : 0;
+    c.w.lag_number = c.w.queued - rows;
     keep = std::max(keep, c.w.lag_number);
   }
-  if (c.w.lag && c.w.lag >= scan_of(slot)) c.w.lag = 0;
   c.w.floor_cut = std::max(c.w.floor_cut, keep);
   c.w.cut_at = position;
   publish(slot, scan_of(slot));

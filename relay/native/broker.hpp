@@ -169,6 +169,7 @@ class Broker {
   std::vector<size_t> touched_;  // changed since they were last published and woken
   size_t next_slot_ = 0;
   uint64_t position_ = 0;
+  uint64_t first_ = 0;  // oldest frames known to be there
   std::unordered_map<uint64_t, std::vector<Interest>> interests_;  // by TABLE frame
   std::array<std::pair<uint64_t, const std::vector<Interest>*>, 64> recent_{};  // the same, of the last tables
   uint64_t queued_rows_ = 0;

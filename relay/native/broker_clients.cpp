@@ -52,8 +52,8 @@ void Broker::begin(uint64_t committed) {
       if (!c.w.scan && f.from) start = std::min(start, f.from);
     }
   }
-  arena_.control().broker.scan.set(start);
-  position_ = start;
+  position_ = std::max(start, arena_.control().reader.first.get());
+  arena_.control().broker.scan.set(position_);
 }
 
 Broker::Client& Broker::at(size_t slot) {

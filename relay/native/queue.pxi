@@ -674,7 +674,6 @@ cdef class Broker:
             if slot not in self.stable:
                 return self.arena.needed
             lowest = min(lowest, self.stable[slot][1])
-        lowest = max(lowest, self.arena.needed)
         self.frames.get().release_before(lowest)
         return lowest
 
