@@ -85,6 +85,12 @@ class Reader:
         os.kill(self.pid, number)
         return self.wait()
 
+    def stop(self, field: str) -> str:
+        """A field of the named stop that ended it."""
+        named = self.arena.stop()
+        assert named is not None
+        return str(named[field])
+
     def close(self) -> None:
         if self.pid:
             self.signal(signal.SIGKILL)
@@ -267,7 +273,7 @@ def test_a_purged_binlog_is_a_named_stop_and_a_gap_that_can_be_accepted(
     server.execute("INSERT INTO d.t VALUES (3)")
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
-    assert stopped.arena.stop()["code"] == "binlog_purged"
+    assert stopped.stop("code") == "binlog_purged"
     running = make_reader(server, accept_gap=True)
     running.until(lambda: running.count() == 1)
     assert any(isinstance(frame, Gap) for frame in running.frames())
@@ -285,14 +291,14 @@ def test_another_server_is_refused_where_gtids_do_not_lead_there(
     running.signal(signal.SIGTERM)
     stopped = make_reader(mysql97)
     assert stopped.wait() == ExitCode.STOPPED
-    assert stopped.arena.stop()["code"] == "wrong_source"
+    assert stopped.stop("code") == "wrong_source"
 
 
 def test_a_wrong_password_ends_it_with_a_hint(mariadb118: DatabaseServer, make_reader: Callable[..., Reader]) -> None:
     stopped = make_reader(mariadb118, {"Server.Password": "wrong"})
     assert stopped.wait() == ExitCode.SOURCE
-    assert stopped.arena.stop()["code"] == "source_denied"
-    assert "Password" in stopped.arena.stop()["hint"]
+    assert stopped.stop("code") == "source_denied"
+    assert "Password" in stopped.stop("hint")
 
 
 def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
@@ -303,7 +309,7 @@ def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
     server.execute("SET SESSION binlog_format = STATEMENT", f"INSERT INTO {db}.t VALUES (1)")
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
-    assert stopped.arena.stop()["code"] == "statement_format"
+    assert stopped.stop("code") == "statement_format"
     running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
     server.execute(f"INSERT INTO {db}.t VALUES (2)")
     running.until(lambda: running.count() == 1)
@@ -317,7 +323,7 @@ def test_a_row_without_all_its_columns_stops_or_is_sent(
     server.execute("SET SESSION binlog_row_image = MINIMAL", f"UPDATE {db}.t SET a = 2")
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
-    assert stopped.arena.stop()["code"] == "partial_image"
+    assert stopped.stop("code") == "partial_image"
     running = make_reader(server, {"Relay.OnPartialImage": "send"}).streaming()
     running.until(lambda: running.count() == 1)
 
@@ -345,7 +351,7 @@ def test_a_lost_journal_is_named_and_accepted_as_a_new_one(
         file.unlink()
     stopped = make_reader(mariadb118)
     assert stopped.wait() == ExitCode.STOPPED
-    assert stopped.arena.stop()["code"] == "journal_lost"
+    assert stopped.stop("code") == "journal_lost"
     make_reader(mariadb118, accept_gap=True).streaming()
 
 
@@ -433,7 +439,7 @@ def test_a_source_that_lost_what_it_sent_is_a_named_stop(
     server.execute("RESET BINARY LOGS AND GTIDS" if kind == "mysql97" else "RESET MASTER")
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
-    assert stopped.arena.stop()["code"] == "gtid_gap"
+    assert stopped.stop("code") == "gtid_gap"
     running = make_reader(server, accept_gap=True).streaming()
     server.execute("INSERT INTO d.t VALUES (2)")
     running.until(lambda: running.count() == 2)

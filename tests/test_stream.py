@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
@@ -25,7 +26,7 @@ TABLE_MAP, QUERY = 19, 2
 
 
 def account(server: DatabaseServer, **changes: Any) -> Account:
-    return Account(**({"host": "127.0.0.1", "port": server.port, "login": USER, "password": PASSWORD} | changes))
+    return msgspec.structs.replace(Account("127.0.0.1", server.port, USER, PASSWORD), **changes)
 
 
 def some_id() -> int:

@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from relay.errors import RelayError, StopCode
 CHARSETS = {8: "latin1", 45: "utf8mb4", 54: "utf16", 255: "utf8mb4"}
 
 
-def table_map(columns: list[tuple[int, bytes]], optional: bytes = b"", nullable: int = 0) -> bytes:
+def table_map(columns: Sequence[tuple[int, bytes]], optional: bytes = b"", nullable: int = 0) -> bytes:
     types = bytes(kind for kind, _ in columns)
     metadata = b"".join(data for _, data in columns)
     return (

@@ -9,9 +9,12 @@ from typing import NamedTuple, Protocol
 class Segment(Protocol):
     """A file of the journal: journal positions of its first byte and after its last, and when it last changed."""
 
-    base: int
-    end: int
-    modified: int
+    @property
+    def base(self) -> int: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def modified(self) -> float: ...
 
 
 class Limits(NamedTuple):
