@@ -43,7 +43,7 @@ def test_three_clients_get_exactly_the_rows_they_asked_for(
     everything = Consumer(relay.port, "everything", lambda c: c.add_filter(db))
     inserts = Consumer(relay.port, "inserts-of-two", lambda c: _two_tables(c, db))
     deletes = Consumer(relay.port, "deletes", lambda c: c.add_filter("*", "gamma", kinds="D"))
-    workload = Workload(server, db, seed=7, ddl=metadata == "FULL")
+    workload = Workload(server, db, seed=7)
     workload.run(400)
     wanted = workload.changes
     everything.wait_for(len(wanted))
