@@ -1,0 +1,259 @@
+"""The shared memory as Python sees it: words, processes, named stops, clients, limits that do not fit, wake-ups."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from relay._native import Arena, Broker, ClientQueue, JournalWriter, QueueError
+
+SHAPE = (4, 2, 1 << 20)  # clients, workers, bytes for rings
+OPEN = 2**64 - 1
+COLUMNS = [["id", 11, 3, 0, False, False, True, "", [], "int"]]
+
+
+class Line:
+    """A journal with one table, an arena and a broker."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writer = JournalWriter(folder / "journal", 1 << 20)
+        self.writer.source(4, "binlog.000001", "", "test")
+        self.table = self.writer.define(msgspec.msgpack.encode(["shop", "orders", 1, 1, 1, True, COLUMNS]))
+        self.arena = new_arena()
+        self.arena.attach_writer(self.writer)
+        self.allocated: list[tuple[int, int]] = []
+        self.broker = Broker(self.arena, folder / "journal", lambda offset, size: self.allocated.append((offset, size)))
+        self.broker.step(1)
+
+    def write(self, transactions: int, rows: int = 1) -> None:
+        for _ in range(transactions):
+            self.writer.rows(self.table, 1, 100, 1, rows, b"\1\1" + (b"\0" + bytes(4)) * rows)
+            self.writer.commit(100, 1)
+
+    def client(self, id: int, *, discard: int = 0, limit: int = 0) -> tuple[int, ClientQueue]:
+        slot = self.broker.add_client(id, f"client {id}")
+        self.broker.set_filters(slot, [("shop", "*", 7, discard, limit, self.arena.committed, OPEN)])
+        return slot, ClientQueue(self.arena, slot)
+
+
+def new_arena() -> Arena:
+    return Arena(mmap.mmap(-1, Arena.size(*SHAPE)), *SHAPE)
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Line:
+    return Line(tmp_path)
+
+
+def test_only_memory_of_the_same_shape_fits() -> None:
+    memory = mmap.mmap(-1, Arena.size(*SHAPE))
+    assert not Arena.fits(memory, *SHAPE)
+    Arena(memory, *SHAPE)
+    assert Arena.fits(memory, *SHAPE)
+    assert not Arena.fits(memory, 5, 2, 1 << 20)
+    assert not Arena.fits(memory, 4, 3, 1 << 20)
+    assert not Arena.fits(memory, 4, 2, 1 << 21)
+    assert not Arena.fits(mmap.mmap(-1, 4096), *SHAPE)
+
+
+def test_a_client_without_limit_costs_less_than_64_kb() -> None:
+    assert Arena.size(1001, 1, 0) - Arena.size(1, 1, 0) < 1000 * 64 * 1024
+
+
+def test_a_stop_is_told_until_it_is_cleared() -> None:
+    arena = new_arena()
+    with pytest.raises(QueueError, match="no place"):
+        arena.set_stop("binlog_purged", "text", "hint")
+    arena.beat(3, os.getpid())
+    assert arena.stop() is None
+    arena.set_stop("binlog_purged", "read: é" * 200, "hint")
+    told = arena.stop()
+    assert told["code"] == "binlog_purged"
+    assert ("read: é" * 200).startswith(told["text"])
+    assert len(told["text"].encode()) in (510, 511)
+    arena.clear_stop()
+    assert arena.stop() is None
+
+
+def test_a_process_that_is_started_again_is_not_running_yet() -> None:
+    arena = new_arena()
+    arena.beat(1, 4711)
+    arena.mark_running(1)
+    arena.beat(1, 4711)
+    assert (arena.running(1), arena.pid(1), arena.restarts(1)) == (True, 4711, 0)
+    arena.count_restart(1)
+    arena.beat(1, 0)
+    assert (arena.running(1), arena.pid(1), arena.restarts(1)) == (False, 0, 1)
+
+
+def test_state_and_place_of_the_source_are_kept_apart() -> None:
+    arena = new_arena()
+    arena.source_state = "streaming"
+    arena.set_source(host="db", file="b.000007", position=2**40, gtid_set="0-1-5", last_event=7, heard=8.5)
+    arena.source_state = "reconnecting"
+    assert arena.source_state == "reconnecting"
+    assert arena.source() == {
+        "host": "db", "file": "b.000007", "position": 2**40, "gtid_set": "0-1-5", "last_event": 7.0, "heard": 8.5,
+    }  # fmt: skip
+
+
+def test_a_drop_newest_limit_takes_a_ring_of_its_size_from_the_pool(line: Line) -> None:
+    slot, queue = line.client(1, discard=2, limit=10_000)
+    assert [size for _, size in line.allocated] == [16384 * 32]
+    line.write(12_000)
+    line.broker.step(1 << 30)
+    stats = line.arena.client_stats(slot)
+    assert (stats["waiting"], stats["dropped"]["limit_newest"], stats["lagging"]) == (10_000, 2_000, False)
+    assert queue.peek(1)[0] == 1
+
+
+def test_a_limit_that_the_pool_cannot_hold_is_refused_and_changes_nothing(line: Line) -> None:
+    slot, _ = line.client(1, discard=2, limit=10)
+    line.client(2, discard=2, limit=10_000)
+    for limit in (40_000, 20_000):  # larger than the pool; larger than what is left of it
+        with pytest.raises(QueueError, match="client 'client 1'"):
+            line.broker.set_filters(slot, [("shop", "*", 7, 2, limit, 1, OPEN)])
+    line.write(20)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["waiting"] == 10
+
+
+def test_memory_that_cannot_be_had_is_told_and_changes_nothing(tmp_path: Path) -> None:
+    line = Line(tmp_path)
+
+    def refuse(offset: int, size: int) -> None:
+        raise OSError(28, "no space")
+
+    slot, _ = line.client(1, discard=2, limit=10)
+    line.broker = Broker(line.arena, tmp_path / "journal", refuse)
+    line.broker.set_filters(slot, [("shop", "*", 7, 2, 10, 1, OPEN)])
+    with pytest.raises(OSError):
+        line.broker.set_filters(slot, [("shop", "*", 7, 2, 10_000, 1, OPEN)])
+    line.write(20)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["waiting"] == 10
+
+
+def test_a_drop_oldest_limit_of_any_size_needs_no_memory(line: Line) -> None:
+    slot, queue = line.client(1, discard=1, limit=1_000_000)
+    line.write(1_500)
+    line.broker.step(1 << 30)
+    assert line.allocated == []
+    assert line.arena.client_stats(slot)["waiting"] == 1_500
+    taken = 0
+    while ranges := queue.take(100)[1]:
+        taken += sum(rows for _, _, rows in ranges)
+        queue.confirm(taken)
+        line.broker.step(1 << 30)
+    assert taken == 1_500
+
+
+def test_no_more_clients_than_blocks(line: Line) -> None:
+    for id in range(1, 5):
+        line.client(id)
+    with pytest.raises(QueueError, match="MaxClients"):
+        line.client(5)
+
+
+def test_a_block_that_became_free_is_the_last_to_be_used_again(line: Line) -> None:
+    slot, _ = line.client(1)
+    line.broker.remove_client(slot)
+    assert line.arena.client_slots() == []
+    assert [line.client(id)[0] for id in (2, 3, 4, 5)] == [1, 2, 3, 0]
+
+
+def test_another_generation_of_the_journal_empties_the_arena(line: Line, tmp_path: Path) -> None:
+    line.client(1)
+    line.write(3)
+    line.broker.step(1 << 30)
+    Broker(line.arena, line.folder / "journal", print)
+    assert line.arena.client_slots() == [0]
+    other = JournalWriter(tmp_path / "other", 1 << 20)
+    other.source(4, "binlog.000001", "", "test")
+    Broker(line.arena, tmp_path / "other", print)
+    assert line.arena.client_slots() == []
+    assert line.arena.broker_scan == 0
+
+
+def test_a_checkpoint_waits_for_the_journal_to_be_on_disk(line: Line) -> None:
+    slot, _ = line.client(1)
+    line.write(1)
+    line.broker.step(1 << 30)
+    assert line.broker.checkpoint(slot) is None
+    line.arena.flushed = line.writer.flush()
+    first = line.broker.checkpoint(slot)
+    assert first
+    line.write(1)
+    line.broker.step(1 << 30)
+    assert line.broker.checkpoint(slot) == first
+    line.arena.flushed = line.writer.flush()
+    assert line.broker.checkpoint(slot) != first
+
+
+@pytest.mark.parametrize("damage", [b"x", b"\1" + bytes(40)])
+def test_a_damaged_checkpoint_is_refused(line: Line, damage: bytes) -> None:
+    slot, _ = line.client(1)
+    with pytest.raises(QueueError, match="checkpoint"):
+        line.broker.restore(slot, damage)
+
+
+def test_only_servers_that_wait_for_rows_are_woken(line: Line) -> None:
+    queues = [line.client(id)[1] for id in (1, 2, 3)]
+    assert not queues[0].wait()
+    assert not queues[2].wait()
+    line.write(1)
+    assert line.broker.step(1 << 30) == [1]  # clients 1 and 3 belong to server 1
+    queues[0].stop_waiting()
+    queues[2].stop_waiting()
+    line.write(1)
+    assert line.broker.step(1 << 30) == []
+    assert queues[1].wait()
+
+
+def test_a_broker_that_sleeps_is_told_when_a_ring_is_half_empty(line: Line) -> None:
+    slot, queue = line.client(1)
+    line.write(700)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["lagging"]
+    assert not line.broker.pending()
+    line.arena.broker_waiting = True
+    told = []
+    for n in range(1, 600):
+        queue.take(1)
+        queue.confirm(n)
+        told.append(queue.broker_must_wake())
+    assert told.index(True) == 255
+    assert line.broker.pending()
+    line.broker.step(1 << 30)
+    assert not line.arena.client_stats(slot)["lagging"]
+
+
+def test_rows_go_from_a_broker_process_to_this_one(line: Line) -> None:
+    """A forked broker wakes this process; its death leaves what it queued."""
+    slot, queue = line.client(1)
+    bell = os.eventfd(0)
+    queue.wait()
+    line.write(5, rows=3)
+    pid = os.fork()
+    if pid == 0:
+        for _ in line.broker.step(1 << 30):
+            os.eventfd_write(bell, 1)
+        os._exit(0)
+    assert select.select([bell], [], [], 20)[0]
+    os.waitpid(pid, 0)
+    assert sum(rows for _, _, rows in queue.peek()[1]) == 15
+    assert line.arena.client_stats(slot)["matched"] == 15
+
+
+def test_the_module_starts_no_thread() -> None:
+    program = "import relay._native, os; print(len(os.listdir('/proc/self/task')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
