@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import resource
 import signal
 import struct
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -623,3 +626,92 @@ def test_counts_go_where_they_are_asked_for(fed: Fed) -> None:
     counts = list(words)[aligned // 8 :]
     assert (counts[30], counts[19], counts[16]) == (2, 2, 2)  # by event type
     assert counts[256:260] == [7, 0, 0, 2]  # inserted, updated, deleted; transactions
+
+
+class Script:
+    """A long made-up binlog of plain, DDL and XA groups, from any group of it on."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        chance = random.Random(seed)
+        self.groups: list[tuple[int, bytes]] = []  # start in the binlog, packets
+        self.values: list[list[int]] = []  # of each ROWS frame to be, in commit order
+        self.end = 4
+        prepared: list[tuple[int, list[int]]] = []
+        number = 0
+        while number < count:
+            number += 1
+            values = [number * 10 + i for i in range(chance.randint(1, 4))]
+            kind = chance.random()
+            if kind < 0.1 and len(prepared) < 3:
+                xid = f"X'{number:08x}',X'',1"
+                self._add(
+                    binlogs.query(f"XA START {xid}", self.end + 10),
+                    binlogs.table_map(5, "t", self.end + 20),
+                    binlogs.write_rows(5, values, self.end + 30),
+                    binlogs.query(f"XA END {xid}", self.end + 40),
+                    binlogs.made(38, struct.pack("<BIII", 0, 1, 4, 0) + number.to_bytes(4, "big"), self.end + 1000),
+                )
+                prepared.append((number, values))
+            elif kind < 0.25 and prepared:
+                which, values = prepared.pop(chance.randrange(len(prepared)))
+                verb = chance.choice(["COMMIT", "ROLLBACK"])
+                self._add(binlogs.query(f"XA {verb} X'{which:08x}',X'',1", self.end + 1000))
+                if verb == "COMMIT":
+                    self.values.append(values)
+            elif kind < 0.3:
+                self._add(binlogs.query("ALTER TABLE t FORCE", self.end + 1000))
+            else:
+                self._add(
+                    binlogs.query("BEGIN", self.end + 10),
+                    binlogs.table_map(5, "t", self.end + 20),
+                    binlogs.write_rows(5, values, self.end + 30),
+                    binlogs.xid(self.end + 1000),
+                )
+                self.values.append(values)
+
+    def _add(self, *packets: bytes) -> None:
+        self.groups.append((self.end, b"".join(packets)))
+        self.end += 1000
+
+    def stream(self, start: Place) -> bytes:
+        return plain(*(packets for at, packets in self.groups if at >= start.position), start=start)
+
+
+def values_in(fed: Fed) -> list[list[int]]:
+    bodies = [frame.body[2:] for frame in fed.frames() if isinstance(frame, frames.Rows)]
+    return [[int.from_bytes(body[at + 1 : at + 5], "little") for at in range(0, len(body), 5)] for body in bodies]
+
+
+def killed_ingest(directory: Path, script: Script, seed: int) -> bool:
+    """A child that goes on with the stream; killed after a random while. Whether it came to the end before."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            fed = Fed(directory, segment=64 * 1024)
+            if not fed.writer.state().file:
+                fed.writer.source(START.position, START.file, "", "test")
+            resume = fed.ingest.resume()
+            fed.ingest.start(resume.file, resume.position)
+            fed.feed(script.stream(Place(resume.file, resume.position)), random.Random(seed).choice([100, 1000, 50000]))
+            fed.writer.flush()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    time.sleep(random.Random(seed).uniform(0.005, 0.06))
+    os.kill(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, -signal.SIGKILL)
+    return code == 0
+
+
+def test_a_reader_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    script = Script(2_500, 11)
+    kills = 0
+    while not killed_ingest(tmp_path, script, kills):
+        kills += 1
+        assert kills < 1000
+    fed = Fed(tmp_path, segment=64 * 1024)
+    assert kills > 10
+    assert values_in(fed) == script.values
+    assert fed.writer.state().position == script.end

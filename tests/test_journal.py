@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import random
 import resource
@@ -412,8 +413,6 @@ def check_whole(directory: Path, published: int) -> tuple[int, str]:
 
 
 def kill_often(directory: Path, times: int) -> None:
-    import multiprocessing
-
     word = multiprocessing.RawValue(ctypes.c_uint64, 0)
     generation = None
     for seed in range(times):
@@ -431,6 +430,33 @@ def test_killed_writers_leave_whole_transactions(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_killed_writers_leave_whole_transactions_a_thousand_times(tmp_path: Path) -> None:
     kill_often(tmp_path, 1000)
+
+
+def test_readers_follow_while_the_writer_runs(tmp_path: Path) -> None:
+    word = multiprocessing.RawValue(ctypes.c_uint64, 0)
+    count = 4000
+    pid = os.fork()
+    if pid == 0:
+        try:
+            writer = JournalWriter(tmp_path, SEGMENT)
+            writer.publish_to(ctypes.addressof(word))
+            table = writer.define(packed())
+            for number in range(1, count + 1):
+                transaction(writer, table, number, 400)
+        finally:
+            os._exit(0)
+    reader, at, seen = JournalReader(tmp_path), 0, 0
+    while seen < count:
+        end = word.value
+        for position, payload in reader.frames(at, end):
+            frame = frames.decode(payload)
+            if isinstance(frame, frames.Rows):
+                assert frame.sequence == 2 * seen + 1
+                seen += 1
+            assert position < end
+        at = end
+        reader.release_before(at)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_checksums_are_those_of_zlib_and_castagnoli() -> None:

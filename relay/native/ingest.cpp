@@ -281,7 +281,7 @@ bool Ingest::inner_events(Attention* out) {
 
 bool Ingest::already_there(const Gtid& gtid) const {
   if (by_gtid_) return gtid && !gtid.mariadb && writer_.state().gtids.contains(gtid);
-  return skipping_ && !(file_ == skip_file_ && start_ >= skip_to_);
+  return skipping_ && !(file_ == skip_file_ && end_ > skip_to_);
 }
 
 void Ingest::open_group(const Gtid& gtid) {
