@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from examples.dbserver import DatabaseServer
-from relay.binlog.facts import collations, facts
+from relay.binlog.facts import ServerFacts, collations, facts
 from relay.binlog.schema import ask, matched
 from relay.binlog.tablemap import TableMap, definition, parse, provisional
 from relay.journal.frames import Definition
@@ -67,16 +68,21 @@ def packed(table: Definition) -> bytes:
     return msgspec.msgpack.encode(msgspec.structs.replace(table, version=7, schema_id=1, table_id=2, columns=columns))
 
 
+@functools.cache
+def _asked_once(server: DatabaseServer) -> tuple[dict[int, str], ServerFacts]:
+    with server.connect() as connection:
+        return collations(connection), facts(connection)
+
+
 def from_event(server: DatabaseServer, table: TableMap) -> Definition:
     """What the table map itself tells (binlog_row_metadata = FULL)."""
-    with server.connect() as connection:
-        return definition(table, collations(connection))
+    return definition(table, _asked_once(server)[0])
 
 
 def from_schema(server: DatabaseServer, table: TableMap) -> Definition:
     """What information_schema tells of the table as it is now."""
     with server.connect() as connection:
-        answer = ask(connection, facts(connection), table.schema, table.table)
+        answer = ask(connection, _asked_once(server)[1], table.schema, table.table)
     found = matched(table, answer.columns)
     assert isinstance(found, Definition), found
     return found
@@ -84,5 +90,4 @@ def from_schema(server: DatabaseServer, table: TableMap) -> Definition:
 
 def from_nothing(server: DatabaseServer, table: TableMap) -> Definition:
     """What is left without names: positional ones."""
-    with server.connect() as connection:
-        return provisional(table, collations(connection))
+    return provisional(table, _asked_once(server)[0])

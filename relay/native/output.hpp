@@ -16,7 +16,14 @@ class Output {
   Output& operator=(const Output&) = delete;
   ~Output() { std::free(begin_); }
 
-  void clear() { p = begin_; }
+  // Forgets what was written; the block stays, unless one huge row made it huge.
+  void clear() {
+    if (static_cast<size_t>(end_ - begin_) > kKept) {
+      std::free(begin_);
+      begin_ = end_ = nullptr;
+    }
+    p = begin_;
+  }
   size_t size() const { return static_cast<size_t>(p - begin_); }
   const char* chars() const { return reinterpret_cast<const char*>(begin_); }
   uint8_t* at(size_t offset) { return begin_ + offset; }
@@ -27,6 +34,7 @@ class Output {
     if (static_cast<size_t>(end_ - p) < n + kSlack) grow(n + kSlack);
   }
 
+  static constexpr size_t kKept = 4 << 20;
   static constexpr size_t kSlack = 64;  // put_span() and value writers may touch bytes beyond what they count
   uint8_t* p = nullptr;
 
