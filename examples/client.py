@@ -37,9 +37,9 @@ def main() -> int:
     relay, me, wanted = conf["Relay"], conf["Client"], conf["Filter"]
     try:
         # 2. Connect. The `with` block closes the connection, and confirms what was received if all went well.
-        with RelayClient(relay["Host"], relay.getint("Port"), me["Name"], me["Secret"]) as client:
+        with RelayClient(relay["Host"], int(relay["Port"]), me["Name"], me["Secret"]) as client:
             # 3. Say which rows to queue. The relay remembers it: doing so again, after a restart, changes nothing.
-            client.add_filter(wanted["Schema"], wanted["Table"], kinds=wanted["Kinds"], limit=wanted.getint("Limit"))
+            client.add_filter(wanted["Schema"], wanted["Table"], kinds=wanted["Kinds"], limit=int(wanted["Limit"]))
             # 4. Take the rows as they come. Asking for the next ones confirms those before: had this program died
             #    here, the rows that it was busy with would be the first ones after its next start. If the connection
             #    is lost, it is made again.

@@ -72,6 +72,7 @@ class ServerContext(Context):
     inboxes: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)  # for sockets: (receive, send)
     broker: socket.socket | None = None  # control messages to the broker (SOCK_SEQPACKET)
     broker_wake: int = -1  # the broker's eventfd: a ring that was full has room again
+    connections: memoryview = field(default_factory=lambda: memoryview(bytearray(8)).cast("Q"))  # u64 of each server
     supervisor: Callable[[str], None] = lambda command: None  # "stop", "drain", "pause", "resume"
     stat: Callable[[], dict[str, object]] = dict  # the stat document, as JSON-able values
 

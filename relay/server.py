@@ -24,9 +24,10 @@ from relay._native import Server, Session
 from relay.context import ServerContext
 from relay.errors import RelayError
 from relay.messages import Handover, Kick
-from relay.serving import timezone, tls
+from relay.serving import timezone
 from relay.serving.answers import Answers
 from relay.serving.broker_link import BrokerLink
+from relay.serving.door import Door
 from relay.serving.peer import Peer
 from relay.wire import classic
 from relay.wire.classic import Identity, Result
@@ -44,13 +45,8 @@ STALL_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 2.0
 """How long replies in hand may take to leave when the server is told to stop."""
 
-BRIDGE_SECONDS: Final = 0.5
-"""How much longer they may take where they leave through TLS."""
-
-ACCEPT_BATCH: Final = 64
 RESERVED_DESCRIPTORS: Final = 64
 
-_SHARED = select.EPOLLIN | select.EPOLLEXCLUSIVE
 _HUNG_UP = select.EPOLLHUP | select.EPOLLERR
 _PACKET = 1 << 20
 
@@ -72,11 +68,9 @@ class _Loop:
     """The epoll loop, and all connections of this process."""
 
     def __init__(self, context: ServerContext) -> None:
-        assert context.listener is not None
         assert context.broker is not None
         self._context = context
         self._log = context.log
-        self._listener = context.listener
         self._inbox = context.inboxes[context.index][0]
         relay = context.config.relay
         self._native = Server(
@@ -90,20 +84,17 @@ class _Loop:
             broker_wake=context.broker_wake,
         )
         self._max_payload = relay.max_request_bytes
-        self._tls = tls.make_context(context.config.server)
-        self._tls_required = context.config.server.tls == "required"
         self.now = time.monotonic()
         self._epoll = select.epoll()
         self._peers: dict[int, Peer] = {}  # by descriptor
         self._holders: dict[int, Peer] = {}  # by client id
         self._waiting: dict[int, Peer] = {}  # for rows, by descriptor
         self._refused: set[int] = set()  # numbers of peers beyond the cap, who are being told so
-        self._bridges: dict[int, tls.Bridge] = {}  # by either descriptor
-        self._undecided: dict[int, tuple[socket.socket, str]] = {}  # plain or TLS? by descriptor
         self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
         self._numbers = count(1)
-        self._accepting = False
-        self._max_peers = _descriptors(context.config.server.max_connections)
+        self._door = Door(context, self._epoll, self._admit)
+        self._max_connections = context.config.server.max_connections
+        self._max_peers = _descriptors(self._max_connections)
         self._broker = BrokerLink(context.broker, self._kicked)
         self._answers = Answers(context, self._broker, self)
         self._wakeup, wakeup = socket.socketpair()
@@ -113,7 +104,8 @@ class _Loop:
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
         for fd in (context.wake, self._broker.fileno(), self._inbox.fileno(), self._wakeup.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
-        self._accept_more()
+        context.connections[context.index] = 0
+        self._door.open()
 
     def serve(self) -> None:
         """Serve until `context.stopping`."""
@@ -145,8 +137,7 @@ class _Loop:
 
     def finish(self) -> None:
         """Answer who waits, and give replies in hand and what the broker still does a little time."""
-        if self._accepting:
-            self._epoll.unregister(self._listener.fileno())
+        self._door.shut()
         for peer in list(self._waiting.values()):
             peer.session.expire(peer.fd)
             self._attend(peer)
@@ -157,24 +148,16 @@ class _Loop:
             for fd, _ in events:
                 if fd == self._broker.fileno():
                     self._broker.receive()
-                elif (peer := self._peers.get(fd)) is not None and peer.session.unsent:
-                    peer.session.exchange(fd)
-                    self._attend(peer)
+                elif (slow := self._peers.get(fd)) is not None and slow.session.unsent:
+                    slow.session.exchange(fd)
+                    self._attend(slow)
 
     def close(self) -> None:
         """Close every connection."""
         signal.set_wakeup_fd(-1)
         for peer in list(self._peers.values()):
             self._drop(peer)
-        bridges = going_on = set(self._bridges.values())
-        until = time.monotonic() + BRIDGE_SECONDS
-        # A bridge is over once its session, here or in another server, has ended and its last reply has left.
-        while (going_on := {bridge for bridge in going_on if bridge.pump()}) and time.monotonic() < until:
-            time.sleep(BRIDGE_SECONDS / 100)
-        for bridge in bridges:
-            bridge.close()
-        for sock, _ in self._undecided.values():
-            sock.close()
+        self._door.close()
         self._wakeup.close()
         self._wakeup_end.close()
         self._epoll.close()
@@ -214,7 +197,11 @@ class _Loop:
         peer.interest = select.EPOLLIN
         self._epoll.register(peer.fd, peer.interest)
         self._peers[peer.fd] = peer
+        self._publish_count()
         return peer
+
+    def _publish_count(self) -> None:
+        self._context.connections[self._context.index] = len(self._peers) - len(self._refused)
 
     def _bind(self, peer: Peer, received: bytes, unsent: bytes) -> None:
         """Give the peer the client's queue; a connection that had it before is told at its next request."""
@@ -251,8 +238,7 @@ class _Loop:
         del self._peers[peer.fd]
         self._epoll.unregister(peer.fd)  # closing is not enough: the socket may live on in another server
         peer.sock.close()
-        if not self._accepting and not self._context.stopping:
-            self._accept_more()
+        self._publish_count()
 
     def _broken(self, peer: Peer, error: Exception) -> None:
         self._log("connection_failed", client=peer.name, peer=peer.address, error=error)
@@ -345,15 +331,12 @@ class _Loop:
         self._context.beat()
         self._broker.tick(self.now)
         self._native.release_before(self._context.arena.first)
-        if not self._accepting:
-            self._accept_more()
+        self._door.open()
 
     # -- everything that is not a connection --
 
     def _other(self, fd: int) -> None:
-        if fd == self._listener.fileno():
-            self._accept()
-        elif fd == self._context.wake:
+        if fd == self._context.wake:
             os.eventfd_read(fd)
             self._wake()
         elif fd == self._broker.fileno():
@@ -362,10 +345,8 @@ class _Loop:
             self._take_over()
         elif fd == self._wakeup.fileno():
             self._wakeup.recv(4096)
-        elif fd in self._bridges:
-            self._pump(self._bridges[fd])
-        elif fd in self._undecided:
-            self._decide(fd)
+        else:
+            self._door.handle(fd)
 
     def _wake(self) -> None:
         """The broker has put rows into queues that are waited for."""
@@ -373,92 +354,19 @@ class _Loop:
             if peer.session.wake(peer.fd):
                 self._attend(peer)
 
-    def _accept_more(self) -> None:
-        if not self._accepting:
-            self._epoll.register(self._listener.fileno(), _SHARED)
-            self._accepting = True
-
-    def _accept(self) -> None:
-        for _ in range(ACCEPT_BATCH):
-            try:
-                sock, address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                continue
-            except OSError as error:
-                self._log("accept_failed", error=error)
-                self._epoll.unregister(self._listener.fileno())  # until the next beat
-                self._accepting = False
-                return
-            self._welcome(sock, address[0])
-
-    def _welcome(self, sock: socket.socket, address: str) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if len(self._peers) - len(self._refused) >= self._max_peers:
-            self._refuse_connection(sock, address)
-        elif self._tls is None:
+    def _admit(self, sock: socket.socket, address: str) -> None:
+        connections = sum(self._context.connections)
+        if connections < self._max_connections and len(self._peers) - len(self._refused) < self._max_peers:
             self._add(sock, address)
-        elif self._tls_required:
-            self._bridge(sock, address)
-        else:
-            self._undecided[sock.fileno()] = (sock, address)
-            self._epoll.register(sock.fileno(), select.EPOLLIN)
-
-    def _refuse_connection(self, sock: socket.socket, address: str) -> None:
-        """Say why; there is room for some who take their time to read it."""
-        self._log("connection_refused", peer=address, connections=len(self._peers))
+            return
+        self._log("connection_refused", peer=address, connections=connections)
         if len(self._refused) >= RESERVED_DESCRIPTORS // 2:
-            sock.close()
+            sock.close()  # there is room only for some who take their time to read why
             return
         peer = self._add(sock, address)
         self._refused.add(peer.number)
+        self._publish_count()
         self.refuse(peer, classic.encode_error("too many connections (MaxConnections)"))
-
-    def _decide(self, fd: int) -> None:
-        """The first byte of a connection tells whether it is TLS."""
-        sock, address = self._undecided[fd]
-        try:
-            first = sock.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return
-        except OSError:
-            first = b""
-        del self._undecided[fd]
-        self._epoll.unregister(fd)
-        if not first:
-            sock.close()
-        elif first[0] == tls.CLIENT_HELLO:
-            self._bridge(sock, address)
-        else:
-            self._add(sock, address)
-
-    def _bridge(self, sock: socket.socket, address: str) -> None:
-        """Decrypt in this process what then is a connection like any other, wherever its client belongs."""
-        assert self._tls is not None
-        inner, plain = socket.socketpair()
-        inner.setblocking(False)
-        bridge = tls.Bridge(sock, inner, self._tls)
-        for end in (sock, inner):
-            self._bridges[end.fileno()] = bridge
-            self._epoll.register(end.fileno(), 0)
-        self._add(plain, address)
-        self._pump(bridge)
-
-    def _pump(self, bridge: tls.Bridge) -> None:
-        going_on = bridge.pump()
-        outer, inner = bridge.events()
-        if going_on:
-            self._epoll.modify(bridge.outer.fileno(), outer)
-            self._epoll.modify(bridge.inner.fileno(), inner)
-            return
-        if bridge.failure:
-            self._log("tls_failed", reason=bridge.failure)
-        for end in (bridge.outer, bridge.inner):
-            del self._bridges[end.fileno()]
-        bridge.close()
 
     # -- clients of other servers --
 

@@ -7,6 +7,7 @@ use was made before the first fork (relay/family.py), so a successor carries on 
 from __future__ import annotations
 
 import fcntl
+import mmap
 import os
 import select
 import signal

@@ -17,9 +17,9 @@ import msgspec
 
 from relay import broker, process, server
 from relay._native import Arena, JournalWriter
-from relay.config import load
+from relay.config import Config, load
 from relay.context import BrokerContext, Context, ServerContext
-from relay.log import logger
+from relay.log import Log, logger
 from relay.wire import classic
 from relay.wire.classic import Command, PollMany, Reply, Result, TableFilter
 
@@ -79,6 +79,7 @@ class Serving:
         self._control = [pair() for _ in range(workers)]
         self._inboxes = [pair() for _ in range(workers)]
         self.orders = pair()
+        self._connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
         self._pids: dict[str, int] = {}
         self._names = ["broker", *(f"server-{index}" for index in range(workers))]
 
@@ -97,40 +98,45 @@ class Serving:
 
     def start(self, name: str) -> None:
         """Fork the process of that name."""
-        workers = len(self._wakes)
-        common = (name, self._names.index(name), self.config, self.arena, logger(name))
-        context: Context
-        run: Callable[[Any], int]
-        if name == "broker":
-            run = broker.run
-            context = BrokerContext(
-                *common, wake=self._broker_wake, server_wakes=self._wakes, servers=[end for _, end in self._control]
-            )
-        else:
-            index = int(name.removeprefix("server-"))
-            run = server.run
-            context = ServerContext(
-                *common,
-                index=index,
-                workers=workers,
-                listener=self.listener,
-                wake=self._wakes[index],
-                inboxes=self._inboxes,
-                broker=self._control[index][0],
-                broker_wake=self._broker_wake,
-                supervisor=lambda command: self.orders[1].send(command.encode()),
-                stat=lambda: {"state": "running"},
-            )
+        run = self._broker() if name == "broker" else self._server(int(name.removeprefix("server-")))
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             code = 1
             try:
                 sys.stderr = (self.folder / f"{name}.log").open("a", buffering=1)
-                code = process.become(context, parent, lambda: run(context))
+                code = process.become(run[0], parent, run[1])
             finally:
                 os._exit(code)
         self._pids[name] = pid
+
+    def _common(self, name: str) -> tuple[str, int, Config, Arena, Log]:
+        return name, self._names.index(name), self.config, self.arena, logger(name)
+
+    def _broker(self) -> tuple[Context, Callable[[], int]]:
+        context = BrokerContext(
+            *self._common("broker"),
+            wake=self._broker_wake,
+            server_wakes=self._wakes,
+            servers=[end for _, end in self._control],
+        )
+        return context, lambda: broker.run(context)
+
+    def _server(self, index: int) -> tuple[Context, Callable[[], int]]:
+        context = ServerContext(
+            *self._common(f"server-{index}"),
+            index=index,
+            workers=len(self._wakes),
+            listener=self.listener,
+            wake=self._wakes[index],
+            inboxes=self._inboxes,
+            broker=self._control[index][0],
+            broker_wake=self._broker_wake,
+            connections=self._connections,
+            supervisor=lambda command: self.orders[1].sendall(command.encode()),
+            stat=lambda: {"state": "running"},
+        )
+        return context, lambda: server.run(context)
 
     def pid(self, name: str) -> int:
         """Process id."""

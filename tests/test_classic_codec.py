@@ -14,7 +14,7 @@ from relay.errors import RelayError
 from relay.wire import classic
 from relay.wire.classic import Auth, FilterName, Identity, MalformedPayload, TableFilter
 
-names = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=60)
+names = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=60)
 u8, u32, u64 = st.integers(0, 255), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 filters = st.builds(TableFilter, st.integers(1, 7), st.integers(0, 2), st.integers(0, 2**31 - 1), names, names)
 

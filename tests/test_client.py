@@ -189,7 +189,7 @@ def test_example_prints_rows_and_ends_by_ctrl_c(serving: Serving, tmp_path: Path
         assert old in conf
         conf = conf.replace(old, new)
     (tmp_path / "client.conf").write_text(conf)
-    command = [sys.executable, "-m", "examples.client", tmp_path / "client.conf"]
+    command = [sys.executable, "-m", "examples.client", str(tmp_path / "client.conf")]
     program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert program.stdout is not None

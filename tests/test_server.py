@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 import pytest
@@ -18,6 +19,13 @@ from relay.wire.classic import Command, FilterName, Identity, Reply, Result, Tab
 from tests.serving import ADMIN_SECRET, KEY, SECRET, Client, Serving, many, parse_many, parse_row
 
 PONG = Reply(Result.OK, b"PONG\0")
+
+
+class Ids(TypedDict):
+    """What a request says of who sends it."""
+
+    client_id: int
+    token: int
 
 
 @pytest.fixture(scope="module")
@@ -84,17 +92,18 @@ def test_client_id_is_stable_for_a_name_and_of_one_name_only(serving: Serving, n
 
 def test_commands_take_the_own_token_or_the_words_of_the_key_and_nothing_else(serving: Serving, name: str) -> None:
     client = serving.client(name, f"{name}.t")
-    own = {"client_id": client.client_id, "token": client.token}
-    words = {"client_id": KEY & 0xFFFFFFFF, "token": KEY >> 32}
+    own: Ids = {"client_id": client.client_id, "token": client.token}
+    words: Ids = {"client_id": KEY & 0xFFFFFFFF, "token": KEY >> 32}
     filters = classic.encode_filter(TableFilter(1, 0, 0, name, "u"))
     for ids in (own, words):
         assert client.ask(Command.POLL, **ids).result == Result.EMPTY
         assert client.ask(Command.ADD_FILTER, filters, **ids).result == Result.OK
-    for ids in (
-        own | {"token": client.token ^ 1},
-        own | {"client_id": client.client_id + 1},
+    wrong: list[Ids] = [
+        {"client_id": client.client_id, "token": client.token ^ 1},
+        {"client_id": client.client_id + 1, "token": client.token},
         {"client_id": 0, "token": 0},
-    ):
+    ]
+    for ids in wrong:
         for command in (Command.POLL, Command.POLL_V2, Command.POLL_MANY, Command.ADD_FILTER):
             assert client.ask(command, filters, **ids).text == "wrong ClientID or ClientToken"
 
@@ -123,7 +132,7 @@ def test_requests_sent_before_the_reply_to_auth_are_answered_wherever_the_client
 ) -> None:
     serving.client(name + "-0", f"{name}.t")
     serving.client(name + "-1", f"{name}.t")
-    words = {"client_id": KEY & 0xFFFFFFFF, "token": KEY >> 32}
+    words: Ids = {"client_id": KEY & 0xFFFFFFFF, "token": KEY >> 32}
     for each in ("-0", "-1"):
         client = serving.connect()
         client.sock.sendall(
@@ -142,7 +151,7 @@ def test_thousands_of_requests_at_once_are_answered_in_order(serving: Serving, n
     client = serving.client(name, f"{name}.t")
     serving.insert(*((number, "word") for number in range(500)), schema=name, table="t")
     assert client.poll()["id"] == 0
-    ids = {"client_id": client.client_id, "token": client.token}
+    ids: Ids = {"client_id": client.client_id, "token": client.token}
     ping, poll = classic.encode_request(Command.PING), classic.encode_request(Command.POLL, **ids)
     client.sock.sendall((ping * 3 + poll) * 499)
     for number in range(1, 500):

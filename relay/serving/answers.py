@@ -203,7 +203,9 @@ class Answers:
         elif wanted.position:
             request = messages.Seek(number, wanted.client, wanted.position)
         else:
-            raise MalformedPayload(f'{command.name}: "position" is missing (newest, oldest, FILE:POS, a journal position)')
+            raise MalformedPayload(
+                f'{command.name}: "position" is missing (newest, oldest, FILE:POS, a journal position)'
+            )
         self._ask(peer, request, lambda reply: _json(reply.data or {} if isinstance(reply, Done) else {}))
 
     def _ask(self, peer: Peer, request: messages.Request, reply_for: Callable[[Reply], bytes]) -> None:
