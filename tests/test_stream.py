@@ -6,11 +6,22 @@ import secrets
 import socket
 import ssl
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+from pymysql import _auth
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.binlog import commands, tablemap
@@ -322,3 +333,51 @@ def test_what_cannot_be_resumed_is_no_lost_connection(error: ServerError, code: 
 @pytest.mark.parametrize("code", [1053, 1040, 1927, 2013])
 def test_a_server_that_goes_or_is_busy_is_a_lost_connection(code: int) -> None:
     assert isinstance(judge(ServerError(code, "", "..."), "read the binlog"), SourceLost)
+
+
+def test_a_login_with_ed25519_is_signed_as_mariadb_verifies_it() -> None:
+    # Debian's core package of the server has no plugin for it. The key is the one in MariaDB's documentation.
+    public = Ed25519PublicKey.from_public_bytes(b64decode("ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY="))
+    challenge = secrets.token_bytes(32)
+    public.verify(_auth.ed25519_password(b"secret", challenge), challenge)
+
+
+def test_a_certificate_that_the_ca_vouches_for_is_accepted(
+    own_server: Callable[..., DatabaseServer], kind: str, tmp_path: Path
+) -> None:
+    ca, certificate, key = certify(tmp_path)
+    server = own_server(kind, f"--ssl-ca={ca}", f"--ssl-cert={certificate}", f"--ssl-key={key}")
+    connection = connect(account(server, tls="verify", ca=str(ca)))
+    assert isinstance(take_socket(connection), ssl.SSLSocket)
+    with pytest.raises(RelayError):
+        connect(account(server, tls="verify"))
+
+
+def certify(folder: Path) -> tuple[Path, Path, Path]:
+    """A CA, and a certificate of it for 127.0.0.1 with its key, as PEM files."""
+    now = datetime.now(UTC)
+    pems = []
+    issuer: tuple[x509.Name, rsa.RSAPrivateKey] | None = None
+    for name in ("ca", "server"):
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        signer, signing = issuer or (subject, key)
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(signer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+            .sign(signing, hashes.SHA256())
+        )
+        issuer = (subject, key)
+        pems.append((made.public_bytes(Encoding.PEM), key))
+    files = folder / "ca.pem", folder / "server.pem", folder / "server.key"
+    plain = pems[1][1].private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    for file, content in zip(files, (pems[0][0], pems[1][0], plain), strict=True):
+        file.write_bytes(content)
+    return files
