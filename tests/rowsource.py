@@ -83,7 +83,7 @@ def from_schema(server: DatabaseServer, table: TableMap) -> Definition:
     """What information_schema tells of the table as it is now."""
     with server.connect() as connection:
         answer = ask(connection, _asked_once(server)[1], table.schema, table.table)
-    found = matched(table, answer.columns)
+    found = matched(table, answer)
     assert isinstance(found, Definition), found
     return found
 

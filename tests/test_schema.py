@@ -258,7 +258,7 @@ def test_a_servers_answer_becomes_a_definition(
     answer = asking(db, "t")
     kinds = [Type.LONGLONG, Type.ENUM, Type.VARCHAR, Type.BLOB, Type.BLOB, Type.NEWDECIMAL]
     json = Type.JSON if server.name == "mysql97" else Type.BLOB
-    found = schema.matched(map_of(*((kind, {}) for kind in (*kinds, json))), answer.columns)
+    found = schema.matched(map_of(*((kind, {}) for kind in (*kinds, json))), answer)
     assert not isinstance(found, str), found
     assert [c.name for c in found.columns] == ["id", "e", "n", "t", "b", "d", "j"]
     assert found.columns[0].unsigned
@@ -266,6 +266,21 @@ def test_a_servers_answer_becomes_a_definition(
     assert found.columns[1].labels == ["a", "it's", "x\\y", "é", "b\nc"]
     assert [c.charset for c in found.columns][:6] == ["", "", "latin1", "utf8mb4", "binary", ""]
     assert answer.until.file.startswith("binlog.")
+
+
+def test_a_versioned_table_has_two_columns_that_are_not_listed(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    db = make_db(mariadb118)
+    mariadb118.execute(f"CREATE TABLE {db}.t (id INT) WITH SYSTEM VERSIONING", f"CREATE TABLE {db}.u (id INT)")
+    rows = map_of((Type.LONG, {}), (Type.TIMESTAMP2, {}), (Type.TIMESTAMP2, {}))
+    with connect(Account("127.0.0.1", mariadb118.port, USER, PASSWORD)) as connection:
+        about = facts(connection)
+        found = schema.matched(rows, schema.ask(connection, about, db, "t"))
+        other = schema.matched(rows, schema.ask(connection, about, db, "u"))
+    assert isinstance(found, Definition)
+    assert [column.name for column in found.columns] == ["id", "row_start", "row_end"]
+    assert isinstance(other, str)
 
 
 def test_a_table_that_is_not_there_has_no_columns(db: str, asking: Callable[[str, str], Answer]) -> None:

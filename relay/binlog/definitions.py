@@ -125,7 +125,7 @@ class Definitions:
         if proven is not None and tablemap.fits(table_map, proven):
             return self._verdict(table_map, proven, proven, place)
         answer = self._ask(table_map.schema, table_map.table)
-        found = schema.matched(table_map, answer.columns)
+        found = schema.matched(table_map, answer)
         if isinstance(found, str):
             if not table_map.full:  # otherwise only the difference of BINARY and UUID or INET is uncertain
                 self._give_up(table_map.schema, table_map.table, place, found)

@@ -40,6 +40,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     columns: tuple[SchemaColumn, ...]
     until: Place
+    versioned: bool = False  # MariaDB: WITH SYSTEM VERSIONING, so that rows may have two columns more than are listed
 
 
 def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: str) -> Answer:
@@ -57,14 +58,23 @@ def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: st
         )
         for name, data, column, charset, null, key in rows
     )
+    versioned = server.mariadb and query(
+        connection,
+        f"SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {connection.escape(schema)}"
+        f" AND TABLE_NAME = {connection.escape(table)} AND TABLE_TYPE = 'SYSTEM VERSIONED'",
+        f"ask for the type of {schema}.{table}",
+    )
     end = binlog_position(connection, server)
-    return Answer(columns, Place(end.file, end.position))
+    return Answer(columns, Place(end.file, end.position), bool(versioned))
 
 
-def matched(table_map: TableMap, columns: tuple[SchemaColumn, ...]) -> Definition | str:
+def matched(table_map: TableMap, answer: Answer) -> Definition | str:
     """The definition, with its numbers still 0, or why these columns cannot be those of the table map."""
+    columns = answer.columns
     if not columns:
         return "the source has no such table, or the account may not see it"
+    if answer.versioned and len(columns) + len(_PERIOD) == len(table_map.columns):
+        columns += _PERIOD
     if len(columns) != len(table_map.columns):
         return f"it has {len(columns)} columns, its rows {len(table_map.columns)}"
     for number, (said, seen) in enumerate(zip(columns, table_map.columns, strict=True), 1):
@@ -84,6 +94,10 @@ def hides_a_type(table_map: TableMap) -> bool:
     )
 
 
+_PERIOD: Final = tuple(
+    SchemaColumn(name, "timestamp", "timestamp(6)", "", False, False) for name in ("row_start", "row_end")
+)
+"""The columns that a versioned table has without their being declared."""
 _OPAQUE_SIZES: Final = frozenset({4, 16})
 _TEXTS: Final = (
     "tinytext",
