@@ -14,14 +14,15 @@ import msgspec
 import zstandard
 
 from examples.dbserver import DatabaseServer
-from relay._native import Attention, Ingest, JournalReader, JournalWriter
+from relay._native import Attention, GtidSet, Ingest, JournalReader, JournalWriter
 from relay.binlog import commands, facts, tablemap
 from relay.binlog.connect import take_socket
 from relay.journal import frames
 
 _NON_BLOCKING = 1  # the server ends the stream at the end of the binlog
 _LONGEST_PACKET = 0xFFFFFF  # and continued by the next
-_FLAGS = slice(9, 11)  # of COM_BINLOG_DUMP, with its packet head
+_FLAGS = {0x12: 9, 0x1E: 5}  # where they stand in COM_BINLOG_DUMP and COM_BINLOG_DUMP_GTID, with the packet head
+_SERVER_ID = 77
 
 
 class Place(NamedTuple):
@@ -38,13 +39,28 @@ def place(server: DatabaseServer) -> Place:
 
 def record(server: DatabaseServer, start: Place) -> bytes:
     """The stream from a place to the end of the binlog, as it comes over the connection."""
+    return _dumped(server, commands.binlog_dump(_SERVER_ID, start.file, start.position))
+
+
+def record_by_gtid(server: DatabaseServer, gtid_set: str) -> bytes:
+    """The stream of what comes after a GTID set."""
+    if server.name == "mysql97":
+        return _dumped(server, commands.binlog_dump_gtid(_SERVER_ID, GtidSet(gtid_set).encode()))
+    return _dumped(server, commands.binlog_dump(_SERVER_ID, "", 4), f"SET @slave_connect_state = '{gtid_set}'")
+
+
+def _dumped(server: DatabaseServer, command: bytes, *settings: str) -> bytes:
+    checksum = "@@global.binlog_checksum"
+    usual = (
+        f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}",
+        "SET @mariadb_slave_capability = 4",
+    )
     with closing(server.connect(ssl_disabled=True)) as connection:
         with connection.cursor() as cursor:
-            checksum = "@@global.binlog_checksum"
-            cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
-            cursor.execute("SET @mariadb_slave_capability = 4")
-        request = bytearray(commands.binlog_dump(77, start.file, start.position))
-        request[_FLAGS] = _NON_BLOCKING.to_bytes(2, "little")
+            for setting in (*usual, *settings):
+                cursor.execute(setting)
+        request = bytearray(command)
+        request[_FLAGS[request[4]]] |= _NON_BLOCKING
         with closing(take_socket(connection)) as taken:
             taken.settimeout(20)
             taken.sendall(request)
@@ -128,8 +144,8 @@ class Fed:
     def usual_answer(self, asked: Attention) -> None:
         match asked.asks:
             case "table":
-                packed = msgspec.msgpack.encode(defined(asked.body))
-                self.ingest.define(asked.table_id, packed, packed)
+                definition = msgspec.msgpack.encode(defined(asked.body))
+                self.ingest.define(asked.table_id, definition, definition)
             case "query":
                 self.ingest.ddl(True)
             case "partial":

@@ -11,6 +11,7 @@ import struct
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ import pytest
 
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, GtidSet
+from relay.binlog import facts
 from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from tests import binlogs
@@ -151,6 +153,50 @@ def test_what_the_journal_has_is_skipped_by_gtid(server: DatabaseServer, db: str
     fed.feed(stream)
     assert fed.rows() == WORKLOAD_ROWS
     assert fed.writer.state().gtid_set == state.gtid_set
+
+
+def test_a_stream_goes_on_by_gtid(server: DatabaseServer, db: str, fed: Fed) -> None:
+    start, stream = recorded(server, *workload(db))
+    with closing(server.connect()) as connection:
+        before = facts.gtid_at(connection, facts.facts(connection), *start)
+    fed.writer.source(start.position, start.file, before, "test")
+    fed.begin(start)
+    fed.feed(stream[: len(stream) // 2])
+    half = fed.writer.state()
+    fed.open()
+    resume = fed.ingest.resume()
+    assert resume.by_gtid_possible
+    assert resume.gtid_set == half.gtid_set
+    fed.ingest.start("", 4, by_gtid=True)
+    fed.feed(binlogs.record_by_gtid(server, resume.gtid_set))
+    assert fed.rows() == WORKLOAD_ROWS
+    state = fed.writer.state()
+    assert (state.file, state.position) == binlogs.place(server)
+    assert half.sequence < state.sequence
+
+
+@pytest.mark.parametrize("server", ["mysql97"], indirect=True)
+def test_by_gtid_a_prepared_transaction_is_asked_for_again(server: DatabaseServer, db: str, fed: Fed) -> None:
+    server.execute(f"USE {db}", *XA_SETUP)
+    start = binlogs.place(server)
+    with closing(server.connect()) as connection:
+        before = facts.gtid_at(connection, facts.facts(connection), *start)
+    server.execute(f"USE {db}", *xa(f"{db}a", "INSERT INTO t VALUES (1), (2)"))
+    server.execute(f"INSERT INTO {db}.t VALUES (10)")
+    fed.writer.source(start.position, start.file, before, "test")
+    fed.begin(start)
+    fed.feed(binlogs.record(server, start))
+    fed.open()
+    resume = fed.ingest.resume()
+    assert resume.by_gtid_possible
+    assert GtidSet(resume.gtid_set) != GtidSet(fed.writer.state().gtid_set)
+    server.execute(f"XA COMMIT '{db}a'", f"INSERT INTO {db}.t VALUES (11)")
+    fed.ingest.start("", 4, by_gtid=True)
+    fed.feed(binlogs.record_by_gtid(server, resume.gtid_set))
+    assert fed.rows() == [("t", INSERT, 1), ("t", INSERT, 2), ("t", INSERT, 1)]
+    with closing(server.connect()) as connection:
+        end = facts.binlog_end(connection, facts.facts(connection)).gtid_set
+    assert GtidSet(fed.writer.state().gtid_set) == GtidSet(end)
 
 
 OPTIONS = {
