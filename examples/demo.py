@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.client import RelayClient, Row
@@ -45,6 +46,9 @@ WORKLOAD = (
     "DELETE FROM shop.orders WHERE id = 3",
     "INSERT INTO shop.customers (name, city) VALUES ('Linus', 'Helsinki')",
 )
+
+
+Event: TypeAlias = tuple[str, Row]  # the client's name, and what it got
 
 
 @dataclass
@@ -125,7 +129,7 @@ SegmentBytes = 16MiB
             process.wait(10)
 
 
-def consume(consumer: Consumer, port: int, shown: queue.Queue[tuple[str, Row]], attached: threading.Barrier) -> None:
+def consume(consumer: Consumer, port: int, shown: queue.Queue[Event], attached: threading.Barrier) -> None:
     with RelayClient("127.0.0.1", port, consumer.name, SECRET) as client:
         for schema, table, kinds in consumer.filters:
             client.add_filter(schema, table, kinds=kinds)
@@ -134,7 +138,11 @@ def consume(consumer: Consumer, port: int, shown: queue.Queue[tuple[str, Row]], 
             shown.put((consumer.name, row))
 
 
-def show_events(shown: queue.Queue[tuple[str, Row]], consumers: tuple[Consumer, ...]) -> bool:
+def show(name: str, row: Row) -> None:
+    say(f"{name:<14}  {row.kind:<6}  {row.schema + '.' + row.table:<15}  {changes(row)}")
+
+
+def show_events(shown: queue.Queue[Event], consumers: tuple[Consumer, ...]) -> bool:
     """Prints each event when it arrives; True when every consumer has what it must get."""
     by_name = {consumer.name: consumer for consumer in consumers}
     deadline = time.monotonic() + PATIENCE
@@ -144,7 +152,7 @@ def show_events(shown: queue.Queue[tuple[str, Row]], consumers: tuple[Consumer, 
         except queue.Empty:
             continue
         by_name[name].got[row.kind] += 1
-        say(f"{name:<14}  {row.kind:<6}  {row.schema + '.' + row.table:<15}  {changes(row)}")
+        show(name, row)
     return all(c.got == c.expected for c in consumers)
 
 
@@ -165,7 +173,7 @@ def main() -> int:
             say(f"{server.kind.title} on 127.0.0.1:{server.port}, user {USER}, password {PASSWORD}")
             step("relay start")
             with running_relay(Path(folder), server) as (port, conf):
-                shown: queue.Queue[tuple[str, Row]] = queue.Queue()
+                shown: queue.Queue[Event] = queue.Queue()
                 attached = threading.Barrier(len(CONSUMERS) + 1)
                 step("two clients, each with its filter")
                 for consumer in CONSUMERS:
@@ -182,10 +190,11 @@ def main() -> int:
                 step("by hand, while it runs" if keep else "by hand (make demo KEEP=1 leaves it running)")
                 relay = ".venv/bin/relay"
                 say(f"{relay} stat -c {conf}\n{relay} tail -c {conf} 'shop.*'\n{relay} drain -c {conf}")
-                say(f"mariadb -h 127.0.0.1 -P {server.port} -u {USER} -p{PASSWORD} shop")
+                statement = "INSERT INTO shop.customers (name) VALUES ('Eve')"
+                say(f'.venv/bin/python -m examples.sql {server.port} "{statement}"')
                 if keep:
-                    say("Ctrl-C ends it and removes everything.")
-                    wait_for_interrupt()
+                    say("Ctrl-C ends it and removes everything; until then events are shown here.\n")
+                    show_until_interrupted(shown)
     step("summary")
     for consumer in CONSUMERS:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(consumer.got.items()))
@@ -194,9 +203,10 @@ def main() -> int:
     return 0 if complete else 1
 
 
-def wait_for_interrupt() -> None:
+def show_until_interrupted(shown: queue.Queue[Event]) -> None:
     try:
-        threading.Event().wait()
+        while True:
+            show(*shown.get())
     except KeyboardInterrupt:
         say()
 

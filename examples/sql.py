@@ -1,0 +1,24 @@
+"""Runs a statement on the demo's server, where no client is installed: python -m examples.sql PORT STATEMENT"""
+
+from __future__ import annotations
+
+import sys
+
+import pymysql
+
+from examples.dbserver import PASSWORD, USER
+
+
+def main(port: str, statement: str) -> None:
+    """Prints the rows that come back, tab-separated, or how many were changed."""
+    connection = pymysql.connect(host="127.0.0.1", port=int(port), user=USER, password=PASSWORD, autocommit=True)
+    with connection, connection.cursor() as cursor:
+        changed = cursor.execute(statement)
+        if cursor.description is None:
+            print(f"{changed} rows changed")
+        for row in cursor.fetchall():
+            print(*row, sep="\t")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
