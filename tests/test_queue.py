@@ -76,6 +76,7 @@ def test_a_stop_is_told_until_it_is_cleared() -> None:
     assert arena.stop() is None
     arena.set_stop("binlog_purged", "read: é" * 200, "hint")
     told = arena.stop()
+    assert told is not None
     assert told["code"] == "binlog_purged"
     assert ("read: é" * 200).startswith(told["text"])
     assert len(told["text"].encode()) in (510, 511)

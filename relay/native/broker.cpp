@@ -318,6 +318,16 @@ void Broker::cut(uint64_t position) {
   for (size_t slot : live_) cut_client(slot, std::min(position, position_));
 }
 
+uint64_t Broker::rows_in_lag(size_t slot, uint64_t from, uint64_t to) {
+  uint64_t rows = 0;
+  while (from < to) {
+    const FrameSource::Frame frame = frames_.frame(from);
+    if (queued_in_lag(judge_one(slot, from, frame).rule)) rows += frame.rows;
+    from = frame.next;
+  }
+  return rows;
+}
+
 void Broker::cut_client(size_t slot, uint64_t position) {
   Client& c = clients_[slot];
   const Slot* ring = arena_.ring(c.w.ring_offset);
@@ -332,15 +342,10 @@ void Broker::cut_client(size_t slot, uint64_t position) {
   const bool lag_moves = c.w.lag && c.w.lag < position;
   if (keep == from && !lag_moves) return;
   if (lag_moves) {
-    // Rows after the position are counted, not those before it, whose frames may be gone.
-    uint64_t rows = 0;
-    for (uint64_t p = position; p < scan_of(slot);) {
-      const FrameSource::Frame frame = frames_.frame(p);
-      if (queued_in_lag(judge_one(slot, p, frame).rule)) rows += frame.rows;
-      p = frame.next;
-    }
+    const bool gone = c.w.lag < arena_.control().reader.first.get();
+    c.w.lag_number = gone ? c.w.queued - rows_in_lag(slot, position, scan_of(slot))  // the long way round
+                          : c.w.lag_number + rows_in_lag(slot, c.w.lag, position);
     c.w.lag = position < scan_of(slot) ? position : 0;
-    c.w.lag_number = c.w.queued - rows;
     keep = std::max(keep, c.w.lag_number);
   }
   c.w.floor_cut = std::max(c.w.floor_cut, keep);

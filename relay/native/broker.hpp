@@ -48,7 +48,7 @@ struct Filter {
 };
 
 // What a cold start needs to know of a client beside its name and filters. Valid once the journal is flushed up to
-// broker.scan; a limited client's queue is in `waiting`, another's begins with the frame at broker.lag.
+// broker.scan. What waits begins with the frame at broker.lag; with drop-newest limits, part of it is in `waiting`.
 struct Checkpoint {
   BrokerRecord broker;
   ServerRecord server;
@@ -158,6 +158,7 @@ class Broker {
   Extent find_extent(size_t slot, uint64_t slots) const;
   void replace_ring(size_t slot, uint64_t slots);
   void clear_ring(uint64_t offset, uint64_t slots);
+  uint64_t rows_in_lag(size_t slot, uint64_t from, uint64_t to);
   void cut_client(size_t slot, uint64_t position);
   uint64_t wake_mask();
 

@@ -8,8 +8,9 @@ namespace relay {
 
 namespace {
 
-bool limited(const std::vector<Filter>& filters) {
-  return std::any_of(filters.begin(), filters.end(), [](const Filter& f) { return f.limit != 0; });
+// What such a client was given cannot be told from its filters alone.
+bool drops_newest(const std::vector<Filter>& filters) {
+  return std::any_of(filters.begin(), filters.end(), [](const Filter& f) { return f.limit && f.discard != kDropOldest; });
 }
 
 uint64_t power_of_two_above(uint64_t n) {
@@ -199,7 +200,7 @@ Checkpoint Broker::checkpoint(size_t slot) {
   uint64_t from = std::max(out.server.hi, c.w.floor());
   SlotCopy s;
   for (uint64_t i = find_slot(ring, c.w, 0, from); i < c.w.tail && s.load(ring, c.w.ring_slots, i); ++i) {
-    if (!limited(c.filters)) {
+    if (!drops_newest(c.filters)) {
       out.broker.lag = s.frame;
       out.broker.lag_number = s.number;
       break;
