@@ -152,12 +152,12 @@ class Supervisor:
         while not self._ending:
             self._start_due()
             select.select([signals, orders], [], [], TICK)
+            for number in _drained(signals):  # first: a whole process group may be told to stop
+                self._ending |= number in (signal.SIGTERM, signal.SIGINT)
             self._reap()
             self._check_heartbeats()
             if not announced and (self._all_up() or time.monotonic() > ready_by):
                 announced = self._announce()
-            for number in _drained(signals):
-                self._ending |= number in (signal.SIGTERM, signal.SIGINT)
             self._obey(orders)
         return self._end(signals)
 
