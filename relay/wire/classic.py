@@ -162,7 +162,7 @@ class FilterName(NamedTuple):
 class PollMany(NamedTuple):
     """Payload of PollMany: at most max_rows and max_bytes (0: any), waiting at most wait_ms for the first row.
 
-    `confirmed` is the sequence of the last row that the client is done with; max_rows 0 asks for nothing but to confirm.
+    `confirmed` is the sequence of the last row that the client is done with; with max_rows 0 that is all it does.
     """
 
     max_rows: int
