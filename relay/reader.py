@@ -44,38 +44,42 @@ def run(context: ReaderContext) -> int:
     context.arena.source_state = "starting"
     with closing(Catalog(context.data_dir / "state.db")) as catalog:
         writer = JournalWriter(context.journal_dir, relay.segment_bytes)
-        lost = _check_generation(context, catalog, writer)
+        gap = _check_generation(context, catalog, writer)
         context.arena.attach_writer(writer)
         context.arena.first = writer.first()
         limits = Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
         with Keeper(writer, context.arena, limits, context.log) as keeper:
-            _Reader(context, catalog, writer, keeper, lost).run()
+            _Reader(context, catalog, writer, keeper, gap).run()
     return 0
 
 
-def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> str:
+def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> RelayError | None:
     """A journal that was lost or wiped is a new one: what clients stand in is gone, and that has to be accepted.
 
-    Why there is a gap, "" if there is none.
+    The gap, if there is one and it is accepted.
     """
     generation, known = str(writer.generation()), catalog.get("generation")
-    if known and known != generation and not context.accept_gap:
-        raise RelayError(
-            StopCode.JOURNAL_LOST, "open the journal", f"its id is {generation}, state.db belongs to {known}",
-            position=str(context.journal_dir),
-        )  # fmt: skip
-    if known != generation:
-        catalog.forget_proofs()
+    if not known:
         catalog.put("generation", generation)
-        return f"journal {known} was lost" if known else ""
-    return ""
+    if known in ("", generation):
+        return None
+    cause = f"its id is {generation}, state.db belongs to {known}"
+    lost = RelayError(StopCode.JOURNAL_LOST, "open the journal", cause, position=str(context.journal_dir))
+    if not context.accept_gap:
+        raise lost
+    return lost
 
 
 class _Reader:
     """Connects, reads, and connects again."""
 
     def __init__(
-        self, context: ReaderContext, catalog: Catalog, writer: JournalWriter, keeper: Keeper, lost: str
+        self,
+        context: ReaderContext,
+        catalog: Catalog,
+        writer: JournalWriter,
+        keeper: Keeper,
+        gap: RelayError | None,
     ) -> None:
         self._context = context
         self._arena = context.arena
@@ -87,7 +91,7 @@ class _Reader:
         self._ingest.count_into(context.arena.counters_address)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
-        self._lost = lost
+        self._gap = gap  # accepted, and not yet written down
         self._lacking: float | None = None
         self._questions: dict[int, Question] = {}
         self._woken = 0
@@ -106,12 +110,14 @@ class _Reader:
             except SourceLost as lost:
                 wait = self._backoff.wait()
                 self._arena.source_state = "reconnecting"
+                self._arena.mark_running(self._context.slot)  # it knows why it does not stream
                 self._context.log("source_lost", cause=lost, retry_in=f"{wait:.1f}s")
                 self._idle(wait)
             except RelayError as error:
                 if error.code not in _GAPS or not self._accept_gap:
                     raise
-                self._skip_gap(error)
+                self._accept_gap = False
+                self._gap = error
         self._sources.close()
 
     def _ending(self) -> bool:
@@ -144,11 +150,12 @@ class _Reader:
 
     def _request(self, connection: Connection[Any], server: ServerFacts, answers: Answers) -> Request:
         """Where to go on, written down first where that is a new beginning. Raises `RelayError`."""
-        if not self._writer.state().identity:
-            place = self._first_place(connection, server)
-            if self._lost:
-                self._writer.gap(place.position, place.file, self._lost)
-            self._begin(place, server)
+        if self._gap is not None:
+            answers.moved()
+            self._skip_gap(self._gap, connection, server)
+            self._gap = None
+        elif not self._writer.state().identity:
+            self._begin(self._first_place(connection, server), server)
         here = self._ingest.resume()
         known = resume.Known(*here[:3], self._writer.state().identity, here.by_gtid_possible)
         self._check_source(connection, server, known)
@@ -198,20 +205,21 @@ class _Reader:
     def _begin(self, place: BinlogStatus, server: ServerFacts) -> None:
         self._writer.source(place.position, place.file, place.gtid_set, server.identity)
 
-    def _skip_gap(self, error: RelayError) -> None:
+    def _skip_gap(self, error: RelayError, connection: Connection[Any], server: ServerFacts) -> None:
         """Go on after what is lost: with the oldest that the source has if it purged, else with the newest."""
-        self._accept_gap = False
-        connection, server = self._sources.connect()
-        with closing(connection):
-            ask = facts.binlog_start if error.code is StopCode.BINLOG_PURGED else facts.binlog_end
-            place = ask(connection, server)
+        if error.code is StopCode.JOURNAL_LOST:
+            place = self._first_place(connection, server)
+        elif error.code is StopCode.BINLOG_PURGED:
+            place = facts.binlog_start(connection, server)
+        else:
+            place = facts.binlog_end(connection, server)
         state = self._writer.state()
         self._writer.gap(state.position, state.file, str(error))
         self._catalog.forget_proofs()
         self._begin(place, server)
-        self._context.log(
-            "gap_accepted", cause=error, before=f"{state.file}:{state.position}", after=f"{place.file}:{place.position}"
-        )
+        self._catalog.put("generation", str(self._writer.generation()))
+        before, after = f"{state.file}:{state.position}", f"{place.file}:{place.position}"
+        self._context.log("gap_accepted", cause=error, before=before, after=after)
 
     def _server_id(self) -> int:
         """As configured, or chosen at random once and kept."""

@@ -413,6 +413,7 @@ def test_rows_that_wait_for_their_names_outlive_a_reconnect(
     assert {names for names, _ in running.rows("t")} == {"id"}
 
 
+@pytest.mark.parametrize("kind", ["mariadb118"])
 def test_a_source_that_falls_silent_is_connected_to_again(
     kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader]
 ) -> None:
