@@ -311,6 +311,7 @@ void Ingest::abandon_group() {
   if (group_.open && group_.begun) ++abandoned_;
   writer_.rollback();
   group_ = Group();
+  ++statement_;
   collected_ = PreparedGroup();
 }
 
@@ -324,6 +325,7 @@ void Ingest::end_group(uint32_t timestamp) {
   if (group_.mode == Mode::collect) malformed("a COMMIT within an XA transaction");
   if (group_.mode == Mode::journal) commit_group(timestamp);
   group_ = Group();
+  ++statement_;  // no map holds beyond its group
 }
 
 }  // namespace relay
