@@ -191,6 +191,17 @@ class Serving:
         self._publish()
         os.eventfd_write(self._broker_wake, 1)
 
+    def cut(self, position: int) -> None:
+        """Delete the journal's segments before a position, as the reader does when retention demands it."""
+        self.arena.cut_request = position
+        os.eventfd_write(self._broker_wake, 1)
+        until = time.monotonic() + PATIENCE
+        while self.arena.cut_done < position:
+            assert time.monotonic() < until, "the broker does not cut"
+            time.sleep(0.01)
+        self.writer.drop_before(position)
+        self._publish()
+
     def _publish(self) -> None:
         self.arena.first = self.writer.first()
         self.arena.committed = self.writer.committed()
