@@ -311,7 +311,10 @@ uint64_t JournalWriter::flush() {
       throw_system("journal_lost", "flush journal segment", segment_path(directory_, segment->base), errno);
   if (grown) sync_directory(directory_);
   std::lock_guard<std::mutex> lock(mutex_);
-  dirty_.erase(dirty_.begin(), std::find(dirty_.begin(), dirty_.end(), dirty.back()));
+  // The last one is written on, even if meanwhile a rollback has made another one the last.
+  size_t done = 0;
+  while (done + 1 < std::min(dirty.size(), dirty_.size()) && dirty_[done] == dirty[done]) ++done;
+  dirty_.erase(dirty_.begin(), dirty_.begin() + static_cast<std::ptrdiff_t>(done));
   flushed_.store(upto, std::memory_order_release);
   return upto;
 }
