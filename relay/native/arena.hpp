@@ -1,8 +1,8 @@
 // The shared memory of one family of relay processes: control words, client blocks and their rings of row ranges.
 //
-// Every word has one writer. Nothing is locked and nothing is compared and swapped, so a process may be killed between any
-// two stores without harm to the others. What must change together stands in a Flip: a record with two copies, of which one
-// store selects the valid one. ARCHITECTURE.md, "Client queues", tells the protocol and why it holds.
+// Every word has one writer. Nothing is locked and nothing is compared and swapped, so a process may be killed between
+// any two stores without harm to the others. What must change together stands in a Flip: a record with two copies, of
+// which one store selects the valid one. ARCHITECTURE.md, "Client queues", tells the protocol and why it holds.
 #pragma once
 
 #include <atomic>
@@ -82,7 +82,7 @@ class alignas(64) Flip {
     uint64_t words[kWords];
     std::memcpy(words, &record, sizeof record);
     uint64_t next = cur_.relaxed() + 1;
-    std::atomic_thread_fence(std::memory_order_release);  // the copy of the last publish but one is overwritten after `cur_`
+    std::atomic_thread_fence(std::memory_order_release);  // this copy is overwritten after `cur_` left it
     for (size_t i = 0; i < kWords; ++i) copies_[next & 1][i].put(words[i], site);
     cur_.set(next, site);
   }
@@ -92,8 +92,8 @@ class alignas(64) Flip {
   Word copies_[2][kWords];
 };
 
-// Row numbers are a client's own: its first queued row has number 0, and a boundary n stands before row n. What clients and
-// people see as a row's sequence is its number + 1.
+// Row numbers are a client's own: its first queued row has number 0, and a boundary n stands before row n. What clients
+// and people see as a row's sequence is its number + 1.
 
 // The broker's half of a client's queue.
 struct BrokerRecord {
@@ -330,7 +330,8 @@ struct SlotCopy {
   bool load(const Slot* ring, uint64_t slots, uint64_t index);
 };
 
-// Index of the first published slot that ends above row `number`, starting the search at `hint`; `tail` if there is none.
+// Index of the first published slot that ends above row `number`, starting the search at `hint`; `tail` if there is
+// none.
 uint64_t find_slot(const Slot* ring, const BrokerRecord& b, uint64_t hint, uint64_t number);
 
 }  // namespace relay

@@ -31,7 +31,8 @@ const std::vector<Broker::Interest>& Broker::interests(uint64_t table) {
       const std::vector<Filter>& filters = clients_[slot].filters;
       Interest interest{slot, {}};
       for (size_t i = 0; i < filters.size(); ++i) {
-        if (is_name(filters[i].schema, names.schema) && is_name(filters[i].table, names.table)) interest.filters.push_back(i);
+        const Filter& f = filters[i];
+        if (is_name(f.schema, names.schema) && is_name(f.table, names.table)) interest.filters.push_back(i);
       }
       if (!interest.filters.empty()) list.push_back(std::move(interest));
     }
@@ -54,8 +55,8 @@ Broker::Verdict Broker::judge_one(size_t slot, uint64_t position, const FrameSou
   return judge(clients_[slot], it->filters, position, frame.kind);
 }
 
-// A row is queued if any matching filter would queue it. The oldest are dropped only if every matching filter that has a
-// limit drops the oldest, and then down to the largest of these limits.
+// A row is queued if any matching filter would queue it. The oldest are dropped only if every matching filter that has
+// a limit drops the oldest, and then down to the largest of these limits.
 Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind) {
   Verdict v;
   bool unlimited = false;
@@ -105,8 +106,8 @@ uint64_t Broker::head(size_t slot) const {
 
 uint64_t Broker::scan_of(size_t slot) const { return std::max(clients_[slot].w.scan, position_); }
 
-// Whether the next slot may be written. Its old range must lie below what the server has taken or the published floor: a
-// floor that is not published yet would be forgotten by a kill, and the rows above the old one with it.
+// Whether the next slot may be written. Its old range must lie below what the server has taken or the published floor:
+// a floor that is not published yet would be forgotten by a kill, and the rows above the old one with it.
 bool Broker::has_room(size_t slot) {
   Client& c = clients_[slot];
   if (c.w.tail < c.w.ring_slots) return true;
@@ -188,7 +189,7 @@ void Broker::refill(size_t slot, uint64_t end) {
   c.w.lag = 0;
   touch(slot);
   if (c.w.lag_number != c.w.queued) {
-    throw ArenaError("the filters of client '" + arena_.name(slot) + "' are not those with which its rows were counted (" +
+    throw ArenaError("the filters of client '" + arena_.name(slot) + "' are not those its rows were counted with (" +
                      std::to_string(c.w.queued) + " queued, " + std::to_string(c.w.lag_number) + " found again)");
   }
 }
@@ -199,8 +200,8 @@ void Broker::refill_all() {
     refill(slot, scan_of(slot));
     publish(slot, scan_of(slot));
   }
-  lagging_.erase(std::remove_if(lagging_.begin(), lagging_.end(), [this](size_t slot) { return !clients_[slot].w.lag; }),
-                 lagging_.end());
+  auto caught_up = [this](size_t slot) { return !clients_[slot].w.lag; };
+  lagging_.erase(std::remove_if(lagging_.begin(), lagging_.end(), caught_up), lagging_.end());
 }
 
 // ---- the step
@@ -274,7 +275,9 @@ uint64_t Broker::flush(size_t slot) {
 
 void Broker::seek(size_t slot, uint64_t position) {
   flush(slot);
-  if (position > arena_.control().reader.committed.get()) throw ArenaError("cannot move a client beyond the journal's end");
+  if (position > arena_.control().reader.committed.get()) {
+    throw ArenaError("cannot move a client beyond the journal's end");
+  }
   for (uint64_t p = position; p < position_;) {
     const FrameSource::Frame frame = frames_.frame(p);
     decide(slot, judge_one(slot, p, frame), p, frame, false);

@@ -59,8 +59,8 @@ struct Checkpoint {
   static Checkpoint unpack(Bytes packed);  // throws ArenaError
 };
 
-// The broker's side of all queues; one per arena, in the one broker process. A successor of a killed one is made on the same
-// arena, is given the same filters again, and goes on: nothing is repaired.
+// The broker's side of all queues; one per arena, in the one broker process. A successor of a killed one is made on the
+// same arena, is given the same filters again, and goes on: nothing is repaired.
 class Broker {
  public:
   struct Step {
@@ -74,7 +74,8 @@ class Broker {
     uint64_t length = 0;
   };
 
-  // Clients of an arena that belongs to another generation of the journal, or where no step was ever taken, are removed.
+  // Clients of an arena that belongs to another generation of the journal, or where no step was ever taken, are
+  // removed.
   Broker(const Arena& arena, FrameSource& frames, uint64_t generation);
 
   uint64_t position() const { return position_; }  // everything before it is decided; 0 before the first step
@@ -87,20 +88,21 @@ class Broker {
   // The part of the arena that set_filters would take for a larger ring, of at least `slots`, so that the caller can
   // allocate it first. Throws ArenaError if the pool has no room.
   Extent plan_ring(size_t slot, const std::vector<Filter>& filters, uint64_t slots = 0) const;
-  // Replaces all filters of a client. A filter that ended stays in the list while its `to` is above needed(slot); a new one
-  // has `from` at or above position().
+  // Replaces all filters of a client. A filter that ended stays in the list while its `to` is above needed(slot); a new
+  // one has `from` at or above position().
   void set_filters(size_t slot, std::vector<Filter> filters);
 
-  // Decides committed frames for about `max_bytes` of the journal, and fills rings that had been full. Throws StreamError
-  // (schema_unproven) at the first row of a definition that is not proven, if somebody asked for it and `refuse_unproven`.
+  // Decides committed frames for about `max_bytes` of the journal, and fills rings that had been full. Throws
+  // StreamError (schema_unproven) at the first row of a definition that is not proven, if somebody asked for it and
+  // `refuse_unproven`.
   Step step(uint64_t max_bytes);
   // Whether step() has anything to do; with control().broker.waiting set before, a false is safe to sleep on.
   bool pending();
 
   // Drops all rows that wait; how many these were.
   uint64_t flush(size_t slot);
-  // Drops what waits and queues again what its filters match from `position` on. Rows keep rising in number. The order that
-  // survives a kill: flush, store the filters with their new `from`, set_filters, seek.
+  // Drops what waits and queues again what its filters match from `position` on. Rows keep rising in number. The order
+  // that survives a kill: flush, store the filters with their new `from`, set_filters, seek.
   void seek(size_t slot, uint64_t position);
   // Before frames below `position`, or position() if that is less, are deleted: drops rows that need them.
   void cut(uint64_t position);

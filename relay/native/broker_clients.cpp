@@ -10,7 +10,8 @@ namespace {
 
 // What such a client was given cannot be told from its filters alone.
 bool drops_newest(const std::vector<Filter>& filters) {
-  return std::any_of(filters.begin(), filters.end(), [](const Filter& f) { return f.limit && f.discard != kDropOldest; });
+  auto does = [](const Filter& f) { return f.limit && f.discard != kDropOldest; };
+  return std::any_of(filters.begin(), filters.end(), does);
 }
 
 uint64_t power_of_two_above(uint64_t n) {
@@ -102,8 +103,8 @@ void Broker::remove_client(size_t slot) {
   forget_interests();
 }
 
-// More slots than the largest drop-newest limit: a full ring then proves that such a limit is reached. Other queues may be
-// longer than their rings.
+// More slots than the largest drop-newest limit: a full ring then proves that such a limit is reached. Other queues may
+// be longer than their rings.
 uint64_t Broker::ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const {
   uint64_t limit = 0;
   for (const Filter& f : filters) {
@@ -160,8 +161,8 @@ void Broker::clear_ring(uint64_t offset, uint64_t slots) {
   for (uint64_t i = 0; i < slots; ++i) arena_.ring(offset)[i].tag.put(0);
 }
 
-// Copies what waits to another ring and publishes that ring. The old memory is free at once: whoever still reads it sees
-// afterwards that the ring was replaced, and reads again.
+// Copies what waits to another ring and publishes that ring. The old memory is free at once: whoever still reads it
+// sees afterwards that the ring was replaced, and reads again.
 void Broker::replace_ring(size_t slot, uint64_t slots) {
   Client& c = at(slot);
   Extent to = find_extent(slot, slots);
@@ -256,7 +257,9 @@ namespace {
 
 constexpr uint64_t kCheckpointFormat = 1;
 
-void put_words(std::string* out, const void* words, size_t bytes) { out->append(static_cast<const char*>(words), bytes); }
+void put_words(std::string* out, const void* words, size_t bytes) {
+  out->append(static_cast<const char*>(words), bytes);
+}
 
 }  // namespace
 

@@ -23,12 +23,12 @@ class QueueServer {
  public:
   QueueServer(const Arena& arena, size_t slot) : arena_(arena), slot_(slot), block_(arena.client(slot)) {}
 
-  // Copies up to `max_ranges` ranges, `max_rows` rows, of what waits to `out`. Changes nothing. No rows may be had although
-  // waiting() > 0: then they are not in the ring yet, and the broker has to be woken.
+  // Copies up to `max_ranges` ranges, `max_rows` rows, of what waits to `out`. Changes nothing. No rows may be had
+  // although waiting() > 0: then they are not in the ring yet, and the broker has to be woken.
   Peek peek(Range* out, size_t max_ranges, uint64_t max_rows) const;
 
-  // Takes the first `rows` of the peeked rows in flight, `ranges` being exactly those, at most kInFlightRanges. Nothing may
-  // be in flight. With `at_most_once` they count as confirmed at once.
+  // Takes the first `rows` of the peeked rows in flight, `ranges` being exactly those, at most kInFlightRanges. Nothing
+  // may be in flight. With `at_most_once` they count as confirmed at once.
   void publish(const Peek& peek, const Range* ranges, size_t count, uint64_t rows, bool at_most_once = false);
 
   // Counts the first peeked row as undecodable instead of delivering it. Nothing may be in flight.
@@ -39,7 +39,8 @@ class QueueServer {
   // Counts what is in flight below row number `through` as cut off by retention: its frames are gone.
   uint64_t forfeit(uint64_t through);
 
-  // What is in flight, to be handed out again: rows [return value, ...) in `count` ranges at `out` (kInFlightRanges fit).
+  // What is in flight, to be handed out again: rows [return value, ...) in `count` ranges at `out` (kInFlightRanges
+  // fit).
   uint64_t in_flight(Range* out, size_t* count) const;
 
   // Asks for a wake when rows come. True if there are some already: then the wake may or may not come.

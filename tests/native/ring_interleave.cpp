@@ -71,7 +71,7 @@ struct Scene {
     for (size_t i = 0; i < p.ranges; ++i) {
       uint64_t frame = kStart + number / kRows * 16;  // every second frame is this client's
       if (ranges[i].frame != frame || ranges[i].first != number % kRows || ranges[i].rows > kRows) {
-        fail("interrupted at load " + std::to_string(n) + ", peek gives another row as number " + std::to_string(number));
+        fail("interrupted at load " + std::to_string(n) + ", peek gives another row as " + std::to_string(number));
       }
       number += ranges[i].rows;
     }
@@ -91,7 +91,8 @@ struct Scene {
   std::unique_ptr<Broker> broker;
 };
 
-// Runs `read` in fresh scenes, interrupted by `meanwhile` at the first, the second ... of its loads, until it has no more.
+// Runs `read` in fresh scenes, interrupted by `meanwhile` at the first, the second ... of its loads, until it has no
+// more.
 template <typename Read, typename Meanwhile>
 void at_each_load(uint64_t limit, uint64_t frames, Read read, Meanwhile meanwhile) {
   for (int n = 1;; ++n) {

@@ -1,5 +1,5 @@
-// Kills the broker and the server of a set of client queues at random and between every two stores to shared memory, and
-// checks what arrives against what a journal of made-up frames says must arrive.
+// Kills the broker and the server of a set of client queues at random and between every two stores to shared memory,
+// and checks what arrives against what a journal of made-up frames says must arrive.
 //
 // usage: ring_kill SEED ROUNDS PASSAGES [MUTANT]
 //   ROUNDS    of random kills and of paused servers
@@ -177,7 +177,8 @@ class Supervisor {
   void moving_rings();
   void systematic_kills(int passages);
   void report(int mutant) const {
-    std::printf("ring_kill: %llu kills, %llu at chosen places, %llu repeats, %llu settled, %llu rows, mutant %d: all right\n",
+    std::printf("ring_kill: %llu kills, %llu at chosen places, %llu repeats, %llu settled, %llu rows, "
+                "mutant %d: all right\n",
                 ull(kills_), ull(chosen_), ull(repeats_), ull(settled_), ull(oracle_[kAll].rows), mutant);
   }
 
@@ -281,8 +282,8 @@ class Supervisor {
   void check_accounts(size_t c) const {
     const ClientView v = arena_.view(c);
     const FloorDrops d = FloorDrops::between(v.server.hi, v.broker);
-    uint64_t dropped = v.broker.dropped_newest + v.server.dropped_limit + v.server.dropped_cut + v.server.dropped_flush +
-                       v.server.undecodable + d.cut + d.flush + d.limit;
+    uint64_t passed = v.server.dropped_limit + v.server.dropped_cut + v.server.dropped_flush + v.server.undecodable;
+    uint64_t dropped = v.broker.dropped_newest + passed + d.cut + d.flush + d.limit;
     uint64_t sum = v.server.confirmed + v.in_flight() + v.waiting() + dropped;
     const std::string who = "client " + std::to_string(c) + ": ";
     if (sum != v.broker.matched) {
@@ -361,7 +362,9 @@ void Supervisor::paused() {
     if (arena_.view(c).waiting() != queue[c].size()) {
       fail(who + std::to_string(arena_.view(c).waiting()) + " rows wait instead of " + std::to_string(queue[c].size()));
     }
-    if (now.size() > queue[c].size() || !std::equal(now.begin(), now.end(), queue[c].begin())) fail(who + "holds other rows");
+    if (now.size() > queue[c].size() || !std::equal(now.begin(), now.end(), queue[c].begin())) {
+      fail(who + "holds other rows");
+    }
     if (now.size() < queue[c].size() && !arena_.view(c).broker.lag) fail(who + "rows are missing from the ring");
   }
   start(kServer);

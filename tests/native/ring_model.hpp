@@ -1,5 +1,5 @@
-// What the tests of the client queue are told: a journal whose frames follow from their positions, clients with filters of
-// every sort, and the rules of the limits once more, row by row.
+// What the tests of the client queue are told: a journal whose frames follow from their positions, clients with filters
+// of every sort, and the rules of the limits once more, row by row.
 #pragma once
 
 #include <algorithm>
@@ -73,8 +73,8 @@ inline std::vector<Filter> filters_of(size_t client, uint64_t variant) {
   }
 }
 
-// What one row does to a queue, told by the rules of the protocol: -1 no match, 0 dropped, 1 queued, 2 queued and oldest
-// dropped down to `limit`.
+// What one row does to a queue, told by the rules of the protocol: -1 no match, 0 dropped, 1 queued, 2 queued and
+// oldest dropped down to `limit`.
 inline int judge_row(size_t client, uint64_t table, uint32_t kind, size_t waiting, uint64_t* limit) {
   bool any = false, queue = false, all_oldest = true, some_limit = false;
   uint64_t most = 0;

@@ -104,7 +104,9 @@ static bool serve(const Arena& arena, size_t client, const Wiring& w) {
     return true;
   }
   const Peek p = q.peek(ranges, 1 + dice(kBatch), 1 + dice(60));
-  if (p.number > p.queued || p.rows > p.waiting()) fail("peek of client " + std::to_string(client) + ": impossible counts");
+  if (p.number > p.queued || p.rows > p.waiting()) {
+    fail("peek of client " + std::to_string(client) + ": impossible counts");
+  }
   if (!p.rows) return false;
   uint64_t rows = 0;
   size_t n = 0;

@@ -1,4 +1,5 @@
-// A broker and a server of the made-up clients, as processes that may be killed or slowed down at any access to the arena.
+// A broker and a server of the made-up clients, as processes that may be killed or slowed down at any access to the
+// arena.
 #pragma once
 
 #include <sys/eventfd.h>
