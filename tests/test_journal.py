@@ -378,8 +378,8 @@ def killed_writer(directory: Path, word: int, seed: int) -> int:
                     writer.flush()
                 if chance.random() < 0.003:
                     writer.file(number, f"binlog.{number:06}")
-                if chance.random() < 0.002:
-                    writer.drop_before(writer.committed() - 10 * SEGMENT)
+                if chance.random() < 0.02:
+                    writer.drop_before(max(0, writer.committed() - 10 * SEGMENT))
         finally:
             os._exit(1)
     time.sleep(random.Random(seed).uniform(0.002, 0.03))
