@@ -58,7 +58,7 @@ MODULES = {name_of(path): path for path in sorted((ROOT / "relay").rglob("*.py")
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Every module that the source of `module` imports, anywhere in it; of ours, the modules rather than names in them."""
+    """Every module that the source of `module` imports, anywhere in it; of our own, modules and not names in them."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
