@@ -34,7 +34,6 @@ POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats an
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
 LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
-HIDDEN_TYPES_SINCE: Final = (10, 5)  # MariaDB: INET6, later UUID and INET4
 _GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE})
 
 
@@ -239,7 +238,7 @@ class _Reader:
             facts.collations(connection),
             self._sources.ask,
             self._context.log,
-            hidden_types=server.mariadb and server.release >= HIDDEN_TYPES_SINCE,
+            hidden_types=server.mariadb,
             questions=self._questions,
         )
         if not server.names_columns:

@@ -199,6 +199,17 @@ def test_binary_that_may_be_a_uuid_is_asked_for(catalog: Catalog) -> None:
     assert question.definition.columns[0].sql_type == "uuid"
 
 
+def test_an_old_time_with_a_fraction_is_refused_by_name(catalog: Catalog) -> None:
+    body = table_map([(Type.TIME, b"")], names("t"))
+    world = World(catalog, hidden_types=True)
+    world.columns = (SchemaColumn("t", "time", "time(3)", "", True, False),)
+    with pytest.raises(RelayError) as refused:
+        world.definitions.decide(body, at(1))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    world.columns = (SchemaColumn("t", "time", "time", "", True, False),)
+    assert world.definitions.decide(body, at(1)).definition is not None
+
+
 def test_versions_and_ids_stay_and_change_with_the_content(catalog: Catalog, tmp_path: Path) -> None:
     first = World(catalog).definitions.decide(FULL, at(1)).definition
     other = (

@@ -7,8 +7,6 @@ from typing import Final
 
 import msgspec
 
-from relay.binlog import charsets
-
 
 class Type(IntEnum):
     """Column types as they stand in a table map."""
@@ -55,6 +53,8 @@ NUMERIC: Final = frozenset({
 })  # fmt: skip
 """Types that have a bit among those of signedness; YEAR's is there too, and always set."""
 TEXTUAL: Final = frozenset({Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.BLOB})
+OLD_TEMPORAL: Final = frozenset({Type.TIME, Type.DATETIME, Type.TIMESTAMP})
+"""Formats of before MySQL 5.6. MariaDB gives them fractions, which change their length unseen by the table map."""
 COMPRESSED: Final[dict[int, int]] = {Type.BLOB_COMPRESSED: Type.BLOB, Type.VARCHAR_COMPRESSED: Type.VARCHAR}
 """MariaDB's COMPRESSED columns: their values lie as those of these types, so they can be stepped over, but not read."""
 
@@ -76,6 +76,11 @@ class MapColumn(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
 
+_WIDEST: Final = {
+    "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
+    "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8": 3, "utf8mb3": 3, "utf8mb4": 4,
+}  # fmt: skip
+"""The most bytes that a character takes in each character set with more than one."""
 _PLAIN: Final = {
     Type.DATE: "date", Type.NEWDATE: "date", Type.YEAR: "year", Type.JSON: "json", Type.TIMESTAMP: "timestamp",
     Type.DATETIME: "datetime", Type.TIME: "time",
@@ -114,7 +119,7 @@ def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
         return f"vector({column.dimensions})" if column.dimensions else "vector"
     binary = charset == "binary"
     if kind == Type.STRING:
-        return f"binary({meta})" if binary else f"char({meta // charsets.widest(charset)})"
+        return f"binary({meta})" if binary else f"char({meta // _WIDEST.get(charset, 1)})"
     if kind in (Type.VARCHAR, Type.VAR_STRING):
-        return f"varbinary({meta})" if binary else f"varchar({meta // charsets.widest(charset)})"
+        return f"varbinary({meta})" if binary else f"varchar({meta // _WIDEST.get(charset, 1)})"
     return _BLOBS[(meta or 1) - 1 & 3] + ("blob" if binary else "text")

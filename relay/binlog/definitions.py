@@ -33,8 +33,8 @@ class Rules(NamedTuple):
 
     def wants(self, schema: str, table: str) -> bool:
         """Whether rows of the table are to be journaled."""
-        name = f"{schema}.{table}"
-        return _any(name, self.tables) and not _any(name, self.exclude_tables)
+        names = (schema, table)
+        return _any(names, self.tables) and not _any(names, self.exclude_tables)
 
     def columns_at_stake(self, schema: str, table: str) -> bool:
         """Whether some column of the table may have to be left out."""
@@ -59,8 +59,7 @@ class Verdict(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A definition that holds since a place,
-    once the stream has come `until` another without a statement against it."""
+    """A definition that holds since a place, once the stream has come `until` another without a contradiction."""
 
     since: Place
     until: Place
@@ -89,7 +88,7 @@ class Definitions:
         hidden_types: bool,
         questions: dict[int, Question] | None = None,
     ) -> None:
-        """`ask` gives a table's columns as they stand; `hidden_types`: the source is a MariaDB with UUID and INET.
+        """`ask` gives a table's columns as they stand; `hidden_types`: its table maps do not tell all types.
 
         `questions` are those that an earlier stream from the same source left open.
         """
@@ -203,8 +202,8 @@ def packed(definition: Definition) -> bytes:
     return msgspec.msgpack.encode(definition)
 
 
-def _any(name: str, patterns: Sequence[str]) -> bool:
-    return any(_fits(name.split(".", 1), pattern.split(".", 1)) for pattern in patterns)
+def _any(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    return any(_fits(names, pattern.split(".", 1)) for pattern in patterns)
 
 
 def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:

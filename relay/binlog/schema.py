@@ -17,7 +17,7 @@ import msgspec
 from pymysql.connections import Connection
 
 from relay.binlog.catalog import Place
-from relay.binlog.columntypes import COMPRESSED, NUMERIC, TEXTUAL, MapColumn, Type
+from relay.binlog.columntypes import COMPRESSED, NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts, binlog_position
 from relay.binlog.tablemap import TableMap
@@ -87,9 +87,13 @@ def matched(table_map: TableMap, answer: Answer) -> Definition | str:
 
 
 def hides_a_type(table_map: TableMap) -> bool:
-    """Whether a MariaDB column may be of a type that table maps do not tell: UUID and INET look like BINARY there."""
+    """Whether a MariaDB column may be of a type that table maps do not tell.
+
+    UUID and INET look like BINARY there, and old temporal types do not show their fractions.
+    """
     return any(
-        column.type == Type.STRING and column.meta in _OPAQUE_SIZES and column.collation in (None, 63)
+        column.type in OLD_TEMPORAL
+        or (column.type == Type.STRING and column.meta in _OPAQUE_SIZES and column.collation in (None, 63))
         for column in table_map.columns
     )
 

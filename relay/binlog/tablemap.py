@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
-from relay.binlog import charsets
-from relay.binlog.columntypes import COMPRESSED, NUMERIC, TEXTUAL, MapColumn, Type, sql_type
+from relay._native import decode_text
+from relay.binlog.columntypes import COMPRESSED, NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type, sql_type
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 
@@ -129,11 +129,14 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
     return TableMap(table_id, schema, table, tuple(MapColumn(**column) for column in columns))  # type: ignore[arg-type]
 
 
-def refuse(table_map: TableMap, definition: Definition, keep: Sequence[bool], position: str = "") -> None:
-    """Raise `RelayError` (unsupported_column) if a column that is kept cannot be read."""
-    for column, described, kept in zip(table_map.columns, definition.columns, keep, strict=True):
+def refuse(table_map: TableMap, named: Definition, keep: Sequence[bool], position: str = "") -> None:
+    """Raise `RelayError` (unsupported_column) if a column that is kept cannot be read, or any cannot be stepped over."""
+    for column, described, kept in zip(table_map.columns, named.columns, keep, strict=True):
         if kept and column.type in COMPRESSED:
             raise _unsupported(table_map.name, described.name, "COMPRESSED", column.type, position)
+        if column.type in OLD_TEMPORAL and "(" in described.sql_type:
+            what = f"{described.sql_type} in MariaDB's format of before 10.1"
+            raise _unsupported(table_map.name, described.name, what, column.type, position)
 
 
 def fits(table_map: TableMap, definition: Definition) -> bool:
@@ -289,8 +292,8 @@ def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str
         name = column.name or ""
         try:
             charset = _charset(column, charset_of)
-            labels = [charsets.decode(label, _label_charset(column, charset_of)) for label in column.labels or ()]
-        except (LookupError, UnicodeDecodeError) as error:
+            labels = [decode_text(_label_charset(column, charset_of), label) for label in column.labels or ()]
+        except LookupError as error:
             raise _unsupported(table_map.name, name, str(error), column.type, position) from error
         columns.append(
             Column(
@@ -343,8 +346,11 @@ def _label_charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:
     return "utf8mb4" if column.label_collation is None else _collation(column.label_collation, charset_of)
 
 
+_BINARY_COLLATION: Final = 63
+
+
 def _collation(number: int, charset_of: Mapping[int, str]) -> str:
-    if number == charsets.BINARY_COLLATION:
+    if number == _BINARY_COLLATION:
         return "binary"
     if number not in charset_of:
         raise LookupError(f"the source does not list collation {number}")
