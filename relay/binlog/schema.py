@@ -147,7 +147,7 @@ def _column(said: SchemaColumn, seen: MapColumn) -> Column:
         primary=said.primary,
         charset=(said.charset or "binary") if seen.type in TEXTUAL else "",
         labels=labels(said.column_type) if seen.type in (Type.ENUM, Type.SET) else [],
-        sql_type=said.column_type,
+        sql_type=said.column_type.removesuffix(" /* mariadb-5.3 */"),
     )
 
 

@@ -130,13 +130,14 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
 
 
 def refuse(table_map: TableMap, named: Definition, keep: Sequence[bool], position: str = "") -> None:
-    """Raise `RelayError` (unsupported_column) if a column that is kept cannot be read, or any cannot be stepped over."""
+    """Raise `RelayError` (unsupported_column) if a kept column cannot be read, or any cannot be stepped over."""
     for column, described, kept in zip(table_map.columns, named.columns, keep, strict=True):
         if kept and column.type in COMPRESSED:
             raise _unsupported(table_map.name, described.name, "COMPRESSED", column.type, position)
         if column.type in OLD_TEMPORAL and "(" in described.sql_type:
             what = f"{described.sql_type} in MariaDB's format of before 10.1"
-            raise _unsupported(table_map.name, described.name, what, column.type, position)
+            hint = "convert it on the source: ALTER TABLE ... FORCE, with mysql56_temporal_format = ON"
+            raise _unsupported(table_map.name, described.name, what, column.type, position, hint)
 
 
 def fits(table_map: TableMap, definition: Definition) -> bool:
@@ -192,12 +193,13 @@ def _two_bytes(kind: int, data: bytes) -> tuple[int, int]:
     return kind, high << 8 | low
 
 
-def _unsupported(table: str, column: str, what: str, kind: int, position: str) -> RelayError:
+def _unsupported(table: str, column: str, what: str, kind: int, position: str, hint: str = "") -> RelayError:
     return RelayError(
         StopCode.UNSUPPORTED_COLUMN,
         "read a table map",
         f"column {column} of {table} is of a type that cannot be read: {what} ({kind})",
         position=position,
+        hint=hint,
     )
 
 
