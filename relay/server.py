@@ -351,8 +351,11 @@ class _Loop:
     def _wake(self) -> None:
         """The broker has put rows into queues that are waited for."""
         for peer in list(self._waiting.values()):
-            if peer.session.wake(peer.fd):
-                self._attend(peer)
+            try:
+                if peer.session.wake(peer.fd):
+                    self._attend(peer)
+            except (RelayError, RuntimeError, MemoryError) as error:
+                self._broken(peer, error)
 
     def _admit(self, sock: socket.socket, address: str) -> None:
         connections = sum(self._context.connections)
