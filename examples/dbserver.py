@@ -33,7 +33,6 @@ import pymysql
 USER, PASSWORD = "relay", "relaypw"
 START_SECONDS, STOP_SECONDS = 90, 60
 KEYRINGS = [Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(suffix) for suffix in (".gpg", ".pgp")]
-PUBLIC_MIRROR = "http://deb.debian.org/debian"
 
 
 class ServerError(Exception):
@@ -68,10 +67,15 @@ def cache_folder() -> Path:
     return Path(base) / "binlog-relay" / "servers"
 
 
-def debian_mirror(apt: Path = Path("/etc/apt")) -> str:
-    """The Debian mirror that this machine's own apt sources name, in either of apt's formats, else the public one."""
-    files = [apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))]
-    for file in files:
+def debian_mirror(root: Path = Path("/")) -> str:
+    """The Debian mirror: RELAY_DEBIAN_MIRROR, or what the machine's apt sources name, in either of apt's formats.
+
+    A machine that is no Debian has debootstrap for it (`make setup` sees to that), which knows Debian's own mirror.
+    """
+    if configured := os.environ.get("RELAY_DEBIAN_MIRROR"):
+        return configured.rstrip("/")
+    apt = root / "etc/apt"
+    for file in (apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))):
         if file.suffix not in {".list", ".sources"} or not file.is_file():
             continue
         text = re.sub(r"(?m)^\s*#.*\n?", "", file.read_text(errors="replace"))
@@ -80,7 +84,13 @@ def debian_mirror(apt: Path = Path("/etc/apt")) -> str:
             for uri in uris.split():
                 if uri.rstrip("/").endswith("/debian"):
                     return str(uri.rstrip("/"))
-    return PUBLIC_MIRROR
+    for knows in (root / "usr/share/debootstrap/scripts/sid", root / "usr/sbin/debootstrap"):
+        if knows.is_file() and (found := re.search(r"https?://[^\s\"]+/debian\b", knows.read_text(errors="replace"))):
+            return found[0]
+    raise ServerError(
+        "the servers come from Debian, and neither apt's sources nor debootstrap name a mirror of it: "
+        "apt-get install debootstrap, or set RELAY_DEBIAN_MIRROR to the address of one"
+    )
 
 
 def first(*folders: Path, holding: str = "") -> Path:

@@ -33,6 +33,8 @@ missing() {
   command -v cc >/dev/null || echo gcc
   command -v dpkg-deb >/dev/null || echo dpkg
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
+  # The throwaway servers are Debian's packages; elsewhere debootstrap knows where Debian is.
+  grep -rqsE '/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d || command -v debootstrap >/dev/null || echo debootstrap
   [ -d /usr/share/zoneinfo/Europe ] || echo tzdata
   [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
 }

@@ -9,7 +9,7 @@ import psutil
 import pymysql
 import pytest
 
-from examples.dbserver import KINDS, PASSWORD, PUBLIC_MIRROR, USER, DatabaseServer, ServerError, debian_mirror
+from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer, ServerError, debian_mirror
 
 
 def test_server_writes_a_row_based_binlog_and_lets_the_relay_in(server: DatabaseServer, db: str) -> None:
@@ -69,15 +69,26 @@ def test_closing_leaves_no_process_and_no_folder(kind: str) -> None:
     ],
 )
 def test_the_mirror_is_the_one_of_the_machines_own_sources(tmp_path: Path, file: str, text: str) -> None:
-    (tmp_path / "sources.list.d").mkdir()
-    (tmp_path / "sources.list.d" / "other.sources").write_text("Types: deb\nURIs: http://b.example/debian-security\n")
-    (tmp_path / file).write_text(text)
+    apt = tmp_path / "etc/apt"
+    (apt / "sources.list.d").mkdir(parents=True)
+    (apt / "sources.list.d" / "other.sources").write_text("Types: deb\nURIs: http://b.example/debian-security\n")
+    (apt / file).write_text(text)
     assert debian_mirror(tmp_path) == "http://a.example/debian"
 
 
-def test_without_a_debian_source_the_public_mirror_serves(tmp_path: Path) -> None:
-    (tmp_path / "sources.list").write_text("deb http://a.example/ubuntu noble main\n")
-    assert debian_mirror(tmp_path) == PUBLIC_MIRROR
+def test_without_a_debian_source_debootstrap_names_the_mirror(tmp_path: Path) -> None:
+    (tmp_path / "etc/apt").mkdir(parents=True)
+    (tmp_path / "etc/apt/sources.list").write_text("deb http://a.example/ubuntu noble main\n")
+    with pytest.raises(ServerError, match="apt-get install debootstrap, or set RELAY_DEBIAN_MIRROR"):
+        debian_mirror(tmp_path)
+    (tmp_path / "usr/sbin").mkdir(parents=True)
+    (tmp_path / "usr/sbin/debootstrap").write_text('DEF_MIRROR="http://c.example/debian"\n')
+    assert debian_mirror(tmp_path) == "http://c.example/debian"
+
+
+def test_the_mirror_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_DEBIAN_MIRROR", "http://d.example/debian/")
+    assert debian_mirror(tmp_path) == "http://d.example/debian"
 
 
 def test_an_unknown_server_is_refused_by_name() -> None:
