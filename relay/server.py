@@ -242,7 +242,8 @@ class _Loop:
 
     def _broken(self, peer: Peer, error: Exception) -> None:
         self._log("connection_failed", client=peer.name, peer=peer.address, error=error)
-        self._drop(peer)
+        if self.is_open(peer):
+            self._drop(peer)
 
     def _kicked(self, kick: Kick) -> None:
         peer = self._holders.get(kick.client_id)
