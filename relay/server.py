@@ -83,6 +83,7 @@ class _Loop:
             max_reply=relay.max_buffered_bytes,
             broker_wake=context.broker_wake,
         )
+        self._native.clear_connections(context.index, context.workers)
         self._max_payload = relay.max_request_bytes
         self.now = time.monotonic()
         self._epoll = select.epoll()

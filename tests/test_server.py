@@ -560,6 +560,10 @@ def test_clients_of_a_killed_server_carry_on_with_its_successor(tmp_path: Path) 
         for name in ("server-0", "server-1"):
             serving.kill(name)
             serving.start(name)
+        until = time.monotonic() + 20
+        while any(serving.stats(client)["connected"] for client in clients):
+            assert time.monotonic() < until
+            time.sleep(0.01)
         clients = [serving.client(name) for name in ("a", "b")]
         assert [client.ids(8) for client in clients] == [list(range(2, 10))] * 2
 

@@ -190,6 +190,16 @@ void Server::mark_connected(const Hold& hold, bool connected) {
   if (connected) line.epoch.set(line.epoch.relaxed() + 1);
 }
 
+void Server::clear_connections(uint64_t index, uint64_t workers) {
+  for (size_t slot = 0; slot < arena_.max_clients(); ++slot) {
+    uint64_t id = arena_.client(slot).identity.id.get();
+    if (id == 0 || id % workers != index) continue;
+    QueueServer queue(arena_, slot);
+    queue.line().connected.set(0);
+    queue.stop_waiting();
+  }
+}
+
 bool Server::take_broker_wake() {
   bool wake = broker_wake_;
   broker_wake_ = false;

@@ -53,6 +53,8 @@ class Server {
   void stop_waiting(const Hold& hold);
   // Whether the client is marked as connected, for the monitor.
   void mark_connected(const Hold& hold, bool connected);
+  // The connections of the clients whose id mod `workers` is `index` ended with the process that served them before.
+  void clear_connections(uint64_t index, uint64_t workers);
   // Whether the broker sleeps although a ring waits to be filled; asking withdraws it.
   bool take_broker_wake();
   // Lets go of mapped segments that nobody needs any more.

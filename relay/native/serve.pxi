@@ -50,6 +50,7 @@ cdef extern from "session.hpp" namespace "relay":
         cbool take_broker_wake()
         void stop_waiting(const ServeHold& hold)
         void mark_connected(const ServeHold& hold, cbool connected)
+        void clear_connections(uint64_t index, uint64_t workers)
         void release_before(uint64_t position) except +
 
     cdef enum class ServeHeld "relay::Session::Held":
@@ -133,6 +134,10 @@ cdef class Server:
 
     def __dealloc__(self):
         del self.server
+
+    def clear_connections(self, uint64_t index, uint64_t workers):
+        """The clients whose id mod `workers` is `index` have lost their connections with a former process."""
+        self.server.clear_connections(index, workers)
 
     def release_before(self, uint64_t position):
         """Let go of mapped journal segments that end at or before the journal position."""
