@@ -1,5 +1,4 @@
-"""What the native ingest asks while it reads the stream, and the answers: tables, statements,
-and what is not understood."""
+"""What the native ingest asks while it reads, and the answers: tables, statements, what is not understood."""
 
 from __future__ import annotations
 

@@ -88,8 +88,7 @@ def query(connection: Connection[Any], sql: str, operation: str) -> list[tuple[A
 
 
 def take_socket(connection: Connection[Any]) -> socket.socket:
-    """The connection's socket (a TLS one where TLS is on), which is the caller's from now on; nothing is left
-    unread."""
+    """The connection's socket, a TLS one where TLS is on. It is the caller's from now on; nothing is left unread."""
     private = cast(Any, connection)
     taken = cast(socket.socket, private._sock)
     private._rfile.close()

@@ -1,5 +1,4 @@
-"""The hosts that a source is reached at: the stream's connection to one of them,
-and a second one for schema queries."""
+"""The hosts that a source is reached at: a connection for the stream, and one for schema queries."""
 
 from __future__ import annotations
 

@@ -109,8 +109,10 @@ def open_stream(
 
 
 def replica_uuid(server_id: int) -> str:
-    """The uuid shown to the source. It follows from the server id, so that the source tells two relays of one id apart
-    from none: it names the clash instead of serving both."""
+    """The uuid shown to the source.
+
+    It follows from the server id, so that the source names a clash of two relays with one id instead of serving both.
+    """
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"binlog-relay/{server_id}"))
 
 

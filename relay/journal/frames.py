@@ -1,5 +1,4 @@
-"""The journal's frames as typed structs: each payload is a msgpack array of fixed-width fields, its first element
-the kind."""
+"""The journal's frames as typed structs: each payload is a msgpack array of fixed-width fields, the kind first."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The reader's helper thread: once a second the journal is flushed to disk,
-and what nobody needs any more is deleted."""
+"""The reader's helper thread: once a second it flushes the journal, and deletes what nobody needs any more."""
 
 from __future__ import annotations
 
