@@ -24,7 +24,9 @@ _SIZE_UNITS: Final = {
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
 }  # fmt: skip
 _TIME_UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_MYSQL_GTID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[a-z_]\w*)?(:\d+(-\d+)?)+", re.IGNORECASE)
+_MYSQL_GTID: Final = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:[a-z_]\w*|:\d+(-\d+)?)*:\d+(-\d+)?", re.IGNORECASE
+)
 _MARIADB_GTID: Final = re.compile(r"\d+-\d+-\d+")
 
 
