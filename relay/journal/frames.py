@@ -39,7 +39,10 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A packed definition; `link` is the position of the TABLE frame that replaces it, 0 if it stands."""
+    """A packed definition; `link` is the position of the TABLE frame that replaces it, 0 if it stands.
+
+    All ones: its proof is still awaited; no such frame is ever published.
+    """
 
     link: int
     definition: bytes
