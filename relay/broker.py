@@ -14,6 +14,7 @@ import time
 from relay import messages
 from relay._native import Broker
 from relay.context import BrokerContext
+from relay.errors import RelayError, StopCode
 from relay.queues.registry import Registry
 from relay.queues.state import ClientState
 
@@ -56,6 +57,7 @@ class _Loop:
         self._broker = broker
         self._registry = registry
         self._servers = {end.fileno(): end for end in context.servers}
+        self._stuck = False  # by a named stop: nothing more is decided until it is cleared
         self._epoll = select.epoll()
         for fd in (context.wake, *self._servers):
             self._epoll.register(fd, select.EPOLLIN)
@@ -73,8 +75,8 @@ class _Loop:
                 self._registry.expire()
                 self._kick()
                 self._registry.cut()
-            idle = not self._broker.pending()
-            if idle:
+            idle = self._stuck or not self._broker.pending()
+            if idle and not self._stuck:
                 # Reader and servers look at the flag after they have made work; whoever comes second sees the other.
                 arena.broker_waiting = True
                 idle = not self._broker.pending()
@@ -87,8 +89,19 @@ class _Loop:
                     self._answer(self._servers[fd])
 
     def _step(self) -> None:
-        for server in self._broker.step(STEP_BYTES):
-            os.eventfd_write(self._context.server_wakes[server], 1)
+        """Decides some frames. A named stop ends the deciding, not the process: clients are served as before."""
+        if self._stuck:
+            self._stuck = self._context.arena.stop() is not None
+            return
+        try:
+            for server in self._broker.step(STEP_BYTES):
+                os.eventfd_write(self._context.server_wakes[server], 1)
+        except RelayError as error:
+            if not isinstance(error.code, StopCode):
+                raise
+            self._stuck = True
+            self._context.arena.set_stop(str(error.code), str(error), error.hint)
+            self._context.log("stopped", code=error.code, error=error, hint=error.hint)
 
     def _answer(self, server: socket.socket) -> None:
         """Answers what one server asked. A reply that does not fit its buffer is left out: the server asks again."""

@@ -37,7 +37,8 @@ class Registry:
 
     def load(self) -> None:
         """Brings disk and arena together: clients of a living arena carry on, others are rebuilt from checkpoints."""
-        lost = self._adopt_generation()
+        generation, stored = self._journal.generation(), self._store.generation()
+        lost = stored not in (None, generation)  # the stored positions belong to a journal that is gone
         living = {self._arena.client_id(slot): slot for slot in self._arena.client_slots()}
         for client in self._store.clients():
             slot = living.pop(client.id, None)
@@ -55,14 +56,8 @@ class Registry:
             self._enter(client, slot)
         for slot in living.values():  # forgotten on disk, but not yet in the arena, when the last broker died
             self._broker.remove_client(slot)
-
-    def _adopt_generation(self) -> bool:
-        """Notes which journal the stored positions belong to; True if they belong to one that is gone."""
-        generation, stored = self._journal.generation(), self._store.generation()
-        if stored == generation:
-            return False
-        self._store.set_generation(generation)
-        return stored is not None
+        if stored != generation:  # last: until then a successor has to do all this again
+            self._store.set_generation(generation)
 
     def _start_anew(self, client: Client) -> None:
         """After the loss of the journal its positions mean nothing: filters hold from here, what waited is gone."""
