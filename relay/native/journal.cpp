@@ -160,14 +160,14 @@ FrameView JournalReader::frame(uint64_t position, bool check) {
     const Mapping& segment = segment_of(position);
     if (position < segment.base + kSegmentHeader) position = segment.base + kSegmentHeader;
     switch (read_frame(segment, position, check, &view)) {
-      case Step::frame:
+      case Reading::frame:
         return view;
-      case Step::next_segment:
+      case Reading::next_segment:
         position = segment.end();
         break;
-      case Step::end:
+      case Reading::end:
         throw JournalError("journal_lost", "read journal: no frame at position " + std::to_string(position));
-      case Step::damaged:
+      case Reading::damaged:
         throw JournalError("journal_corrupt",
                            "read journal: the frame at position " + std::to_string(position) + " is damaged");
     }

@@ -96,8 +96,8 @@ uint64_t JournalWriter::find_cut(size_t from) const {
     if (segment->generation != generation_) break;
     FrameView frame;
     uint64_t position = segment->base + kSegmentHeader;
-    Step step;
-    for (; (step = read_frame(*segment, position, true, &frame)) == Step::frame; position = frame.next) {
+    Reading step;
+    for (; (step = read_frame(*segment, position, true, &frame)) == Reading::frame; position = frame.next) {
       FrameKind kind = frame.kind();
       if (position == segment->base + kSegmentHeader && kind != FrameKind::source) break;
       bool target = false;
@@ -116,7 +116,7 @@ uint64_t JournalWriter::find_cut(size_t from) const {
       bool content = kind == FrameKind::rows || kind == FrameKind::ddl || (kind == FrameKind::table && !target);
       if (!open && !content) boundaries.push_back(frame.next);
     }
-    if (step != Step::next_segment) break;
+    if (step != Reading::next_segment) break;
     expected = segment->end();
   }
   if (boundaries.empty()) return 0;
@@ -142,7 +142,7 @@ void JournalWriter::replay_state(size_t from, uint64_t cut) {
     segment = Mapping::open(directory_, bases_[i], false);
     FrameView frame;
     for (uint64_t position = segment->base + kSegmentHeader;
-         position < cut && read_frame(*segment, position, false, &frame) == Step::frame; position = frame.next) {
+         position < cut && read_frame(*segment, position, false, &frame) == Reading::frame; position = frame.next) {
       SourceFrame source;
       CommitFrame commit;
       FileFrame file;

@@ -143,17 +143,17 @@ void Mapping::appear(const std::string& directory) {
     throw_system("journal_lost", "name journal segment", path, errno);
 }
 
-Step read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out) {
-  if (position % 8 || position + kFrameHeader > segment.end()) return Step::damaged;
+Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out) {
+  if (position % 8 || position + kFrameHeader > segment.end()) return Reading::damaged;
   const uint8_t* p = segment.at(position);
   uint32_t length = __atomic_load_n(reinterpret_cast<const uint32_t*>(p), __ATOMIC_ACQUIRE);
-  if (length == 0) return Step::end;
-  if (length == kContinues) return Step::next_segment;
-  if (length < 2 || frame_size(length) > segment.end() - position) return Step::damaged;
+  if (length == 0) return Reading::end;
+  if (length == kContinues) return Reading::next_segment;
+  if (length < 2 || frame_size(length) > segment.end() - position) return Reading::damaged;
   Bytes payload(p + kFrameHeader, length);
-  if (check && crc32c(payload) != load<uint32_t>(p + 4)) return Step::damaged;
+  if (check && crc32c(payload) != load<uint32_t>(p + 4)) return Reading::damaged;
   *out = {position, position + frame_size(length), payload};
-  return Step::frame;
+  return Reading::frame;
 }
 
 }  // namespace relay

@@ -42,10 +42,10 @@ struct Mapping {
   void appear(const std::string& directory);
 };
 
-enum class Step { frame, end, next_segment, damaged };
+enum class Reading { frame, end, next_segment, damaged };
 
 // What stands at `position` of a segment. Checks lengths against the segment's end, and the CRC if asked to.
-Step read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out);
+Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out);
 
 std::string segment_path(const std::string& directory, uint64_t base);
 std::vector<uint64_t> list_segments(
