@@ -17,13 +17,16 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 import msgspec
 
 from relay.errors import ErrorCode, RelayError
 from relay.wire import classic
 from relay.wire.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
+
+if TYPE_CHECKING:
+    import pyarrow
 
 BATCH_ROWS: Final = 1000
 """Rows that an iteration fetches at a time."""
@@ -174,33 +177,60 @@ class RelayClient:
 
         `max_bytes` bounds the reply, other than by its first row; 0 leaves that to the relay.
         """
-        rows = self._fetch(max_rows, wait, max_bytes)
+        rows = self._rows(max_rows, wait, max_bytes)
         if rows:
             self._handed = rows[-1].sequence
         return rows
 
+    def poll_arrow(
+        self, max_rows: int = BATCH_ROWS, wait: float = 0.0, *, max_bytes: int = 0
+    ) -> list[pyarrow.RecordBatch]:
+        """The next rows as columns, otherwise as `poll_many`; none if `wait` seconds have passed.
+
+        One record batch for each table, or two where its definition has changed, in the order of their first rows;
+        docs/protocol.md has their columns. Metadata of their schemas: schema, table, instance. Needs pyarrow, here and
+        where the relay runs.
+        """
+        try:
+            from pyarrow import ArrowException, ipc
+        except ImportError as error:
+            hint = "pip install 'binlog-relay[arrow]'"
+            raise RelayError(ErrorCode.ENVIRONMENT, "poll", "pyarrow is not installed", hint=hint) from error
+        payload = self._fetch(max_rows, wait, max_bytes, Format.ARROW)
+        try:
+            batches = [batch for stream in classic.parse_streams(payload) for batch in ipc.open_stream(stream)]
+        except ArrowException as error:
+            raise self._failure("read rows", f"the relay sent columns that cannot be read: {error}") from error
+        if batches:
+            self._handed = max(batch.column(0)[-1].as_py() for batch in batches)
+        return batches
+
     def confirm(self) -> None:
         """Confirm everything received: it will not come again."""
         if self._handed != self._told:
-            self._fetch(0, 0.0, 0)
+            self._fetch(0, 0.0, 0, Format.MSGPACK)
 
     def __iter__(self) -> Iterator[Row]:
         """Rows without end, as they come; each is confirmed some time after the next one was asked for."""
         while True:
-            for row in self._fetch(BATCH_ROWS, ITERATION_WAIT, 0):
+            for row in self._rows(BATCH_ROWS, ITERATION_WAIT, 0):
                 self._handed = row.sequence
                 yield row
 
-    def _fetch(self, max_rows: int, wait: float, max_bytes: int) -> list[Row]:
-        confirmed = self._handed
-        request = classic.PollMany(max_rows, max_bytes, int(wait * 1000), confirmed, Format.MSGPACK)
-        payload = self._call(Command.POLL_MANY, classic.encode_poll_many(request), wait).payload
-        self._told = confirmed
+    def _rows(self, max_rows: int, wait: float, max_bytes: int) -> list[Row]:
+        payload = self._fetch(max_rows, wait, max_bytes, Format.MSGPACK)
         count = int.from_bytes(payload[:4], "little")
         try:
             return _decode_rows(b"\xdd" + count.to_bytes(4, "big") + payload[4:])
         except msgspec.DecodeError as error:
             raise self._failure("read rows", f"the relay sent rows that cannot be read: {error}") from None
+
+    def _fetch(self, max_rows: int, wait: float, max_bytes: int, form: Format) -> bytes:
+        confirmed = self._handed
+        request = classic.PollMany(max_rows, max_bytes, int(wait * 1000), confirmed, form)
+        payload = self._call(Command.POLL_MANY, classic.encode_poll_many(request), wait).payload
+        self._told = confirmed
+        return payload
 
     def _call(self, command: Command, payload: bytes = b"", wait: float = 0.0) -> Reply:
         """Send a request and return its reply; after a loss of the connection, again on a new one.

@@ -24,7 +24,7 @@ from relay._native import Server, Session
 from relay.context import ServerContext
 from relay.errors import RelayError
 from relay.messages import Handover, Kick
-from relay.serving import timezone
+from relay.serving import arrow, timezone
 from relay.serving.answers import Answers
 from relay.serving.broker_link import BrokerLink
 from relay.serving.door import Door
@@ -190,6 +190,13 @@ class _Loop:
             self._bind(peer, b"", b"")
         else:
             self._hand_over(peer, owner)
+
+    def serve_columns(self, peer: Peer) -> None:
+        """Answer the held poll for columns, and from now on each without asking here."""
+        self._native.encode_with(arrow.encode)
+        peer.asked = False
+        peer.session.poll_again(peer.fd)
+        self._attend(peer)
 
     # -- the life of a connection --
 

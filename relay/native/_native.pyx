@@ -3,6 +3,7 @@
 """The native core's one wrapper: each area's classes stand in a file of its own, included here."""
 include "journal.pxi"
 include "queue.pxi"
-include "serve.pxi"
 include "render.pxi"
+include "columns.pxi"
+include "serve.pxi"
 include "ingest.pxi"

@@ -18,6 +18,8 @@ class RowCursor {
   bool seek(JournalReader& journal, uint64_t frame, uint32_t row, std::string* error);
   // The row; false, with the reason in `error`, if its images cannot be read.
   bool read(EventPosition event_position, Row* row, std::string* error);
+  // Of the rows in the frame where it is.
+  const std::shared_ptr<const Definition>& definition() const { return definition_; }
   // To the next row, after a `read`.
   void advance();
   bool before(uint64_t position) const { return frame_ < position; }

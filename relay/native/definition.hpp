@@ -41,6 +41,16 @@ struct Extent {
   uint32_t prefix = 0;
 };
 
+// Reads a length of `prefix` bytes, 1 to 4.
+inline uint32_t length_at(const uint8_t* p, uint32_t prefix) {
+  switch (prefix) {
+    case 1: return p[0];
+    case 2: return load<uint16_t>(p);
+    case 3: return load<uint16_t>(p) | uint32_t{p[2]} << 16;
+    default: return load<uint32_t>(p);
+  }
+}
+
 struct Definition {
   std::string schema;
   std::string table;

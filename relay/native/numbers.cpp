@@ -183,4 +183,25 @@ uint8_t* put_decimal(uint8_t* p, const uint8_t* image, unsigned precision, unsig
   return p;
 }
 
+bool decimal_to_int128(const uint8_t* image, unsigned precision, unsigned scale, __int128* out) {
+  static const uint32_t kPowers[] = {1,      10,      100,      1000,      10000,
+                                     100000, 1000000, 10000000, 100000000, 1000000000};
+  DecimalReader in(image);
+  unsigned __int128 v = 0;
+  bool fits = true;
+  auto take = [&](unsigned digits) {
+    if (digits == 0) return;
+    uint32_t group = in.next(digits);
+    fits &= group < kPowers[digits];
+    v = v * kPowers[digits] + group;
+  };
+  unsigned whole = precision - scale;
+  take(whole % kDigitsPerWord);
+  for (unsigned i = 0; i < whole / kDigitsPerWord; ++i) take(kDigitsPerWord);
+  for (unsigned i = 0; i < scale / kDigitsPerWord; ++i) take(kDigitsPerWord);
+  take(scale % kDigitsPerWord);
+  *out = static_cast<__int128>(in.negative() ? 0 - v : v);
+  return fits;
+}
+
 }  // namespace relay

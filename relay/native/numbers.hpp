@@ -72,4 +72,7 @@ uint8_t* put_fixed_double(uint8_t* p, double v, unsigned scale);  // DOUBLE(M,D)
 // A DECIMAL's image, of decimal_size(precision, scale) bytes.
 uint8_t* put_decimal(uint8_t* p, const uint8_t* image, unsigned precision, unsigned scale);
 
+// The same as a number without its point, for a precision of at most 38; false if the image holds more digits.
+bool decimal_to_int128(const uint8_t* image, unsigned precision, unsigned scale, __int128* out);
+
 }  // namespace relay

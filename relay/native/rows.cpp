@@ -6,15 +6,6 @@ namespace relay {
 
 namespace {
 
-inline uint32_t length_at(const uint8_t* p, uint32_t prefix) {
-  switch (prefix) {
-    case 1: return p[0];
-    case 2: return load<uint16_t>(p);
-    case 3: return load<uint16_t>(p) | uint32_t{p[2]} << 16;
-    default: return load<uint32_t>(p);
-  }
-}
-
 inline const uint8_t* skip_extent(Extent e, const uint8_t* p, const uint8_t* end) {
   size_t left = static_cast<size_t>(end - p);
   size_t head = size_t{e.fixed} + e.prefix;

@@ -13,6 +13,10 @@ enum class Fit : uint8_t { taken, full, failed };
 
 uint32_t saturated(uint64_t n) { return static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX)); }
 
+std::string too_large(size_t bytes) {
+  return "the next row takes " + std::to_string(bytes) + " bytes, more than MaxBufferedBytes";
+}
+
 uint64_t monotonic_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -78,10 +82,9 @@ void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
 }
 
 template <typename Encode>
-Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string& out, std::string* error, Encode encode) {
+Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string* error, Encode encode) {
   QueueServer queue(arena_, hold.slot);
   queue.line().last_poll.put(monotonic_ns());
-  size_t start = out.size();
   for (int passed = 0; passed < kMaxPassed; ++passed) {
     Batch batch;
     batch.ranges = ranges_.data();
@@ -113,7 +116,6 @@ Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string& out, std::s
       queue.line().served.put(queue.line().served.relaxed() + 1);
       return Outcome::rows;
     }
-    out.resize(start);
     if (batch.full || (batch.lost && batch.frame >= arena_.control().reader.first.get())) {
       *error = batch.error;
       return Outcome::failed;
@@ -136,10 +138,11 @@ Outcome Server::poll(Hold& hold, int version, std::string& out, std::string* err
     hold.handed = 0;
   }
   size_t start = out.size();
-  return hand_out(hold, 1, out, error, [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
+  return hand_out(hold, 1, error, [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
     if (!append_poll(out, version, row, queue_size, options_.render, why)) return Fit::failed;
     if (out.size() - start <= options_.max_reply) return Fit::taken;
-    *why = "the next row takes " + std::to_string(out.size() - start) + " bytes, more than MaxBufferedBytes";
+    *why = too_large(out.size() - start);
+    out.resize(start);
     return Fit::full;
   });
 }
@@ -151,30 +154,53 @@ void Server::confirm(const Hold& hold, uint64_t through) {
 Outcome Server::poll_many(Hold& hold, const ManyRequest& request, std::string& out, std::string* error) {
   if (gone(hold)) return Outcome::gone;
   size_t start = out.size();
-  uint64_t limit = options_.max_reply;
-  if (request.max_bytes > 0) limit = std::min<uint64_t>(limit, request.max_bytes);
+  uint64_t most = limit(request);
   uint32_t rows = 0;
   out.append(sizeof rows, '\0');
   auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
     size_t before = out.size();
-    bool decoded = request.msgpack ? append_many_msgpack(out, number + 1, row, options_.render, why)
+    bool decoded = request.format == RowFormat::msgpack ? append_many_msgpack(out, number + 1, row, options_.render, why)
                                    : append_many_text(out, number + 1, row, queue_size, options_.render, why);
     if (!decoded) return Fit::failed;
-    if (out.size() - start > limit && (rows > 0 || out.size() - start > options_.max_reply)) {
-      *why = "the next row takes " + std::to_string(out.size() - before) + " bytes, more than MaxBufferedBytes";
+    if (out.size() - start > most && (rows > 0 || out.size() - start > options_.max_reply)) {
+      *why = too_large(out.size() - before);
       out.resize(before);
       return Fit::full;
     }
     ++rows;
     return Fit::taken;
   };
-  Outcome outcome = hand_out(hold, request.max_rows, out, error, encode);
+  Outcome outcome = hand_out(hold, request.max_rows, error, encode);
   if (outcome == Outcome::rows) {
     store(out.data() + start, rows);
   } else {
     out.resize(start);
   }
   return outcome;
+}
+
+Outcome Server::poll_columns(Hold& hold, const ManyRequest& request, ColumnBatches& batches, uint32_t* rows,
+                             std::string* error) {
+  if (gone(hold)) return Outcome::gone;
+  uint64_t most = limit(request);
+  *rows = 0;
+  const RowCursor& at = cursor(hold);
+  return hand_out(hold, request.max_rows, error, [&](const Row& row, uint64_t number, uint32_t, std::string* why) {
+    ColumnBatch::Added added = batches.add(at.definition(), row, number + 1, why);
+    if (added == ColumnBatch::Added::undecodable) return Fit::failed;
+    if (added == ColumnBatch::Added::full) return Fit::full;
+    if (batches.stream_bytes() > most && (*rows > 0 || batches.stream_bytes() > options_.max_reply)) {
+      *why = too_large(batches.stream_bytes());
+      batches.undo();
+      return Fit::full;
+    }
+    ++*rows;
+    return Fit::taken;
+  });
+}
+
+uint64_t Server::limit(const ManyRequest& request) const {
+  return request.max_bytes > 0 ? std::min<uint64_t>(options_.max_reply, request.max_bytes) : options_.max_reply;
 }
 
 bool Server::wait(const Hold& hold) { return gone(hold) || QueueServer(arena_, hold.slot).wait(); }

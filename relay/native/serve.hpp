@@ -1,6 +1,7 @@
 // From a client's queue to reply payloads: what the servers do for each poll.
 #pragma once
 
+#include "columns.hpp"
 #include "cursor.hpp"
 #include "payload.hpp"
 #include "queue.hpp"
@@ -21,12 +22,14 @@ struct Hold {
   uint64_t handed = 0;  // the boundary after the last row handed out on this connection, 0 if none was
 };
 
+enum class RowFormat : uint8_t { text = 0, msgpack = 1, arrow = 2 };
+
 struct ManyRequest {
   uint32_t max_rows = 0;
   uint32_t max_bytes = 0;  // 0: as many as a reply may have
   uint32_t wait_ms = 0;
   uint64_t confirmed = 0;  // sequence of the last row that the client is done with
-  bool msgpack = false;
+  RowFormat format = RowFormat::text;
 };
 
 // `failed` comes with a text for the client, `gone` means that the client was forgotten.
@@ -43,8 +46,12 @@ class Server {
   // Confirms what this connection was handed out, and appends the payload of a Poll (version 1) or PollV2 (2) reply.
   // `out` is as before unless the outcome is `rows`.
   Outcome poll(Hold& hold, int version, std::string& out, std::string* error);
-  // Appends the payload of a PollMany reply; `confirm` first. `out` is as before unless the outcome is `rows`.
+  // Appends the payload of a PollMany reply in text or msgpack; `confirm` first. `out` is as before unless the outcome is
+  // `rows`.
   Outcome poll_many(Hold& hold, const ManyRequest& request, std::string& out, std::string* error);
+  // The same as columns: `batches` and their number of rows, of which an update is one.
+  Outcome poll_columns(Hold& hold, const ManyRequest& request, ColumnBatches& batches, uint32_t* rows,
+                       std::string* error);
   // Confirms the rows handed out up to the one with the sequence `through`.
   void confirm(const Hold& hold, uint64_t through);
 
@@ -60,13 +67,17 @@ class Server {
   // Lets go of mapped segments that nobody needs any more.
   void release_before(uint64_t position);
 
+  // Whether the caller encodes columns as Arrow streams. Until it does, a PollMany for these is held as a request.
+  bool encodes_arrow = false;
+
  private:
   struct Batch;
 
   bool gone(const Hold& hold) const { return arena_.client(hold.slot).identity.id.relaxed() != hold.client_id; }
+  uint64_t limit(const ManyRequest& request) const;
   RowCursor& cursor(const Hold& hold) { return cursors_[hold.slot]; }
   template <typename Encode>
-  Outcome hand_out(Hold& hold, uint64_t max_rows, std::string& out, std::string* error, Encode encode);
+  Outcome hand_out(Hold& hold, uint64_t max_rows, std::string* error, Encode encode);
   template <typename Encode>
   void fill(Batch& batch, RowCursor& at, Encode encode);
 

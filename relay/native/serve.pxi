@@ -52,11 +52,13 @@ cdef extern from "session.hpp" namespace "relay":
         void mark_connected(const ServeHold& hold, cbool connected)
         void clear_connections(uint64_t index, uint64_t workers)
         void release_before(uint64_t position) except +
+        cbool encodes_arrow
 
     cdef enum class ServeHeld "relay::Session::Held":
         no
         request
         rows
+        columns
 
     cdef cppclass ServeRequest "relay::Session::Request":
         uint16_t command
@@ -71,6 +73,10 @@ cdef extern from "session.hpp" namespace "relay":
         void feed(ServeBytes data) except +
         void proceed() except +
         void answer(ServeBytes reply) except +
+        void poll_again() except +
+        vector[shared_ptr[CColumnBatch]] take_columns() except +
+        void answer_columns(const vector[ServeBytes]& streams) except +
+        void refuse_columns(const cstring& text) except +
         void close()
         void identify(uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key)
         void replace() except +
@@ -111,6 +117,7 @@ cdef class Server:
 
     cdef CServer* server
     cdef Arena arena
+    cdef object encode  # of columns, None until `encode_with`
     cdef int broker_wake
     cdef cstring scratch  # replies are built here as long as clients take them at once
     cdef uint8_t received[RECEIVE_BYTES]
@@ -134,6 +141,14 @@ cdef class Server:
 
     def __dealloc__(self):
         del self.server
+
+    def encode_with(self, encode not None):
+        """From now on answer PollMany in format 2, with the streams that `encode` makes of a list of `Columns`.
+
+        It returns their Arrow IPC streams as a list of buffers, or raises `RelayError`: then the request is refused.
+        """
+        self.encode = encode
+        self.server.encodes_arrow = True
 
     def clear_connections(self, uint64_t index, uint64_t workers):
         """The clients whose id mod `workers` is `index` have lost their connections with a former process."""
@@ -250,6 +265,12 @@ cdef class Session:
         self.session.proceed()
         return self.settle(fd)
 
+    def poll_again(self, int fd):
+        """Answer the held PollMany after all: the server has got what it needs for its format."""
+        self.session.poll_again()
+        self.session.proceed()
+        return self.settle(fd)
+
     def refuse(self, int fd, bytes reply not None):
         """Send a whole reply, the last one of this connection."""
         self.session.answer(ServeBytes(<const char*>reply, <size_t>len(reply)))
@@ -307,6 +328,8 @@ cdef class Session:
         """Send, and go on with requests that arrived already, as far as the client takes the replies."""
         cdef bint plain
         while True:
+            if self.session.held() == ServeHeld.columns:
+                self.encode_columns()
             if self.session.out.size() > 0 and not self.flush(fd):
                 break
             if self.eof and self.session.held() == ServeHeld.rows:
@@ -323,6 +346,28 @@ cdef class Session:
         attend = self.attended or not plain
         self.attended = not plain
         return attend
+
+    cdef int encode_columns(self) except -1:
+        """Answer the held PollMany with the streams of its columns."""
+        cdef vector[shared_ptr[CColumnBatch]] taken = self.session.take_columns()
+        cdef vector[ServeBytes] streams
+        cdef const uint8_t[::1] stream
+        cdef Columns columns
+        batches = []
+        for i in range(taken.size()):
+            columns = Columns.__new__(Columns)
+            columns.batch = taken[i]
+            batches.append(columns)
+        try:
+            encoded = self.server.encode(batches)
+        except RelayError as error:
+            self.session.refuse_columns(str(error).encode("utf-8", "replace"))
+            return 0
+        for each in encoded:
+            stream = memoryview(each).cast("B")
+            streams.push_back(ServeBytes(&stream[0], <size_t>stream.shape[0]))
+        self.session.answer_columns(streams)
+        return 0
 
     cdef bint flush(self, int fd):
         """Send `out`; whether all of it is gone."""

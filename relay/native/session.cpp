@@ -10,12 +10,17 @@ namespace {
 
 constexpr uint32_t kMajorVersion = 1;
 constexpr size_t kPollManyPayload = 21;
-constexpr uint8_t kArrow = 2;
 
 // Whose payload has no meaning and may be as large as any: the original's PHP class sends the previous row with each poll.
 bool ignores_payload(uint16_t command) {
   auto c = static_cast<Command>(command);
   return c == Command::ping || c == Command::poll || c == Command::poll_v2;
+}
+
+void append_u32(std::string& out, size_t v) {
+  char bytes[sizeof(uint32_t)];
+  store(bytes, static_cast<uint32_t>(v));
+  out.append(bytes, sizeof bytes);
 }
 
 bool polls(uint16_t command) {
@@ -200,9 +205,13 @@ void Session::poll_many() {
   many_.wait_ms = reader.u32();
   many_.confirmed = reader.u64();
   uint8_t format = reader.u8();
-  if (format == kArrow) return refuse("PollMany: format 2 (Arrow IPC) is not available in this version");
-  if (format > kArrow) return refuse("PollMany: unknown format " + std::to_string(format) + " (0 text, 1 msgpack)");
-  many_.msgpack = format == 1;
+  many_.format = static_cast<RowFormat>(format);
+  if (many_.format > RowFormat::arrow)
+    return refuse("PollMany: unknown format " + std::to_string(format) + " (0 text, 1 msgpack, 2 Arrow)");
+  if (many_.format == RowFormat::arrow && !server_.encodes_arrow) {
+    held_ = Held::request;
+    return;
+  }
   server_.confirm(hold_, many_.confirmed);
   held_ = Held::rows;
   if (many_.max_rows == 0) return expire();
@@ -212,13 +221,52 @@ void Session::poll_many() {
   wake();
 }
 
+void Session::poll_again() {
+  held_ = Held::no;
+  poll_many();
+}
+
 bool Session::answer_many() {
+  if (many_.format == RowFormat::arrow) return hold_columns();
   size_t start = out.size();
   out.append(kReplyHeader, '\0');
   std::string error;
   if (!conclude(server_.poll_many(hold_, many_, out, &error), start, error)) return false;
   held_ = Held::no;
   return true;
+}
+
+bool Session::hold_columns() {
+  std::string error;
+  Outcome outcome = server_.poll_columns(hold_, many_, batches_, &batch_rows_, &error);
+  if (outcome == Outcome::rows) {
+    held_ = Held::columns;
+    return true;
+  }
+  batches_.take();
+  if (!conclude(outcome, out.size(), error)) return false;
+  held_ = Held::no;
+  return true;
+}
+
+void Session::answer_columns(const std::vector<Bytes>& streams) {
+  size_t start = out.size(), size = kReplyHeader + 2 * sizeof(uint32_t);
+  for (Bytes stream : streams) size += sizeof(uint32_t) + stream.size;
+  out.reserve(start + size);
+  out.append(kReplyHeader, '\0');
+  append_u32(out, batch_rows_);
+  append_u32(out, streams.size());
+  for (Bytes stream : streams) {
+    append_u32(out, stream.size);
+    out.append(stream.text());
+  }
+  seal_reply(out, start, Result::ok);
+  held_ = Held::no;
+}
+
+void Session::refuse_columns(const std::string& text) {
+  refuse(text);
+  held_ = Held::no;
 }
 
 bool Session::wake() {
@@ -230,8 +278,8 @@ bool Session::wake() {
 void Session::expire() {
   server_.stop_waiting(hold_);
   held_ = Held::no;
-  const uint32_t none = 0;
-  append_reply(out, Result::ok, {&none, sizeof none});
+  const uint32_t none[2] = {0, 0};  // rows; and in format 2, streams
+  append_reply(out, Result::ok, {none, many_.format == RowFormat::arrow ? sizeof none : sizeof none[0]});
 }
 
 }  // namespace relay

@@ -32,7 +32,8 @@ void seal_reply(std::string& out, size_t start, Result result);
 
 class Session {
  public:
-  enum class Held : uint8_t { no, request, rows };  // what the next request has to wait for
+  // What the next request has to wait for: an answer, rows, or the encoding of rows as Arrow streams.
+  enum class Held : uint8_t { no, request, rows, columns };
 
   struct Request {
     uint16_t command = 0;
@@ -48,6 +49,12 @@ class Session {
   void feed(Bytes data);
   // Goes on with what has arrived already; to be called after `answer`, `wake`, `expire`, and when `out` got shorter.
   void proceed();
+  // Answers the held PollMany after all, now that the caller encodes Arrow streams.
+  void poll_again();
+  // The rows that are held as columns: to be answered with their streams, or with why there are none.
+  std::vector<std::shared_ptr<ColumnBatch>> take_columns() { return batches_.take(); }
+  void answer_columns(const std::vector<Bytes>& streams);
+  void refuse_columns(const std::string& text);
   // Appends the reply to the held request (empty: none), and lets the next ones be looked at by `proceed`.
   void answer(Bytes reply);
   // Nothing is read any more; what is to be sent is sent, and then the connection ends.
@@ -87,6 +94,7 @@ class Session {
   void poll(int version);
   void poll_many();
   bool answer_many();
+  bool hold_columns();
   bool conclude(Outcome outcome, size_t start, const std::string& error);
   void disconnect();
   void refuse(std::string_view text) { append_error(out, text); }
@@ -102,6 +110,8 @@ class Session {
   uint64_t key_ = 0;
   Hold hold_;
   ManyRequest many_;
+  ColumnBatches batches_;
+  uint32_t batch_rows_ = 0;
   uint64_t waits_ = 0;
 
   uint8_t head_[kRequestHeader];

@@ -9,6 +9,7 @@ namespace relay {
 namespace {
 
 constexpr unsigned kMaxYear = 9999;
+constexpr int64_t kMicros = 1000000;  // in a second
 
 struct Civil {
   unsigned year, month, day, hour, minute, second;
@@ -42,10 +43,14 @@ uint8_t* put_civil(uint8_t* p, const Civil& c) {
 }
 
 // stored: the fraction as an image holds it, in hundredths, ten-thousandths or millionths.
+inline uint32_t fraction_micros(uint32_t stored, unsigned digits) {
+  return digits <= 2 ? stored * 10000 : digits <= 4 ? stored * 100 : stored;
+}
+
 uint8_t* put_fraction(uint8_t* p, uint32_t stored, unsigned digits) {
   if (!digits) return p;
   *p++ = '.';
-  uint32_t micro = digits <= 2 ? stored * 10000 : digits <= 4 ? stored * 100 : stored;
+  uint32_t micro = fraction_micros(stored, digits);
   put_two(p, micro / 10000 % 100);
   put_two(p + 2, micro / 100 % 100);
   put_two(p + 4, micro % 100);
@@ -76,6 +81,11 @@ bool unpack(uint64_t packed, Civil* c) {
   return c->year <= kMaxYear;
 }
 
+bool unpack_datetime(const uint8_t* image, Civil* c) {
+  uint64_t v = uint64_t{load_be32(image)} << 8 | image[4];
+  return v >> 39 && unpack(v & 0x7fffffffff, c);
+}
+
 // The proleptic Gregorian calendar counted in eras of 400 years that begin on 1 March.
 Civil utc_civil(uint32_t seconds) {
   uint32_t days = seconds / 86400, rest = seconds % 86400;
@@ -93,6 +103,72 @@ Civil utc_civil(uint32_t seconds) {
   c.minute = rest / 60 % 60;
   c.second = rest % 60;
   return c;
+}
+
+bool civil_to_days(unsigned year, unsigned month, unsigned day, int32_t* days) {
+  static const uint8_t kDays[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  if (year == 0 || month == 0 || month > 12 || day == 0) return false;
+  bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  if (day > unsigned{kDays[month - 1]} + (month == 2 && leap)) return false;
+  unsigned from_march = month > 2 ? month - 3 : month + 9;
+  unsigned y = year - (month <= 2);
+  unsigned year_of_era = y % 400;
+  unsigned day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + (153 * from_march + 2) / 5 + day - 1;
+  *days = static_cast<int32_t>(y / 400 * 146097 + day_of_era) - 719468;
+  return true;
+}
+
+bool civil_to_micros(const Civil& c, uint32_t fraction, int64_t* micros) {
+  int32_t days;
+  if (c.hour > 23 || c.minute > 59 || c.second > 59 || fraction >= kMicros) return false;
+  if (!civil_to_days(c.year, c.month, c.day, &days)) return false;
+  *micros = (int64_t{days} * 86400 + c.hour * 3600 + c.minute * 60 + c.second) * kMicros + fraction;
+  return true;
+}
+
+// Seconds 0 are the zero date.
+bool seconds_to_micros(uint32_t seconds, uint32_t fraction, int64_t* micros) {
+  *micros = int64_t{seconds} * kMicros + fraction;
+  return seconds != 0 && fraction < kMicros;
+}
+
+Civil old_datetime(uint64_t v) {
+  uint64_t date = v / 1000000, time = v % 1000000;
+  return Civil{static_cast<unsigned>(date / 10000), static_cast<unsigned>(date / 100 % 100),
+               static_cast<unsigned>(date % 100),   static_cast<unsigned>(time / 10000),
+               static_cast<unsigned>(time / 100 % 100), static_cast<unsigned>(time % 100)};
+}
+
+struct Duration {
+  bool negative;
+  unsigned hour, minute, second;
+  uint32_t fraction;  // as stored
+};
+
+Duration old_duration(const uint8_t* image) {
+  auto v = static_cast<int32_t>(load_le(image, 3) << 8) >> 8;
+  unsigned t = static_cast<unsigned>(v < 0 ? -v : v);
+  return Duration{v < 0, t / 10000, t / 100 % 100, t % 100, 0};
+}
+
+Duration duration(const uint8_t* image, unsigned digits) {
+  unsigned shift = 8 * fraction_bytes(digits);
+  auto v = static_cast<int64_t>(load_be(image, 3 + fraction_bytes(digits))) - (int64_t{0x800000} << shift);
+  bool negative = v < 0;
+  if (negative) v = -v;
+  auto whole = static_cast<unsigned>(v >> shift);
+  return Duration{negative, whole >> 12 & 0x3ff, whole >> 6 & 0x3f, whole & 0x3f,
+                  static_cast<uint32_t>(v & ((int64_t{1} << shift) - 1))};
+}
+
+int64_t duration_to_micros(const Duration& d, uint32_t fraction) {
+  int64_t micros = (d.hour * int64_t{3600} + d.minute * 60 + d.second) * kMicros + fraction;
+  return d.negative ? -micros : micros;
+}
+
+uint8_t* put_duration(uint8_t* p, const Duration& d) {
+  if (d.negative) *p++ = '-';
+  return put_hms(p, d.hour, d.minute, d.second);
 }
 
 Civil local_civil(uint32_t seconds) {
@@ -123,20 +199,11 @@ uint8_t* put_date(uint8_t* p, const uint8_t* image) {
   return put_ymd(p, v >> 9, v >> 5 & 0xf, v & 0x1f);
 }
 
-uint8_t* put_old_time(uint8_t* p, const uint8_t* image) {
-  auto v = static_cast<int32_t>(load_le(image, 3) << 8) >> 8;
-  if (v < 0) *p++ = '-';
-  unsigned t = static_cast<unsigned>(v < 0 ? -v : v);
-  return put_hms(p, t / 10000, t / 100 % 100, t % 100);
-}
+uint8_t* put_old_time(uint8_t* p, const uint8_t* image) { return put_duration(p, old_duration(image)); }
 
 uint8_t* put_old_datetime(uint8_t* p, const uint8_t* image) {
-  uint64_t v = load<uint64_t>(image);
-  uint64_t date = v / 1000000, time = v % 1000000;
-  if (date > 99991231) return nullptr;
-  return put_civil(p, Civil{static_cast<unsigned>(date / 10000), static_cast<unsigned>(date / 100 % 100),
-                            static_cast<unsigned>(date % 100), static_cast<unsigned>(time / 10000),
-                            static_cast<unsigned>(time / 100 % 100), static_cast<unsigned>(time % 100)});
+  Civil c = old_datetime(load<uint64_t>(image));
+  return c.year > kMaxYear ? nullptr : put_civil(p, c);
 }
 
 uint8_t* put_old_timestamp(uint8_t* p, const uint8_t* image, bool utc) {
@@ -144,21 +211,13 @@ uint8_t* put_old_timestamp(uint8_t* p, const uint8_t* image, bool utc) {
 }
 
 uint8_t* put_time(uint8_t* p, const uint8_t* image, unsigned digits) {
-  unsigned shift = 8 * fraction_bytes(digits);
-  auto v = static_cast<int64_t>(load_be(image, 3 + fraction_bytes(digits))) - (int64_t{0x800000} << shift);
-  if (v < 0) {
-    *p++ = '-';
-    v = -v;
-  }
-  auto whole = static_cast<unsigned>(v >> shift);
-  p = put_hms(p, whole >> 12 & 0x3ff, whole >> 6 & 0x3f, whole & 0x3f);
-  return put_fraction(p, static_cast<uint32_t>(v & ((int64_t{1} << shift) - 1)), digits);
+  Duration d = duration(image, digits);
+  return put_fraction(put_duration(p, d), d.fraction, digits);
 }
 
 uint8_t* put_datetime(uint8_t* p, const uint8_t* image, unsigned digits) {
-  uint64_t v = uint64_t{load_be32(image)} << 8 | image[4];
   Civil c;
-  if (!(v >> 39) || !unpack(v & 0x7fffffffff, &c)) return nullptr;
+  if (!unpack_datetime(image, &c)) return nullptr;
   p = put_civil(p, c);
   return put_fraction(p, load_fraction(image + 5, digits), digits);
 }
@@ -166,6 +225,37 @@ uint8_t* put_datetime(uint8_t* p, const uint8_t* image, unsigned digits) {
 uint8_t* put_timestamp(uint8_t* p, const uint8_t* image, unsigned digits, bool utc) {
   p = put_seconds(p, load_be32(image), utc);
   return put_fraction(p, load_fraction(image + 4, digits), digits);
+}
+
+bool date_to_days(const uint8_t* image, int32_t* days) {
+  auto v = static_cast<uint32_t>(load_le(image, 3));
+  return v >> 9 <= kMaxYear && civil_to_days(v >> 9, v >> 5 & 0xf, v & 0x1f, days);
+}
+
+bool old_datetime_to_micros(const uint8_t* image, int64_t* micros) {
+  Civil c = old_datetime(load<uint64_t>(image));
+  return c.year <= kMaxYear && civil_to_micros(c, 0, micros);
+}
+
+bool old_timestamp_to_micros(const uint8_t* image, int64_t* micros) {
+  return seconds_to_micros(load<uint32_t>(image), 0, micros);
+}
+
+bool datetime_to_micros(const uint8_t* image, unsigned digits, int64_t* micros) {
+  Civil c;
+  return unpack_datetime(image, &c) &&
+         civil_to_micros(c, fraction_micros(load_fraction(image + 5, digits), digits), micros);
+}
+
+bool timestamp_to_micros(const uint8_t* image, unsigned digits, int64_t* micros) {
+  return seconds_to_micros(load_be32(image), fraction_micros(load_fraction(image + 4, digits), digits), micros);
+}
+
+int64_t old_time_to_micros(const uint8_t* image) { return duration_to_micros(old_duration(image), 0); }
+
+int64_t time_to_micros(const uint8_t* image, unsigned digits) {
+  Duration d = duration(image, digits);
+  return duration_to_micros(d, fraction_micros(d.fraction, digits));
 }
 
 uint8_t* put_packed_date(uint8_t* p, int64_t packed) {

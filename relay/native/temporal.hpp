@@ -18,6 +18,17 @@ uint8_t* put_time(uint8_t* p, const uint8_t* image, unsigned digits);
 uint8_t* put_datetime(uint8_t* p, const uint8_t* image, unsigned digits);
 uint8_t* put_timestamp(uint8_t* p, const uint8_t* image, unsigned digits, bool utc);
 
+// As numbers: days and microseconds since 1970-01-01, in UTC for timestamps. False for dates that no calendar has, among
+// them zero and partial ones.
+bool date_to_days(const uint8_t* image, int32_t* days);
+bool old_datetime_to_micros(const uint8_t* image, int64_t* micros);
+bool old_timestamp_to_micros(const uint8_t* image, int64_t* micros);
+bool datetime_to_micros(const uint8_t* image, unsigned digits, int64_t* micros);
+bool timestamp_to_micros(const uint8_t* image, unsigned digits, int64_t* micros);
+// A TIME in microseconds.
+int64_t old_time_to_micros(const uint8_t* image);
+int64_t time_to_micros(const uint8_t* image, unsigned digits);
+
 // The server's packed form inside JSON: 40 bits of date and time above 24 bits of microseconds.
 uint8_t* put_packed_date(uint8_t* p, int64_t packed);
 uint8_t* put_packed_time(uint8_t* p, int64_t packed);

@@ -1,4 +1,4 @@
-"""Answers to the requests that a native session does not answer itself: all but polls."""
+"""Answers to the requests that a native session does not answer itself: all but polls, and the first for columns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from relay import messages
 from relay.context import ServerContext
 from relay.errors import RelayError
 from relay.messages import Done, Filters, Registered, Reply
+from relay.serving import arrow
 from relay.serving.access import Access, Attempts
 from relay.serving.broker_link import BrokerLink
 from relay.serving.peer import Peer
@@ -44,6 +45,9 @@ class Desk(Protocol):
     def identified(self, peer: Peer, client_id: int, slot: int) -> None:
         """The peer has proved to be that client: bind it here, or where the client belongs."""
 
+    def serve_columns(self, peer: Peer) -> None:
+        """From now on polls for columns are answered; the one that the peer's session holds is the first."""
+
 
 class _OfClient(msgspec.Struct, forbid_unknown_fields=True):
     """Payload of admin commands that concern a client."""
@@ -68,6 +72,7 @@ class Answers:
             Action.ADD_FILTER: self._add_filter,
             Action.REMOVE_FILTER: self._remove_filter,
             Action.LIST_FILTERS: self._list_filters,
+            Action.POLL_MANY: self._load_arrow,
             Action.ADMINISTRATE: self._administrate,
             Action.REFUSE_STRANGER: lambda peer, _: desk.answer(peer, _STRANGER),
             Action.REFUSE_UNKNOWN: self._refuse_unknown,
@@ -152,6 +157,15 @@ class Answers:
             return classic.encode_reply(Result.OK, payload)
 
         self._ask(peer, messages.ListFilters(self._broker.next_id(), peer.client_id), listed)
+
+    def _load_arrow(self, peer: Peer, _: bytes) -> None:
+        """Make ready for PollMany in format 2, the one kind of poll that is held, until then."""
+        try:
+            arrow.load()
+        except RelayError as error:
+            self._desk.answer(peer, classic.encode_error(str(error)))
+            return
+        self._desk.serve_columns(peer)
 
     def _administrate(self, peer: Peer, payload: bytes) -> None:
         command = Command(peer.session.command)

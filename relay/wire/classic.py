@@ -330,6 +330,22 @@ def encode_poll_many(request: PollMany) -> bytes:
     return _POLL_MANY.pack(*request)
 
 
+def parse_streams(payload: bytes) -> list[memoryview]:
+    """The Arrow streams in a reply to PollMany in format 2; raises `RelayError` (protocol)."""
+    streams = []
+    view, at = memoryview(payload), 2 * _U32.size
+    try:
+        for _ in range(_U32.unpack_from(payload, _U32.size)[0]):
+            (size,) = _U32.unpack_from(payload, at)
+            at += _U32.size + size
+            streams.append(view[at - size : at])
+    except struct.error:
+        at = -1
+    if at != len(payload):
+        raise _protocol_error("a reply to PollMany is malformed")
+    return streams
+
+
 def fnv1a64(data: bytes) -> int:
     """FNV-1a hash of data, 64 bits."""
     value = 0xCBF2_9CE4_8422_2325
