@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +113,16 @@ def make_db() -> Iterator[Callable[[DatabaseServer], str]]:
 def db(server: DatabaseServer, make_db: Callable[[DatabaseServer], str]) -> str:
     """A fresh database on `server`."""
     return make_db(server)
+
+
+@pytest.fixture
+def young_binlog(server: DatabaseServer) -> None:
+    """The binlog of `server` holds nothing of the tests before: for tests that read it from its beginning."""
+    status = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
+    file = server.execute("FLUSH BINARY LOGS", status)[0][0]
+    # What a dump thread or MariaDB's checkpoint still holds goes a little later.
+    while len(server.execute(f"PURGE BINARY LOGS TO '{file}'", "SHOW BINARY LOGS")) > 1:
+        time.sleep(0.05)
 
 
 @pytest.fixture

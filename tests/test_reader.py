@@ -208,6 +208,7 @@ def test_a_server_that_restarts_is_connected_to_again(
     running.until(lambda: running.count() == 3, seconds=40)
 
 
+@pytest.mark.usefixtures("young_binlog")
 @pytest.mark.parametrize("wanted", ["oldest", "place", "gtid"])
 def test_the_first_start_begins_where_it_is_told(
     server: DatabaseServer, db: str, make_reader: Callable[..., Reader], wanted: str

@@ -210,6 +210,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.usefixtures("young_binlog")
 def test_the_places_that_the_source_names_can_be_read(server: DatabaseServer, db: str) -> None:
     server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1)")
     connection = connect(account(server))
