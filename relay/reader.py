@@ -213,12 +213,14 @@ class _Reader:
         else:
             place = facts.binlog_end(connection, server)
         state = self._writer.state()
-        self._writer.gap(state.position, state.file, str(error))
+        lost = self._ingest.forget_prepared()
+        reason = f"{error}; {lost} prepared transactions are lost with it" if lost else str(error)
+        self._writer.gap(state.position, state.file, reason)
         self._catalog.forget_proofs()
         self._begin(place, server)
         self._catalog.put("generation", str(self._writer.generation()))
         before, after = f"{state.file}:{state.position}", f"{place.file}:{place.position}"
-        self._context.log("gap_accepted", cause=error, before=before, after=after)
+        self._context.log("gap_accepted", cause=reason, before=before, after=after)
 
     def _server_id(self) -> int:
         """As configured, or chosen at random once and kept."""

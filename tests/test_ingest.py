@@ -336,6 +336,23 @@ def xa(name: str, *statements: str) -> list[str]:
     return [f"XA START '{name}'", *statements, f"XA END '{name}'", f"XA PREPARE '{name}'"]
 
 
+def test_a_prepared_transaction_can_be_given_up_with_what_was_purged(server: DatabaseServer, db: str, fed: Fed) -> None:
+    start = binlogs.place(server)
+    server.execute(f"USE {db}", *XA_SETUP)
+    server.execute(f"USE {db}", *xa(f"{db}a", "INSERT INTO t VALUES (1)"))
+    server.execute(f"INSERT INTO {db}.t VALUES (10)")
+    fed.begin(start)
+    fed.feed(binlogs.record(server, start))
+    fed.open()
+    state = fed.writer.state()
+    assert fed.ingest.resume().position < state.position
+    assert fed.ingest.forget_prepared() == 1
+    assert fed.ingest.resume()[:2] == (state.file, state.position)
+    fed.open()
+    assert fed.ingest.resume()[:2] == (state.file, state.position)
+    server.execute(f"XA ROLLBACK '{db}a'")
+
+
 def test_prepared_rows_appear_with_their_xa_commit(server: DatabaseServer, db: str, fed: Fed) -> None:
     start, stream = recorded(
         server,

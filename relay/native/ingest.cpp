@@ -59,6 +59,14 @@ Ingest::Resume Ingest::resume() const {
   return resume;
 }
 
+size_t Ingest::forget_prepared() {
+  size_t lost = log_.entries().size();
+  prepared_.clear();
+  prepared_bytes_ = 0;
+  log_.clear();
+  return lost;
+}
+
 void Ingest::start(std::string_view file, uint64_t position, bool by_gtid) {
   writer_.rollback();
   packets_.clear();

@@ -59,6 +59,8 @@ class Ingest {
     bool by_gtid_possible = true;  // false: MariaDB's position cannot leave out a prepared transaction
   };
   Resume resume() const;
+  // Gives up all prepared transactions, since the source no longer has what they begin with. Returns how many.
+  size_t forget_prepared();
   // A new stream begins there; what was left of the last one is dropped. What the journal holds already is skipped.
   void start(std::string_view file, uint64_t position, bool by_gtid);
 

@@ -56,6 +56,7 @@ cdef extern from "ingest.hpp" namespace "relay":
                 CInflate inflate) except +raise_failure
         void count_into(IngestCounters* counters)
         CResume resume()
+        size_t forget_prepared() except +raise_failure
         void start(string_view file, uint64_t position, cbool by_gtid) except +raise_failure
         CRoom room(size_t least) except +raise_failure
         void received(size_t n)
@@ -179,6 +180,10 @@ cdef class Ingest:
         """Where to ask the source to go on: after the journal's state, but before a prepared group not in memory."""
         cdef CResume r = self.c.resume()
         return Resume(text_of(r.file), r.position, text_of(r.gtids.text()), r.by_gtid_possible)
+
+    def forget_prepared(self):
+        """Gives up all prepared transactions, since the source no longer has what they begin with; how many there were."""
+        return self.c.forget_prepared()
 
     def start(self, str file, uint64_t position, by_gtid=False):
         """A new stream begins there. What is left of the last is dropped; what the journal holds will be skipped."""

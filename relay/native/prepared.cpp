@@ -61,6 +61,17 @@ void PreparedLog::remove(const std::string& xid) {
   }
 }
 
+void PreparedLog::clear() {
+  auto before = std::move(entries_);
+  entries_.clear();
+  try {
+    save();
+  } catch (...) {
+    entries_ = std::move(before);
+    throw;
+  }
+}
+
 void PreparedLog::save() const {
   std::string text;
   for (const auto& [xid, entry] : entries_)

@@ -41,6 +41,7 @@ class PreparedLog {
   explicit PreparedLog(std::string directory);  // throws JournalError
   void add(const std::string& xid, Entry entry);
   void remove(const std::string& xid);
+  void clear();
   const std::map<std::string, Entry>& entries() const { return entries_; }
   // Whether the group is noted, by its GTID or else by its place.
   bool knows(std::string_view gtid, std::string_view file, uint64_t start) const;
