@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -30,42 +31,59 @@ td.n, th.n {{ text-align: right; font-variant-numeric: tabular-nums }}
 """
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(tag: str, text: str, number: bool) -> str:
+    return f"<{tag}{' class=n' if number else ''}>{html.escape(text)}</{tag}>"
+
+
 def _table(title: str, heads: list[str], rows: list[list[object]]) -> str:
-    """Cells that are numbers stand to the right; all text is data and is escaped."""
-
-    def cell(value: object) -> str:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        text = f"{value:,}" if number else str(value)
-        return f"<td{' class=n' if number else ''}>{html.escape(text)}</td>"
-
-    head = "".join(f"<th>{html.escape(h)}</th>" for h in heads)
-    body = "".join("<tr>" + "".join(map(cell, row)) + "</tr>" for row in rows)
+    """Numbers and their heads stand to the right; all text is data and is escaped."""
+    numeric = [bool(rows) and _is_number(value) for value in (rows[0] if rows else heads)]
+    head = "".join(_cell("th", text, number) for text, number in zip(heads, numeric, strict=True))
+    body = "".join(
+        "<tr>" + "".join(_cell("td", f"{v:,}" if _is_number(v) else str(v), _is_number(v)) for v in row) + "</tr>"
+        for row in rows
+    )
     return f"<h2>{html.escape(title)}</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _dropped(dropped: dict[str, int]) -> str:
-    return ", ".join(f"{reason} {count:,}" for reason, count in dropped.items() if count) or "0"
+    return ", ".join(f"{reason} {count:,}" for reason, count in dropped.items() if count) or "none"
 
 
 def _filters(filters: list[dict[str, Any]]) -> str:
     return ", ".join(f"{f['schema']}.{f['table']} ({f['kinds']})" for f in filters)
 
 
+def _source(source: dict[str, Any]) -> list[list[object]]:
+    last = datetime.fromtimestamp(source["last_event"], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return [
+        ["server", f"{source['host']}:{source['port']}"],
+        ["state", f"{source['state']}, heard {source['silent_seconds']:.1f} s ago"],
+        ["binlog", f"{source['file']}:{source['position']}"],
+        ["GTID set", source["gtid_set"]],
+        ["last event", last if source["last_event"] else "none yet"],
+    ]
+
+
 def page(document: dict[str, Any]) -> str:
     """The stat document as HTML."""
-    source, stop = document["source"], document["stop"]
+    stop = document["stop"]
     sections = [
-        _table("Source", ["", ""], [[key.replace("_", " "), value] for key, value in source.items()]),
-        _table("Rows", ["kind", "committed"], [[kind, count] for kind, count in document["rows"].items()]),
+        _table("Source", ["", ""], _source(document["source"])),
         _table(
             "Clients",
             ["id", "name", "connected", "filters", "waiting", "in flight", "confirmed", "dropped"],
             [
-                [c["id"], c["name"], "yes" if c["connected"] else "no", _filters(c["filters"]), c["waiting"],
+                [str(c["id"]), c["name"], "yes" if c["connected"] else "no", _filters(c["filters"]), c["waiting"],
                  c["in_flight"], c["confirmed"], _dropped(c["dropped"])]
                 for c in document["clients"]
             ],
         ),
+        _table("Rows", ["kind", "read"], [[kind, count] for kind, count in document["rows"].items()]),
         _table("Journal", ["", "bytes"], [[key, value] for key, value in document["journal"].items()]),
         _table(
             "Processes",
