@@ -1,0 +1,115 @@
+"""The supervisor: one per DataDir, orderly ends, hung children."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from examples.dbserver import DatabaseServer, free_port
+from relay.client import RelayClient
+from relay.errors import ExitCode
+from tests.relayproc import SECRET, RelayProcess, run_relay
+
+Start = Callable[..., RelayProcess]
+
+
+def test_a_second_relay_on_the_same_data_is_refused(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    ports = ("--set", f"Server.ServerPort={free_port()}", "--set", f"Server.HTTPPort={free_port()}")
+    second = run_relay("start", "-c", relay.conf, *ports)
+    assert second.returncode == ExitCode.ALREADY_RUNNING
+    assert f"process {relay.pid} holds it" in second.stderr
+    assert relay.stat()["state"] == "running"
+
+
+def test_a_port_that_is_taken_is_named(mariadb1011: DatabaseServer, start_relay: Start, tmp_path: Path) -> None:
+    relay = start_relay(mariadb1011)
+    second = run_relay("start", "-c", relay.conf, "--set", f"Relay.DataDir={tmp_path / 'other'}")
+    assert second.returncode == ExitCode.ENVIRONMENT
+    assert f"127.0.0.1:{relay.port}" in second.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_told_to_stop_it_ends_with_its_family_and_its_memory(
+    mariadb1011: DatabaseServer, start_relay: Start, number: signal.Signals
+) -> None:
+    relay = start_relay(mariadb1011)
+    block = Path("/dev/shm") / (relay.conf.parent / "data" / "arena").read_text().strip()
+    assert block.exists()
+    family = psutil.Process(relay.pid).children(recursive=True)
+    with RelayClient("127.0.0.1", relay.port, "waits", SECRET, patience=0) as client:
+        client.add_filter("*")
+        relay.signal(number)
+        assert relay.wait() == 0
+        client.close()
+    assert not psutil.wait_procs(family, timeout=5)[1]
+    assert not block.exists()
+
+
+def test_a_second_signal_ends_it_now(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    os.kill(relay.pids()["server-0"], signal.SIGSTOP)  # it will not end by itself
+    relay.signal(signal.SIGTERM)
+    deadline = time.monotonic() + 2
+    while "supervisor stopping" not in relay.stderr.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    relay.signal(signal.SIGTERM)
+    assert relay.wait() == 0
+    assert "killed process=server-0" in relay.stderr.read_text()
+
+
+def test_shared_memory_that_is_gone_is_rebuilt_from_disk(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    database = "shm_" + os.urandom(4).hex()
+    with RelayClient("127.0.0.1", relay.port, "late", SECRET) as client:
+        client.add_filter(database)
+    mariadb1011.execute(f"CREATE DATABASE {database}", f"CREATE TABLE {database}.t (id INT PRIMARY KEY)")
+    mariadb1011.execute(f"INSERT INTO {database}.t VALUES (1), (2), (3)")
+    deadline = time.monotonic() + 20
+    while relay.stat()["clients"][0]["waiting"] < 3:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(2.5)  # two checkpoints: what a host's loss would leave
+    relay.kill()
+    (Path("/dev/shm") / (relay.conf.parent / "data" / "arena").read_text().strip()).unlink()
+    relay.start()
+    with RelayClient("127.0.0.1", relay.port, "late", SECRET) as client:
+        assert [row.after for row in client.poll_many(wait=10)] == [{"id": 1}, {"id": 2}, {"id": 3}]
+    mariadb1011.execute(f"DROP DATABASE {database}")
+
+
+def test_a_lost_journal_stops_by_name(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
+        client.add_filter("*")
+    relay.stop()
+    shutil.rmtree(relay.conf.parent / "data" / "journal")
+    relay.start()
+    assert "state=stopped:journal_lost" in relay.ready
+    assert relay.stat()["stop"]["code"] == "journal_lost"
+    relay.stop()
+    relay.flags = ("--accept-gap",)
+    relay.start()
+    assert relay.stat()["state"] == "running"
+    [client_facts] = relay.stat()["clients"]
+    assert client_facts["filters"], "the filters hold on, from here"
+
+
+@pytest.mark.slow
+def test_a_child_that_hangs_is_replaced(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    before = relay.pids()["broker"]
+    os.kill(before, signal.SIGSTOP)
+    deadline = time.monotonic() + 60
+    while relay.pids().get("broker", before) == before:
+        assert time.monotonic() < deadline, "the broker still hangs"
+        time.sleep(0.5)
+    assert "hung process=broker" in relay.stderr.read_text()
