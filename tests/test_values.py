@@ -12,11 +12,13 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import msgspec
+import pyarrow
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import RowImages
+from relay._native import Columns, RowImages
 from relay.journal.frames import Definition
+from tests.arrowvalues import as_column
 from tests.rowsource import RowsEvent, binlog_end, from_event, from_nothing, from_schema, packed, rows_events
 from tests.value_cases import BINARIES, CASES, INTEGERS, Case
 
@@ -163,6 +165,34 @@ def check_typed(case: Case, text: bytes, value: Any) -> None:
         assert value == text, case
     else:
         assert value == text.decode(), case
+
+
+def test_columns_hold_what_the_server_prints(filled: Filled) -> None:
+    wrong = []
+    for number, case, events in filled.cases():
+        columns = Columns(packed(from_schema(filled.server, events[0].table)))
+        for event in events:
+            columns.add(event.kind, event.body)
+        batch = pyarrow.record_batch(columns)
+        batch.validate(full=True)
+        assert batch.num_rows == 1 + len(case.values)
+        kind = batch.schema.field("v").type
+        asides = batch.column("v__text").to_pylist() if "v__text" in batch.schema.names else itertools.repeat(None)
+        for text, *got in zip(filled.printed(number), batch.column("v").to_pylist(), asides, strict=False):
+            try:
+                expected = [as_column(kind, text), None]
+            except ValueError:
+                expected = [None, text.decode() if text else None]
+            if got != expected and not (isinstance(got[0], float) and rounded(case, got[0]) == expected[0]):
+                wrong.append(f"{case.sql} {text!r:.80}: {got!r:.200} instead of {expected!r:.200}")
+    assert not wrong, "\n".join(wrong)
+
+
+def rounded(case: Case, value: float) -> float:
+    """A number as the server prints it: six digits of a FLOAT; as many decimals as FLOAT(M,D) and DOUBLE(M,D) have."""
+    if "," in case.sql:
+        return round(value, int(case.sql.split(",")[1].split(")")[0]))
+    return float(f"{value:.6g}") if case.sql.startswith("FLOAT") else value
 
 
 def test_updates_and_deletes_have_both_sides(server: DatabaseServer, db: str, full_metadata: None) -> None:
