@@ -14,16 +14,17 @@ from relay.errors import RelayError
 
 
 def describe(row: Row) -> str:
-    """One line for a row. A row before an insert, or after a delete, does not exist: it is None."""
-    what = f"{row.sequence:>8}  {row.kind:<6}  {row.schema}.{row.table}"
-    if row.before is None:
-        return f"{what}  {row.after}"
-    if row.after is None:
-        return f"{what}  {row.before}"
-    changed = {
-        name: (row.before.get(name), value) for name, value in row.after.items() if row.before.get(name) != value
-    }
-    return f"{what}  {changed}"
+    """One line for a row: of an insert or delete its values, of an update the first column and what changed.
+
+    The row before an insert, and the row after a delete, do not exist: they are None.
+    """
+    what = f"{row.kind:<6}  {row.schema + '.' + row.table:<15}"
+    if row.before is None or row.after is None:
+        values = row.after or row.before or {}
+        return f"{what}  " + ", ".join(f"{name}={value}" for name, value in values.items())
+    first, *_ = row.after  # most tables begin with what identifies a row
+    changed = [f"{n}: {row.before.get(n)} -> {value}" for n, value in row.after.items() if row.before.get(n) != value]
+    return f"{what}  {first}={row.after[first]}, " + ", ".join(changed)
 
 
 def main() -> int:
@@ -40,6 +41,7 @@ def main() -> int:
         with RelayClient(relay["Host"], int(relay["Port"]), me["Name"], me["Secret"]) as client:
             # 3. Say which rows to queue. The relay remembers it: doing so again, after a restart, changes nothing.
             client.add_filter(wanted["Schema"], wanted["Table"], kinds=wanted["Kinds"], limit=int(wanted["Limit"]))
+            print(f"{me['Name']} waits for {wanted['Kinds']} of {wanted['Schema']}.{wanted['Table']}", flush=True)
             # 4. Take the rows as they come. Asking for the next ones confirms those before: had this program died
             #    here, the rows that it was busy with would be the first ones after its next start. If the connection
             #    is lost, it is made again.

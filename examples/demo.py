@@ -14,14 +14,13 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
-from relay.client import RelayClient, Row
 
 SECRET = "demo-secret"
 PATIENCE = 20.0  # seconds for the last event to arrive
@@ -48,22 +47,24 @@ WORKLOAD = (
 )
 
 
-Event: TypeAlias = tuple[str, Row]  # the client's name, and what it got
+Event: TypeAlias = tuple[str, str]  # the client's name, and the line that it printed
 
 
 @dataclass
 class Consumer:
-    """One client of the relay: its filters, and how many rows of the workload it must get by kind."""
+    """One client of the relay: its filter, and how many rows of the workload it must get by kind."""
 
     name: str
-    filters: tuple[tuple[str, str, str], ...]  # schema, table, kinds
+    schema: str
+    table: str
+    kinds: str
     expected: Counter[str]
     got: Counter[str] = field(default_factory=Counter)
 
 
 CONSUMERS = (
-    Consumer("order-feed", (("shop", "orders", "IUD"),), Counter(insert=4, update=2, delete=1)),
-    Consumer("new-customers", (("shop", "customers", "I"),), Counter(insert=4)),
+    Consumer("order-feed", "shop", "orders", "IUD", Counter(insert=4, update=2, delete=1)),
+    Consumer("new-customers", "shop", "customers", "I", Counter(insert=4)),
 )
 
 
@@ -73,17 +74,6 @@ def say(text: str = "") -> None:
 
 def step(text: str) -> None:
     say(f"\n\033[1m== {text}\033[0m" if sys.stdout.isatty() else f"\n== {text}")
-
-
-def changes(row: Row) -> str:
-    """What a person wants to see of a row: the values, or for an update what changed."""
-    if row.kind == "update":
-        assert row.before is not None and row.after is not None
-        pairs = [f"{k}: {row.before[k]} -> {v}" for k, v in row.after.items() if row.before[k] != v]
-        return f"id {row.after['id']}  " + ", ".join(pairs)
-    values = row.after if row.kind == "insert" else row.before
-    assert values is not None
-    return ", ".join(f"{k}={v}" for k, v in values.items())
 
 
 @contextmanager
@@ -129,78 +119,59 @@ SegmentBytes = 16MiB
             process.wait(10)
 
 
-def consume(consumer: Consumer, port: int, shown: queue.Queue[Event], attached: threading.Barrier) -> None:
-    with RelayClient("127.0.0.1", port, consumer.name, SECRET) as client:
-        for schema, table, kinds in consumer.filters:
-            client.add_filter(schema, table, kinds=kinds)
-        attached.wait()
-        for row in client:
-            shown.put((consumer.name, row))
+@contextmanager
+def attached(consumer: Consumer, folder: Path, port: int, shown: queue.Queue[Event]) -> Iterator[None]:
+    """Runs examples/client.py, in a process of its own, from when it has its filter; its lines go to `shown`."""
+    conf = folder / f"{consumer.name}.conf"
+    conf.write_text(
+        f"""[Relay]
+Host = 127.0.0.1
+Port = {port}
+
+[Client]
+Name = {consumer.name}
+Secret = {SECRET}
+
+[Filter]
+Schema = {consumer.schema}
+Table = {consumer.table}
+Kinds = {consumer.kinds}
+Limit = 0
+"""
+    )
+    process = subprocess.Popen([sys.executable, "-m", "examples.client", str(conf)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    lines = process.stdout
+    try:
+        say(lines.readline().rstrip())
+        threading.Thread(target=forward, args=(consumer.name, lines, shown)).start()
+        yield
+    finally:
+        process.terminate()
+        process.wait(10)
 
 
-def show(name: str, row: Row) -> None:
-    say(f"{name:<14}  {row.kind:<6}  {row.schema + '.' + row.table:<15}  {changes(row)}")
+def forward(name: str, lines: Iterable[str], shown: queue.Queue[Event]) -> None:
+    for line in lines:
+        shown.put((name, line.rstrip()))
 
 
-def show_events(shown: queue.Queue[Event], consumers: tuple[Consumer, ...]) -> bool:
+def show(name: str, line: str) -> None:
+    say(f"{name:<14}  {line}")
+
+
+def show_events(shown: queue.Queue[Event]) -> bool:
     """Prints each event when it arrives; True when every consumer has what it must get."""
-    by_name = {consumer.name: consumer for consumer in consumers}
+    by_name = {consumer.name: consumer for consumer in CONSUMERS}
     deadline = time.monotonic() + PATIENCE
-    while any(c.got != c.expected for c in consumers) and time.monotonic() < deadline:
+    while any(c.got != c.expected for c in CONSUMERS) and time.monotonic() < deadline:
         try:
-            name, row = shown.get(timeout=0.2)
+            name, line = shown.get(timeout=0.2)
         except queue.Empty:
             continue
-        by_name[name].got[row.kind] += 1
-        show(name, row)
-    return all(c.got == c.expected for c in consumers)
-
-
-def run_workload(server: DatabaseServer) -> None:
-    for statement in WORKLOAD:
-        server.execute(statement)
-        time.sleep(0.3)  # so that a person can follow
-
-
-def main() -> int:
-    """Runs the demo; 0 if every consumer got exactly its rows."""
-    keep = bool(os.environ.get("KEEP"))
-    begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="relay-demo-") as folder:
-        step("a throwaway MariaDB server in a temporary folder")
-        with DatabaseServer("mariadb118", options=("--binlog-row-metadata=FULL",)) as server:
-            server.execute(*TABLES)
-            say(f"{server.kind.title} on 127.0.0.1:{server.port}, user {USER}, password {PASSWORD}")
-            step("relay start")
-            with running_relay(Path(folder), server) as (port, conf):
-                shown: queue.Queue[Event] = queue.Queue()
-                attached = threading.Barrier(len(CONSUMERS) + 1)
-                step("two clients, each with its filter")
-                for consumer in CONSUMERS:
-                    say(f"{consumer.name:<14}  {', '.join(f'{s}.{t} ({k})' for s, t, k in consumer.filters)}")
-                    threading.Thread(target=consume, args=(consumer, port, shown, attached), daemon=True).start()
-                attached.wait(PATIENCE)
-                step("the workload, and the events as they arrive")
-                say(f"{'client':<14}  {'event':<6}  {'table':<15}  values")
-                say("  ".join("-" * width for width in (14, 6, 15, 40)))
-                work = threading.Thread(target=run_workload, args=(server,))
-                work.start()
-                complete = show_events(shown, CONSUMERS)
-                work.join()
-                step("by hand, while it runs" if keep else "by hand (make demo KEEP=1 leaves it running)")
-                relay = ".venv/bin/relay"
-                say(f"{relay} stat -c {conf}\n{relay} tail -c {conf} 'shop.*'\n{relay} drain -c {conf}")
-                statement = "INSERT INTO shop.customers (name) VALUES ('Eve')"
-                say(f'.venv/bin/python -m examples.sql {server.port} "{statement}"')
-                if keep:
-                    say("Ctrl-C ends it and removes everything; until then events are shown here.\n")
-                    show_until_interrupted(shown)
-    step("summary")
-    for consumer in CONSUMERS:
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(consumer.got.items()))
-        say(f"{consumer.name:<14}  {'as expected' if consumer.got == consumer.expected else 'INCOMPLETE'}: {counts}")
-    say(f"done in {time.monotonic() - begun:.0f} s, everything removed")
-    return 0 if complete else 1
+        by_name[name].got[line.split()[0]] += 1
+        show(name, line)
+    return all(c.got == c.expected for c in CONSUMERS)
 
 
 def show_until_interrupted(shown: queue.Queue[Event]) -> None:
@@ -211,5 +182,53 @@ def show_until_interrupted(shown: queue.Queue[Event]) -> None:
         say()
 
 
+def run_workload(server: DatabaseServer) -> None:
+    for statement in WORKLOAD:
+        server.execute(statement)
+        time.sleep(0.3)  # so that a person can follow
+
+
+def show_by_hand(conf: Path, server: DatabaseServer) -> None:
+    relay, statement = ".venv/bin/relay", "INSERT INTO shop.customers (name) VALUES ('Eve')"
+    say(f"{relay} stat -c {conf}\n{relay} tail -c {conf} 'shop.*'\n{relay} drain -c {conf}")
+    say(f'.venv/bin/python -m examples.sql {server.port} "{statement}"')
+
+
+def main() -> int:
+    """Runs the demo; 0 if every consumer got exactly its rows."""
+    keep = bool(os.environ.get("KEEP"))
+    begun = time.monotonic()
+    shown: queue.Queue[Event] = queue.Queue()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-demo-")))
+        step("a throwaway MariaDB server in a temporary folder")
+        server = stack.enter_context(DatabaseServer("mariadb118", options=("--binlog-row-metadata=FULL",)))
+        server.execute(*TABLES)
+        say(f"{server.kind.title} on 127.0.0.1:{server.port}, user {USER}, password {PASSWORD}")
+        step("relay start")
+        port, conf = stack.enter_context(running_relay(folder, server))
+        step("two clients (examples/client.py), each with its filter")
+        for consumer in CONSUMERS:
+            stack.enter_context(attached(consumer, folder, port, shown))
+        step("the workload, and the events as they arrive")
+        say(f"{'client':<14}  {'event':<6}  {'table':<15}  values")
+        say("  ".join("-" * width for width in (14, 6, 15, 40)))
+        work = threading.Thread(target=run_workload, args=(server,))
+        work.start()
+        complete = show_events(shown)
+        work.join()
+        step("by hand, while it runs" if keep else "by hand (make demo KEEP=1 leaves it running)")
+        show_by_hand(conf, server)
+        if keep:
+            say("Ctrl-C ends it and removes everything; until then events are shown here.\n")
+            show_until_interrupted(shown)
+    step("summary")
+    for consumer in CONSUMERS:
+        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(consumer.got.items()))
+        say(f"{consumer.name:<14}  {'as expected' if consumer.got == consumer.expected else 'INCOMPLETE'}: {counts}")
+    say(f"done in {time.monotonic() - begun:.0f} s, everything removed")
+    return 0 if complete else 1
+
+
 if __name__ == "__main__":
-    os._exit(main())  # the consumers' threads wait for events that will not come
+    sys.exit(main())

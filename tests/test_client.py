@@ -196,9 +196,10 @@ def test_example_prints_rows_and_ends_by_ctrl_c(serving: Serving, tmp_path: Path
     program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     try:
         assert program.stdout is not None
+        assert program.stdout.readline() == "example waits for IUD of shop.*\n"
         lines = [program.stdout.readline() for _ in range(2)]
-        assert [line.split()[1:3] for line in lines] == [["insert", "shop.orders"], ["update", "shop.orders"]]
-        assert "('one', 'two')" in lines[1]
+        assert [line.split()[:2] for line in lines] == [["insert", "shop.orders"], ["update", "shop.orders"]]
+        assert "one -> two" in lines[1]
         program.send_signal(signal.SIGINT)
         assert program.wait(10) == 0
     finally:
