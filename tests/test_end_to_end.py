@@ -13,6 +13,7 @@ import pytest
 
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
+from relay.wire.classic import Discard
 from tests.consumer import Consumer
 from tests.readme_client import ReadmeClient
 from tests.relayproc import SECRET, RelayProcess
@@ -42,7 +43,7 @@ def test_three_clients_get_exactly_the_rows_they_asked_for(
     relay = start_relay(server)
     everything = Consumer(relay.port, "everything", lambda c: c.add_filter(db))
     inserts = Consumer(relay.port, "inserts-of-two", lambda c: _two_tables(c, db))
-    deletes = Consumer(relay.port, "deletes", lambda c: c.add_filter("*", "gamma", kinds="D"))
+    deletes = Consumer(relay.port, "deletes", lambda c: c.add_filter("*", "gamma", kinds="D", limit=3000))
     workload = Workload(server, db, seed=7)
     workload.run(400)
     wanted = workload.changes
@@ -56,7 +57,7 @@ def test_three_clients_get_exactly_the_rows_they_asked_for(
 
 
 def _two_tables(client: RelayClient, db: str) -> None:
-    client.add_filter(db, "alpha", kinds="I")
+    client.add_filter(db, "alpha", kinds="I", limit=20_000, discard=Discard.OLDEST)
     client.add_filter(db, "beta", kinds="I")
 
 
