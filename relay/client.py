@@ -289,11 +289,7 @@ class RelayClient:
 
     def _refused(self, reply: Reply) -> RelayError:
         if len(reply.payload) == len(classic.encode_identity(classic.Identity(0, 0, 0))) and b"\0" in reply.payload[8:]:
-            return self._failure(
-                "authenticate",
-                "wrong secret",
-                hint="check AuthSecret, or Secret in [Client NAME], in its configuration",
-            )
+            return RelayError(ErrorCode.LOGIN_REFUSED, "authenticate", "wrong secret", position=self._name)
         return self._failure("authenticate", reply.text or "refused")
 
     def _exchange(self, command: Command, payload: bytes, wait: float) -> Reply:

@@ -59,6 +59,7 @@ class ErrorCode(StrEnum):
     ALREADY_RUNNING = "already_running"
     ENVIRONMENT = "environment"
     ADMIN_REFUSED = "admin_refused"
+    LOGIN_REFUSED = "login_refused"
     PROTOCOL = "protocol"
     CHECK_FAILED = "check_failed"
 
@@ -86,6 +87,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     ErrorCode.ENVIRONMENT: Meaning(ExitCode.ENVIRONMENT, "run `make setup`, or install the package again"),
     ErrorCode.ADMIN_REFUSED: Meaning(ExitCode.REFUSED, "check AdminSecret and AdminFrom in [Server]"),
+    ErrorCode.LOGIN_REFUSED: Meaning(
+        ExitCode.REFUSED, "check AuthSecret, or Secret in [Client NAME], in the relay's configuration"
+    ),
     ErrorCode.PROTOCOL: Meaning(ExitCode.UNEXPECTED, "is a relay listening at this address and port?"),
     ErrorCode.CHECK_FAILED: Meaning(ExitCode.CHECK_FAILED, "apply the remedies above and check again"),
     StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),

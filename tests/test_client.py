@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from relay.client import RelayClient, Row
-from relay.errors import ErrorCode, RelayError
+from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.wire.classic import Discard, TableFilter
 from tests.serving import SECRET, Serving
 
@@ -135,6 +135,7 @@ def test_connection_that_is_lost_is_made_again_and_nothing_is_lost_or_repeated(
 def test_wrong_secret_is_told_with_a_hint(serving: Serving) -> None:
     with pytest.raises(RelayError, match="wrong secret") as caught:
         RelayClient("127.0.0.1", serving.port, "a", "wrong").connect()
+    assert caught.value.exit_code == ExitCode.REFUSED
     assert "AuthSecret" in caught.value.hint
 
 

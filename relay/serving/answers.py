@@ -181,7 +181,9 @@ class Answers:
         elif not self._access.is_admin(high << 32 | low):
             self._refuse_admin(peer, command, "wrong AdminSecret")
         else:
-            self._log("admin", command=command.name.lower(), peer=peer.address, arguments=payload[:200])
+            if command != Command.STAT:  # looking changes nothing, and may be done every second
+                arguments = payload[:200].decode("utf-8", "replace")
+                self._log("admin", command=command.name.lower(), peer=peer.address, arguments=arguments)
             self._carry_out(peer, command, payload)
 
     def _refuse_admin(self, peer: Peer, command: Command, text: str, *, counted: bool = True) -> None:
