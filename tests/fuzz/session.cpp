@@ -26,10 +26,13 @@ void mend(std::string& s) {
   }
 }
 
-void answer(Session& session) {
+void answer(Server& server, Session& session) {
   while (session.held() != Session::Held::no) {
     if (session.held() == Session::Held::rows) {
       session.expire();
+    } else if (session.authorised() && session.request().command == static_cast<uint16_t>(Command::poll_many)) {
+      server.encodes_arrow = true;
+      session.poll_again();
     } else {
       std::string reply;
       append_reply(reply, Result::ok, Bytes(session.request().payload));
@@ -41,17 +44,18 @@ void answer(Session& session) {
 
 // Everything that is sent for these bytes, which come in pieces of `piece` bytes.
 std::string converse(Server& server, bool identified, const std::string& input, size_t piece) {
+  server.encodes_arrow = false;
   Session session(server, kMaxPayload);
   if (identified) session.identify(kClient, 0, kToken, 0x1122334455667788);
   std::string sent;
   for (size_t at = 0; at < input.size() && !session.closing(); at += piece) {
     session.feed(Bytes(std::string_view(input).substr(at, piece)));
-    answer(session);
+    answer(server, session);
     while (session.out.size() >= kHighWater) {
       sent += session.out;
       session.out.clear();
       session.proceed();
-      answer(session);
+      answer(server, session);
     }
   }
   return sent + session.out;
@@ -106,5 +110,7 @@ std::vector<std::string> fuzz_seeds() {
   const std::string many = request("0600", "15 01000000 00000000 e8030000 0000000000000000 00");
   const std::string filter = request("0300", "16 07 00 00000000 05000000'shop'00 03000000'it'00");
   const std::string flags_both(1, '\3'), mended(1, '\1');
-  return {mended + ping + filter, flags_both + poll + poll2 + ping, flags_both + many + poll, std::string(1, '\0') + ping};
+  const std::string columns = request("0600", "15 01000000 00000000 00000000 0000000000000000 02");
+  return {mended + ping + filter, flags_both + poll + poll2 + ping, flags_both + many + poll,
+          flags_both + columns + many + columns, std::string(1, '\0') + ping};
 }
