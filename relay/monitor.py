@@ -83,7 +83,7 @@ def page(document: dict[str, Any]) -> str:
                 for c in document["clients"]
             ],
         ),
-        _table("Rows", ["kind", "read"], [[kind, count] for kind, count in document["rows"].items()]),
+        _table("Rows", ["", "read"], [[kind, n] for kind, n in (document["rows"] | document["traffic"]).items()]),
         _table("Journal", ["", "bytes"], [[key, value] for key, value in document["journal"].items()]),
         _table(
             "Processes",

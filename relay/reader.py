@@ -239,14 +239,20 @@ class _Reader:
             Rules(source.tables, source.exclude_tables, source.exclude_columns, skip),
             facts.collations(connection),
             self._sources.ask,
-            self._context.log,
+            self._log,
             hidden_types=server.mariadb,
             questions=self._questions,
         )
         if not server.names_columns:
             self._sources.prepare()
         policy = Policy(skip, config.relay.on_partial_image == "send")
-        return Answers(self._ingest, self._writer, definitions, policy, self._context.log)
+        return Answers(self._ingest, self._writer, definitions, policy, self._log)
+
+    def _log(self, event: str, **fields: object) -> None:
+        """The log of those who may skip something, which is counted too."""
+        if event.endswith("_skipped"):
+            self._arena.count_skipped()
+        self._context.log(event, **fields)
 
     def _read(self, stream: Stream, answers: Answers) -> None:
         """Until told to stop, or, in a drain or pause, to the end of a transaction."""

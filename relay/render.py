@@ -34,6 +34,7 @@ def stat(document: Stat) -> str:
         f"{_bytes(journal.committed - journal.decided)} not queued",
     )
     lines += _fact("rows", _counts(document.rows))
+    lines += _fact("traffic", _counts(document.traffic))
     lines += _fact("events", _counts(document.events))
     lines += _fact("addresses", ", ".join(f"{name} {address}" for name, address in document.addresses.items()))
     lines += ["", f"{'PROCESS':<14}{'PID':>9}  {'STATE':<10}{'RESTARTS':>9}{'CPU s':>11}{'MEMORY':>11}"]

@@ -105,6 +105,7 @@ class Stat(msgspec.Struct):
     source: Source
     journal: Journal
     rows: dict[str, int]
+    traffic: dict[str, int]  # transactions, bytes, and what was skipped by name (OnUnknown = skip)
     events: dict[str, int]
     processes: list[Process]
     clients: list[Client]
@@ -214,6 +215,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             sequence=arena.sequence,
         ),
         rows=arena.rows(),
+        traffic=arena.traffic(),
         events=arena.events(),
         processes=[_process(arena, slot, name) for slot, name in enumerate(processes)],
         clients=_clients(arena, data_dir),

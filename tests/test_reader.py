@@ -314,6 +314,7 @@ def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
     running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
     server.execute(f"INSERT INTO {db}.t VALUES (2)")
     running.until(lambda: running.count() == 1)
+    assert running.arena.traffic()["skipped"] == 1
 
 
 def test_a_row_without_all_its_columns_stops_or_is_sent(

@@ -18,6 +18,7 @@ def document(*clients: Client, stop: Stop | None = None, reader_pid: int = 11, d
         source=Source("db.example", 3306, "streaming", "binlog.000007", 4711, "0-1-" + "9" * 120, 1.7e9, 0.25),
         journal=Journal(first=100, decided=decided, committed=900, flushed=800, bytes=3 * 2**30, sequence=43),
         rows={"insert": 10**12, "update": 2, "delete": 0},
+        traffic={"transactions": 10**10, "bytes": 10**15, "skipped": 3},
         events={f"EVENT_{number}": 10**number for number in range(12)},
         processes=[
             Process("reader", reader_pid, "running", 0, 1.5, 2**23),

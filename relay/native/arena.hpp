@@ -193,6 +193,7 @@ struct alignas(64) Counters {
   uint64_t rows_delete;
   uint64_t transactions;
   uint64_t bytes;
+  uint64_t skipped;  // events and tables that were not understood, as the configuration allows
 };
 
 // Texts are cut to size and padded with zeros.
@@ -292,7 +293,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 1;
+  static constexpr uint64_t kLayout = 2;
   static constexpr size_t kPage = 4096;
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t default_slots = kDefaultSlots);

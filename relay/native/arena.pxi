@@ -79,7 +79,7 @@ cdef extern from "arena.hpp" namespace "relay":
 
     cdef cppclass CCounters "relay::Counters":
         uint64_t events[256]
-        uint64_t rows_insert, rows_update, rows_delete, transactions, bytes
+        uint64_t rows_insert, rows_update, rows_delete, transactions, bytes, skipped
 
     cdef cppclass CReaderWords "relay::ReaderWords":
         CWord committed, flushed, first, sequence, cut_request
@@ -422,9 +422,14 @@ cdef class Arena:
         return {EVENT_NAMES.get(i, f"Event #{i:02X}"): n.events[i] for i in range(256) if n.events[i]}
 
     def traffic(self):
-        """Transactions and bytes read from the source."""
+        """Transactions and bytes read from the source, and what of it was skipped by name."""
         cdef CCounters* n = &self.c.control().counters
-        return {"transactions": n.transactions, "bytes": n.bytes}
+        return {"transactions": n.transactions, "bytes": n.bytes, "skipped": n.skipped}
+
+    def count_skipped(self):
+        """The reader has left out an event or a table that it does not understand."""
+        cdef CCounters* n = &self.c.control().counters
+        n.skipped += 1
 
     # -- clients
 
