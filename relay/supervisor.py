@@ -27,7 +27,7 @@ from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.log import Log, logger
 
 TICK = 0.25  # seconds between looks at the children
-FREEZE = 30.0  # seconds without a heartbeat after which a child counts as hung
+FREEZE = 60.0  # seconds without a heartbeat after which a child counts as hung; a query may take half of it
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
 BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
