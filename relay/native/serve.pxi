@@ -356,13 +356,14 @@ cdef class Session:
         batches = []
         for i in range(taken.size()):
             columns = Columns.__new__(Columns)
-            columns.batch = taken[i]
+            columns.batch.swap(taken[i])
             batches.append(columns)
         try:
             encoded = self.server.encode(batches)
         except RelayError as error:
             self.session.refuse_columns(str(error).encode("utf-8", "replace"))
             return 0
+        batches = columns = None  # their memory goes before the reply takes as much again
         for each in encoded:
             stream = memoryview(each).cast("B")
             streams.push_back(ServeBytes(&stream[0], <size_t>stream.shape[0]))
