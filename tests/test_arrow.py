@@ -211,13 +211,12 @@ def test_the_bound_that_limits_are_kept_by_is_one(columns: int) -> None:
         ["w", 0, 15, 400, False, True, False, "utf8mb4", [], "varchar(100)"],
     ]
     table = [[f"{kind[0]}{number}", *kind[1:]] for number in range(columns) for kind in sorts]
-    definition = msgspec.msgpack.encode(["shop", "orders", 1, 1, 1, True, table])
     width = (len(table) + 7) // 8
     nothing, zeros = b"\xff" * width, bytes(width)
     # 2024-02-29 13:14:15.5, the zero timestamp, 12.5, both labels, "word"
     some = bytes.fromhex("99b2bad38f07a120") + bytes(7) + bytes.fromhex("800000000c32") + b"\3" + b"\4\0word"
     for rows in (1, 3, 100):
-        made = Columns(definition)
+        made = Columns(packed(table))
         bare = made.stream_bytes
         body = bytes([len(table)]) if len(table) < 251 else b"\xfc" + struct.pack("<H", len(table))
         made.add(1, body + nothing + (zeros + some * columns) * rows + nothing * rows)
@@ -246,11 +245,56 @@ def test_row_that_cannot_be_decoded_is_passed_over_and_counted(serving: Serving)
     assert serving.stats(client)["dropped"]["undecodable"] == 1
 
 
+def test_a_table_whose_rows_stand_in_several_segments_has_one_stream(serving: Serving) -> None:
+    client = serving.client("long", "long.t")
+    for number in range(1, 7):
+        serving.insert_long((number, "x" * 400_000), schema="long", table="t")
+    settle(serving, client, 6)
+    count, [batch] = batches_of(client.ask(*many(form=2)))
+    assert (count, batch.column("id").to_pylist()) == (6, [1, 2, 3, 4, 5, 6])
+
+
+def test_row_over_the_largest_reply_is_refused(tmp_path: Path) -> None:
+    with Serving(tmp_path, Relay__MaxBufferedBytes="1MiB") as running:
+        client = running.client("large", "large.t")
+        running.insert_long((1, "x" * 600_000), (2, "x" * 600_000), (3, "x" * 1_200_000), schema="large", table="t")
+        settle(running, client, 3)
+        for number in (1, 2):
+            _, [batch] = batches_of(client.ask(*many(confirmed=number - 1, form=2)))
+            assert batch.column("id").to_pylist() == [number]
+        refused = client.ask(*many(confirmed=2, form=2))
+        assert refused.result == Result.ERROR and "MaxBufferedBytes" in refused.text
+
+
+def test_at_most_once_never_repeats(tmp_path: Path) -> None:
+    with Serving(tmp_path, Relay__Delivery="at-most-once") as running:
+        client = running.client("once", "once.t")
+        running.insert(*((number, "x") for number in range(1, 5)), schema="once", table="t")
+        settle(running, client, 4)
+        for expected in ([1, 2, 3], [4]):
+            _, [batch] = batches_of(client.ask(*many(rows=3, form=2)))
+            assert batch.column("id").to_pylist() == expected
+
+
+def packed(columns: list[list[Any]]) -> bytes:
+    """A definition of shop.t."""
+    return msgspec.msgpack.encode(["shop", "t", 1, 1, 1, True, columns])
+
+
+ID: list[Any] = ["id", 1, 3, 0, False, False, True, "", [], "int"]
+
+
+def test_columns_that_an_image_leaves_out_are_null() -> None:
+    columns = Columns(packed([ID, ["n", 2, 3, 0, False, True, False, "", [], "int"]]))
+    columns.add(2, b"\2\1\3" + b"\0" + struct.pack("<i", 7) + b"\0" + struct.pack("<ii", 7, 8))
+    columns.add(4, b"\2\2" + b"\0" + struct.pack("<i", 8))
+    batch = pa.record_batch(columns)
+    batch.validate(full=True)
+    assert batch.select(["id", "n"]).to_pylist() == [{"id": 7, "n": None}, {"id": 7, "n": 8}, {"id": None, "n": 8}]
+
+
 def test_columns_are_given_away_once() -> None:
-    definition = msgspec.msgpack.encode(
-        ["shop", "t", 1, 1, 1, True, [["id", 1, 3, 0, False, False, True, "", [], "int"]]]
-    )
-    columns = Columns(definition)
+    columns = Columns(packed([ID]))
     columns.add(1, b"\1\1\0" + struct.pack("<i", 5))
     with pytest.raises(ValueError, match="after row 1"):
         columns.add(1, b"\1\1\0" + struct.pack("<i", 5) + b"\0")
@@ -287,12 +331,8 @@ def test_client_without_pyarrow_is_told(serving: Serving, monkeypatch: pytest.Mo
 
 
 def test_images_of_long_columns_keep_their_bytes() -> None:
-    column = ["word", 12, 252, 4, False, True, False, "utf8mb4", [], "longtext"]
-    definition = msgspec.msgpack.encode(
-        ["shop", "t", 1, 1, 1, True, [["id", 1, 3, 0, False, False, True, "", [], "int"], column]]
-    )
     words = ["x" * 300_000, "", "grün \U0001f600", None, "y" * 70_000]
-    columns = Columns(definition)
+    columns = Columns(packed([ID, ["word", 12, 252, 4, False, True, False, "utf8mb4", [], "longtext"]]))
     columns.add(1, b"\2\3" + b"".join(image((number, word), "<I") for number, word in enumerate(words)))
     assert pa.record_batch(columns).column("word").to_pylist() == words
 
