@@ -18,9 +18,9 @@ enum Leading : size_t { kSequence, kChangeType, kPosition, kLeading };
 constexpr size_t kFirstRows = 64;
 constexpr size_t kOffset = sizeof(uint32_t);
 constexpr unsigned kMaxPrecision = 38;  // of a decimal128
-// Of a stream, beyond the values: measured, and rounded up generously. A list is two columns there.
-constexpr size_t kStreamBytes = 2048;
-constexpr size_t kLaneBytes = 384;
+// Of a stream, beyond values and names: some 700 and 120 are the rule. A list is two columns there.
+constexpr size_t kStreamBytes = 1024;
+constexpr size_t kLaneBytes = 160;
 
 struct Change {
   char text[32];
