@@ -7,7 +7,7 @@ the client library types them; what a statement did to the model is what a clien
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -44,6 +44,7 @@ class Workload:
     tables: tuple[str, ...] = ("alpha", "beta", "gamma")
     seed: int = 1
     ddl: bool = True
+    before_ddl: Callable[[], None] = lambda: None
     changes: list[Change] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -117,6 +118,7 @@ class Workload:
 
     def _alter(self, table: str) -> None:
         """Adds a column behind the id, or takes the one before away again: all later columns change their place."""
+        self.before_ddl()
         number = self.extra[table]
         if number and self.random.random() < 0.5:
             self._run(f"ALTER TABLE {table} DROP COLUMN extra{number}")
