@@ -69,6 +69,7 @@ class Supervisor {
 
   void start(int role) {
     uint64_t seed = dice(UINT64_MAX);
+    const pid_t supervisor = getpid();
     pid_t pid = fork();
     if (pid < 0) fail("fork");
     if (pid) {
@@ -76,6 +77,7 @@ class Supervisor {
       return;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != supervisor) _exit(0);  // it ended before the tie was made; an orphan would hold its pipes for ever
     g_role = role;
     g_random = seed;
     try {
