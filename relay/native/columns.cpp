@@ -58,7 +58,7 @@ Type type_of(const Step& step, const Column& column) {
     case Value::uint64: return {"d:20,0", 16};
     case Value::float32: return {"f", 4};
     case Value::float64: return {"g", 8};
-    case Value::decimal: return {step.precision <= kMaxPrecision ? "d" : "u", step.precision <= kMaxPrecision ? 16u : 0};
+    case Value::decimal: return step.precision <= kMaxPrecision ? Type{"d", 16} : Type{"u", 0};
     case Value::date: return {"tdD", 4};
     case Value::datetime: case Value::old_datetime: return {"tsu:", 8};
     case Value::timestamp: case Value::old_timestamp: return {"tsu:UTC", 8};
@@ -215,7 +215,8 @@ inline bool ColumnBatch::put_value(Lane& lane, const Step& step, const Column& c
     case Value::date:
       return put_moment<int32_t>(lane, step, column, bytes, [p](int32_t* out) { return date_to_days(p, out); });
     case Value::old_datetime:
-      return put_moment<int64_t>(lane, step, column, bytes, [p](int64_t* out) { return old_datetime_to_micros(p, out); });
+      return put_moment<int64_t>(lane, step, column, bytes,
+                                 [p](int64_t* out) { return old_datetime_to_micros(p, out); });
     case Value::datetime:
       return put_moment<int64_t>(lane, step, column, bytes,
                                  [=](int64_t* out) { return datetime_to_micros(p, digits, out); });

@@ -37,17 +37,17 @@ struct Lane {
 
 // Flat rows: an insert or a delete is one, an update two, its images before and after.
 //
-// Columns: _sequence uint64; _change_type utf8 (insert, update_preimage, update_postimage, delete); _position uint64; the
-// table's; and for each DATE, DATETIME and TIMESTAMP among these <name>__text utf8, which is NULL unless the value is a
-// date that no calendar has: then the column is NULL. What a partial image leaves out is NULL.
+// Columns: _sequence uint64; _change_type utf8 (insert, update_preimage, update_postimage, delete); _position uint64;
+// the table's; and for each DATE, DATETIME and TIMESTAMP among these <name>__text utf8, which is NULL unless the value
+// is a date that no calendar has: then the column is NULL. What a partial image leaves out is NULL.
 class ColumnBatch {
  public:
   enum class Added : uint8_t { yes, full, undecodable };
 
   explicit ColumnBatch(std::shared_ptr<const Definition> definition);
 
-  // Adds a row of a definition with the same columns, or nothing: because the batch would outgrow offsets of 31 bits, or
-  // because a value cannot be decoded. Says why in `error`.
+  // Adds a row of a definition with the same columns, or nothing: because the batch would outgrow offsets of 31 bits,
+  // or because a value cannot be decoded. Says why in `error`.
   Added add(const Row& row, uint64_t sequence, std::string* error);
   // Keeps the first flat rows only.
   void cut(size_t rows);

@@ -159,8 +159,9 @@ Outcome Server::poll_many(Hold& hold, const ManyRequest& request, std::string& o
   out.append(sizeof rows, '\0');
   auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
     size_t before = out.size();
-    bool decoded = request.format == RowFormat::msgpack ? append_many_msgpack(out, number + 1, row, options_.render, why)
-                                   : append_many_text(out, number + 1, row, queue_size, options_.render, why);
+    bool packed = request.format == RowFormat::msgpack;
+    bool decoded = packed ? append_many_msgpack(out, number + 1, row, options_.render, why)
+                          : append_many_text(out, number + 1, row, queue_size, options_.render, why);
     if (!decoded) return Fit::failed;
     if (out.size() - start > most && (rows > 0 || out.size() - start > options_.max_reply)) {
       *why = too_large(out.size() - before);

@@ -46,8 +46,8 @@ class Server {
   // Confirms what this connection was handed out, and appends the payload of a Poll (version 1) or PollV2 (2) reply.
   // `out` is as before unless the outcome is `rows`.
   Outcome poll(Hold& hold, int version, std::string& out, std::string* error);
-  // Appends the payload of a PollMany reply in text or msgpack; `confirm` first. `out` is as before unless the outcome is
-  // `rows`.
+  // Appends the payload of a PollMany reply in text or msgpack; `confirm` first. `out` is as before unless the outcome
+  // is `rows`.
   Outcome poll_many(Hold& hold, const ManyRequest& request, std::string& out, std::string* error);
   // The same as columns: `batches` and their number of rows, of which an update is one.
   Outcome poll_columns(Hold& hold, const ManyRequest& request, ColumnBatches& batches, uint32_t* rows,

@@ -18,8 +18,8 @@ uint8_t* put_time(uint8_t* p, const uint8_t* image, unsigned digits);
 uint8_t* put_datetime(uint8_t* p, const uint8_t* image, unsigned digits);
 uint8_t* put_timestamp(uint8_t* p, const uint8_t* image, unsigned digits, bool utc);
 
-// As numbers: days and microseconds since 1970-01-01, in UTC for timestamps. False for dates that no calendar has, among
-// them zero and partial ones.
+// As numbers: days and microseconds since 1970-01-01, in UTC for timestamps. False for dates that no calendar has,
+// among them zero and partial ones.
 bool date_to_days(const uint8_t* image, int32_t* days);
 bool old_datetime_to_micros(const uint8_t* image, int64_t* micros);
 bool old_timestamp_to_micros(const uint8_t* image, int64_t* micros);

@@ -39,7 +39,8 @@ bool is_valid(const ArrowArray& array, int64_t i) {
   return !array.buffers[0] || bit(static_cast<const uint8_t*>(array.buffers[0]), static_cast<size_t>(i));
 }
 
-// Both hold the same, and what Arrow libraries take on trust is so: offsets begin with 0, never fall, and are those of data.
+// Both hold the same, and what Arrow libraries take on trust is so: offsets begin with 0, never fall, and are those of
+// data.
 void compare(const ArrowSchema& schema, const ArrowArray& a, const ArrowArray& b) {
   REQUIRE(a.length == b.length);
   const char kind = schema.format[0];
