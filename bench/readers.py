@@ -23,6 +23,7 @@ from relay.binlog.compression import decompress
 from relay.binlog.connect import take_socket
 from relay.binlog.definitions import Definitions, Rules
 from relay.binlog.schema import Answer
+from relay.journal.keeper import PREPARED_BYTES
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent / "relay" / "native"
@@ -112,6 +113,7 @@ def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, fl
             )
             answers = Answers(ingest, writer, definitions, Policy(False, False), _silent)
             ingest.start(shape.file, 4)
+            writer.prepare(PREPARED_BYTES)  # as the reader's keeper does all the time
             with closing(take_socket(connection)) as taken:
                 taken.settimeout(60)
                 begin = time.perf_counter()

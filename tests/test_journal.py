@@ -185,6 +185,15 @@ def test_places_in_the_binlog_are_found(tmp_path: Path, writer: JournalWriter) -
         reader.locate("binlog.000009", 500, writer.committed())
 
 
+def test_pages_ahead_can_be_prepared_at_any_time(tmp_path: Path, writer: JournalWriter) -> None:
+    writer.prepare(1 << 30)  # more than the segment has
+    table = writer.define(packed())
+    for number in range(1, 300):  # over several segments
+        transaction(writer, table, number, 1000)
+        writer.prepare(5000)
+    assert len(rows_of(tmp_path, writer)) == 299
+
+
 def test_flush_tells_what_is_durable(writer: JournalWriter) -> None:
     table = writer.define(packed())
     for number in range(1, 300):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from relay._native import Arena, JournalWriter
 
 SECONDS: Final = 1.0
+PREPARED_BYTES: Final = 64 << 20  # of journal kept in memory ahead of the stream, for bursts
 
 
 class Keeper:
@@ -46,6 +47,7 @@ class Keeper:
 
     def _run(self) -> None:
         try:
+            self._writer.prepare(PREPARED_BYTES)
             while not self._ending.wait(SECONDS):
                 self._turn()
             self._flush()
@@ -54,6 +56,7 @@ class Keeper:
 
     def _turn(self) -> None:
         self._flush()
+        self._writer.prepare(PREPARED_BYTES)
         # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
         needed = min(self._arena.needed, self._arena.flushed)
         cut = decide(self._writer.segments(), needed, time.time(), self._limits)

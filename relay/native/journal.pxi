@@ -129,6 +129,7 @@ cdef extern from "journal_writer.hpp" namespace "relay":
         void gap(uint64_t position, string_view file, string_view reason) except +raise_failure
         void hold(cbool on)
         uint64_t flush() except +raise_failure nogil
+        void prepare(uint64_t bytes) nogil
         uint64_t flushed()
         vector[CSegmentFacts] segments() except +raise_failure
         void drop_before(uint64_t position) except +raise_failure nogil
@@ -348,6 +349,11 @@ cdef class JournalWriter:
         with nogil:
             position = self.c.flush()
         return position
+
+    def prepare(self, uint64_t size):
+        """Brings the pages of the next `size` bytes into memory, without the GIL; for the thread that flushes."""
+        with nogil:
+            self.c.prepare(size)
 
     def segments(self):
         """The journal's files, oldest first."""

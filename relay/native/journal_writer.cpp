@@ -1,5 +1,6 @@
 #include "journal_writer.hpp"
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,10 @@
 
 namespace relay {
 namespace {
+
+#ifndef MADV_POPULATE_READ  // Linux 5.14; older headers lack it
+#define MADV_POPULATE_READ 22
+#endif
 
 constexpr uint64_t kPage = 4096;
 constexpr size_t kNumbers = 64;  // more than the fixed-width part of any frame
@@ -317,6 +322,22 @@ uint64_t JournalWriter::flush() {
   dirty_.erase(dirty_.begin(), dirty_.begin() + static_cast<std::ptrdiff_t>(done));
   flushed_.store(upto, std::memory_order_release);
   return upto;
+}
+
+void JournalWriter::prepare(uint64_t bytes) {
+  const uint64_t from = committed();
+  std::shared_ptr<Mapping> segment;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    segment = dirty_.back();
+  }
+  const uint64_t begin = std::max({from, prepared_, segment->base}), end = std::min(from + bytes, segment->end());
+  if (begin >= end) return;
+  const uint64_t skew = (begin - segment->base) % kPage;
+  // Read, not written: that would make pages dirty which the disk need not see yet. Kernels before 5.14 refuse; then
+  // the first store to each page brings it, as ever.
+  madvise(segment->at(begin - skew), end - begin + skew, MADV_POPULATE_READ);
+  prepared_ = end;
 }
 
 std::vector<JournalWriter::SegmentFacts> JournalWriter::segments() const {

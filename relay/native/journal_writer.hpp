@@ -21,7 +21,7 @@ struct JournalState {
 };
 
 // Appending either succeeds or throws JournalError and changes nothing that a reader or a recovery could see: after
-// disk_full the same call may be made again. All methods but `flush` and `drop_before` belong to one thread.
+// disk_full the same call may be made again. All methods but `flush`, `prepare` and `drop_before` belong to one thread.
 class JournalWriter {
  public:
   using Handle = uint32_t;
@@ -60,6 +60,9 @@ class JournalWriter {
   void hold(bool on);  // while on, nothing is published
   // Writes everything committed to the disk; the position up to which that now holds. From any thread.
   uint64_t flush();
+  // Brings the pages of the next `bytes` after what is committed into memory, as far as the segment goes, so that a burst
+  // of rows does not wait for them. For the thread that flushes.
+  void prepare(uint64_t bytes);
   uint64_t flushed() const { return flushed_.load(std::memory_order_acquire); }
   struct SegmentFacts {
     uint64_t base;
@@ -115,6 +118,7 @@ class JournalWriter {
   std::atomic<uint64_t> committed_{0};
   std::atomic<uint64_t>* word_ = nullptr;
   std::atomic<uint64_t> flushed_{0};
+  uint64_t prepared_ = 0;  // up to here pages are in memory
   mutable std::mutex mutex_;                     // guards what flush and drop_before touch: the two below
   std::vector<std::shared_ptr<Mapping>> dirty_;  // written since they were last flushed; the current one last
   std::vector<uint64_t> bases_;                  // of all segments, ascending
