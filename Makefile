@@ -28,7 +28,7 @@ demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it
 test: setup  ## the suite, against three real database servers
 	@$(PY) -m pytest
 
-kill: setup  ## the slow suites: processes killed at every instruction, soaks
+kill: setup  ## the slow suites: processes killed at every instruction, soaks; RELAY_KILLS=n for each kind
 	@$(PY) -m pytest -m slow --timeout 3000
 
 fuzz: setup  ## fuzz the native parsers; FUZZ_SECONDS=n per target

@@ -19,6 +19,7 @@ from tests.test_end_to_end import assert_changes
 from tests.workload import Workload
 
 Start = Callable[..., RelayProcess]
+KILLS = int(os.environ.get("RELAY_KILLS", "200"))  # of the slow tests
 
 
 def kill(pid: int) -> None:
@@ -85,7 +86,7 @@ def kill_under_load(relay: RelayProcess, server: DatabaseServer, db: str, victim
                 done += 1
             time.sleep(dice.uniform(0.005, 0.3))
     wanted = workload.changes
-    consumers[0].wait_for(len(wanted))
+    consumers[0].wait_for(len(wanted), 180)
     for consumer in consumers:
         consumer.stop()
     assert_changes(consumers[0], wanted)
@@ -103,11 +104,12 @@ def test_killed_processes_come_back_and_every_row_arrives(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("victims", ["reader", "broker", "server-", ""])
 def test_hundreds_of_kills(
     server: DatabaseServer, db: str, full_metadata: None, start_relay: Start, victims: str
 ) -> None:
-    kill_under_load(start_relay(server), server, db, victims, kills=200, steps=10000)
+    kill_under_load(start_relay(server), server, db, victims, kills=KILLS, steps=50 * KILLS)
 
 
 def kill_family(relay: RelayProcess, server: DatabaseServer, db: str, kills: int, steps: int) -> None:
@@ -120,7 +122,7 @@ def kill_family(relay: RelayProcess, server: DatabaseServer, db: str, kills: int
             relay.kill()
             relay.start()
     wanted = workload.changes
-    consumer.wait_for(len(wanted))
+    consumer.wait_for(len(wanted), 180)
     consumer.stop()
     assert_changes(consumer, wanted)
     check_books(relay)
@@ -133,5 +135,6 @@ def test_a_killed_supervisor_takes_its_children_along_and_a_new_start_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_the_family_is_killed_many_times(server: DatabaseServer, db: str, start_relay: Start) -> None:
-    kill_family(start_relay(server), server, db, kills=60, steps=10000)
+    kill_family(start_relay(server), server, db, kills=KILLS // 4, steps=50 * KILLS)
