@@ -104,6 +104,10 @@ def test_long_queue_is_delivered_whole_though_it_does_not_fit_its_ring(serving: 
     client = serving.client("long", "long.t")
     for number in range(3000):
         serving.insert((number, "x"), schema="long", table="t")
+    deadline = time.monotonic() + 20
+    while serving.stats(client)["matched"] < 3000:  # from here on the queue only gets shorter
+        assert time.monotonic() < deadline, "the broker does not come along"
+        time.sleep(0.01)
     rows: list[int] = []
     sizes: list[int] = []
     while len(rows) < 3000:
