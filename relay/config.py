@@ -327,6 +327,8 @@ def _validate(config: Config, name: str, warnings: list[ConfigWarning]) -> None:
             raise _error(name, f"[Client {client}] Secret is empty", "set Secret, or SecretFile = PATH")
     if server.admin_secret and server.admin_secret == server.auth_secret:
         warnings.append(ConfigWarning(name, "AdminSecret equals AuthSecret: every client may give admin commands"))
+    if config.logger.schema:
+        warnings.append(ConfigWarning(name, "[Logger] is read, but this version writes no CSV log yet"))
 
 
 def _error(position: str, cause: str, hint: str) -> RelayError:

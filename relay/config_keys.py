@@ -256,7 +256,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("MySQL", "Login", "login", text, "", "account for schema queries; empty: account and password of [Server]"),
     Key("MySQL", "Password", "password", secret, "", "password of that account", files=True),
     Key("Logger", "Path", "path", text, "/var/log/replicaterelay/", "folder of the CSV log"),
-    Key("Logger", "Schema", "schema", listing, "", "schemas to log; empty switches the log off"),
+    Key("Logger", "Schema", "schema", listing, "", "schemas to log; this version writes no log yet"),
     Key("Logger", "Excludes", "excludes", listing, "", "tables to leave out of the log"),
     Key("Source", "Tables", "tables", tables, "*.*", "tables to read, patterns schema.table"),
     Key("Source", "ExcludeTables", "exclude_tables", tables, "", "tables never to read, patterns schema.table"),

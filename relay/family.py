@@ -7,6 +7,8 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from relay import memory
 from relay._native import Arena
 from relay.config import Config
@@ -59,6 +61,11 @@ class Family:
     @property
     def workers(self) -> int:
         return len(self.server_wakes)
+
+    def with_bound_ports(self, config: Config) -> Config:
+        """The configuration with the ports that were picked where it left them open (0)."""
+        ports = {"server_port": self.listener.getsockname()[1], "http_port": self.http.getsockname()[1]}
+        return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **ports))
 
 
 def assemble(config: Config, data_dir: Path) -> Family:

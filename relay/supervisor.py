@@ -82,10 +82,10 @@ class Supervisor:
     """The loop over signals, commands, deaths and heartbeats."""
 
     def __init__(self, config: Config, data_dir: Path, accept_gap: bool, log: Log) -> None:
-        self._config = config
         self._data_dir = data_dir
         self._log = log
         self._family = family.assemble(config, data_dir)
+        self._config = self._family.with_bound_ports(config)
         self._arena = self._family.arena
         self._arena.paused = self._arena.draining = False
         self._arena.clear_stop()

@@ -81,7 +81,10 @@ def test_the_file_of_the_originals_readme_is_read_as_it_stands(read: Reader) -> 
     assert config.logger.schema == ["mydatabase"]
     assert config.logger.excludes == ["table_to_exclude1", "table_to_exclude2"]
     assert config.logger.path == "/var/log/replicaterelay/"
-    assert [str(warning) for warning in read.warnings] == [f"{read.path}:6: [MySQL] database has no meaning here"]
+    assert [str(warning) for warning in read.warnings] == [
+        f"{read.path}:6: [MySQL] database has no meaning here",
+        f"{read.path}: [Logger] is read, but this version writes no CSV log yet",
+    ]
 
 
 def test_everything_has_a_default_but_the_account_and_the_secret() -> None:

@@ -36,6 +36,14 @@ def test_a_port_that_is_taken_is_named(mariadb1011: DatabaseServer, start_relay:
     assert f"127.0.0.1:{relay.port}" in second.stderr
 
 
+def test_ports_that_are_left_open_are_picked_and_named(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011, {"Server.ServerPort": 0, "Server.HTTPPort": 0})
+    assert relay.port != 0 != relay.http_port
+    addresses = relay.stat()["addresses"]
+    assert addresses == {"classic": f"127.0.0.1:{relay.port}", "http": f"http://127.0.0.1:{relay.http_port}/"}
+    RelayClient("127.0.0.1", relay.port, "finds-it", SECRET).connect()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_told_to_stop_it_ends_with_its_family_and_its_memory(
     mariadb1011: DatabaseServer, start_relay: Start, number: signal.Signals
