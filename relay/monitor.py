@@ -71,7 +71,7 @@ def _source(source: dict[str, Any]) -> list[list[object]]:
 
 def page(document: dict[str, Any]) -> str:
     """The stat document as HTML."""
-    stop = document["stop"]
+    stop, gaps = document["stop"], document["gaps"]
     sections = [
         _table("Source", ["", ""], _source(document["source"])),
         _table(
@@ -83,6 +83,8 @@ def page(document: dict[str, Any]) -> str:
                 for c in document["clients"]
             ],
         ),
+        *([_table("Accepted gaps", ["from", "to", "cause"], [[g["before"], g["after"], g["cause"]] for g in gaps])]
+          if gaps else []),
         _table("Rows", ["", "read"], [[kind, n] for kind, n in (document["rows"] | document["traffic"]).items()]),
         _table("Journal", ["", "bytes"], [[key, value] for key, value in document["journal"].items()]),
         _table(

@@ -17,7 +17,7 @@ from pymysql.connections import Connection
 from relay._native import GtidSet, Ingest, JournalWriter
 from relay.binlog import facts, resume
 from relay.binlog.answers import Answers, Policy
-from relay.binlog.catalog import Catalog
+from relay.binlog.catalog import Catalog, Place
 from relay.binlog.compression import decompress
 from relay.binlog.definitions import Definitions, Question, Rules
 from relay.binlog.facts import BinlogStatus, ServerFacts
@@ -219,7 +219,8 @@ class _Reader:
         self._catalog.forget_proofs()
         self._begin(place, server)
         self._catalog.put("generation", str(self._writer.generation()))
-        before, after = f"{state.file}:{state.position}", f"{place.file}:{place.position}"
+        before, after = Place(state.file, state.position), Place(place.file, place.position)
+        self._catalog.add_gap(time.time(), before, after, reason)
         self._context.log("gap_accepted", cause=reason, before=before, after=after)
 
     def _server_id(self) -> int:

@@ -24,6 +24,9 @@ def stat(document: Stat) -> str:
     if document.stop:
         lines += _fact("stop", f"{document.stop.code}: {document.stop.text}")
         lines += _fact("hint", document.stop.hint)
+    for gap in document.gaps:
+        at = datetime.fromtimestamp(gap.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+        lines += _fact("gap", f"{gap.before} to {gap.after}, accepted {at} UTC: {gap.cause}")
     lines += _fact("source", f"{source.host}:{source.port} {source.state}, heard {source.silent_seconds:.1f} s ago")
     lines += _fact("position", f"{source.file}:{source.position}")
     lines += _fact("gtid", source.gtid_set) if source.gtid_set else []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -22,6 +25,15 @@ class Stop(msgspec.Struct):
     code: str
     text: str
     hint: str
+
+
+class Gap(msgspec.Struct):
+    """A loss of events that was accepted (`--accept-gap`), at Unix seconds `at`; it concerns every client there was."""
+
+    at: float
+    before: str  # FILE:POS of the last event known
+    after: str  # FILE:POS of the first one after
+    cause: str
 
 
 class Source(msgspec.Struct):
@@ -102,6 +114,7 @@ class Stat(msgspec.Struct):
     state: str  # starting, running, paused, draining, stopped
     started: float
     stop: Stop | None
+    gaps: list[Gap]
     source: Source
     journal: Journal
     rows: dict[str, int]
@@ -116,24 +129,29 @@ def _kinds(mask: int) -> str:
     return "".join(letter for bit, letter in ((1, "I"), (2, "U"), (4, "D")) if mask & bit)
 
 
+def _stored(data_dir: Path, query: str, *values: bytes) -> list[tuple[Any, ...]]:
+    """Rows of the state file; none while its owner's first start has not made the file or its tables."""
+    try:
+        with closing(state.connect(data_dir / "state.db", readonly=True)) as database:
+            return list(database.execute(query, values))
+    except sqlite3.OperationalError:
+        return []
+
+
 def _filters(data_dir: Path) -> dict[int, list[Filter]]:
-    try:
-        database = state.connect(data_dir / "state.db", readonly=True)
-    except sqlite3.OperationalError:  # before the broker's first start there is no file
-        return {}
-    try:
-        found: dict[int, list[Filter]] = {}
-        for client, schema, table, kinds, discard, limit in database.execute(
-            "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters"
-            " WHERE until = ? ORDER BY id",
-            (state.OPEN_END.to_bytes(8, "big"),),
-        ):
-            found.setdefault(client, []).append(Filter(schema, table, _kinds(kinds), discard, limit))
-        return found
-    except sqlite3.OperationalError:  # the file is there, the broker's tables not yet
-        return {}
-    finally:
-        database.close()
+    found: dict[int, list[Filter]] = {}
+    for client, schema, table, kinds, discard, limit in _stored(
+        data_dir,
+        "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters WHERE until = ? ORDER BY id",
+        state.OPEN_END.to_bytes(8, "big"),
+    ):
+        found.setdefault(client, []).append(Filter(schema, table, _kinds(kinds), discard, limit))
+    return found
+
+
+def _gaps(data_dir: Path) -> list[Gap]:
+    columns = "at, before_file || ':' || before_position, after_file || ':' || after_position, cause"
+    return [Gap(*row) for row in _stored(data_dir, f"SELECT {columns} FROM gaps ORDER BY at")]
 
 
 def _process(arena: Arena, slot: int, name: str) -> Process:
@@ -194,8 +212,9 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
     return Stat(
         version=__version__,
         state=_state(arena, stop),
-        started=psutil.Process().create_time(),
+        started=psutil.Process(os.getppid()).create_time(),  # the supervisor's
         stop=stop,
+        gaps=_gaps(data_dir),
         source=Source(
             host=source["host"] or server.ip_addr[0],
             port=server.port,

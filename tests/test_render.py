@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay import render
-from relay.stat import Client, Dropped, Filter, Journal, Process, Source, Stat, Stop
+from relay.stat import Client, Dropped, Filter, Gap, Journal, Process, Source, Stat, Stop
 
 
 def document(*clients: Client, stop: Stop | None = None, reader_pid: int = 11, decided: int = 900) -> Stat:
@@ -15,6 +15,7 @@ def document(*clients: Client, stop: Stop | None = None, reader_pid: int = 11, d
         state="running",
         started=1_700_000_000.0,
         stop=stop,
+        gaps=[Gap(1.7e9, "binlog.000001:4", "binlog.000005:120", "the source purged it " * 9)],
         source=Source("db.example", 3306, "streaming", "binlog.000007", 4711, "0-1-" + "9" * 120, 1.7e9, 0.25),
         journal=Journal(first=100, decided=decided, committed=900, flushed=800, bytes=3 * 2**30, sequence=43),
         rows={"insert": 10**12, "update": 2, "delete": 0},

@@ -109,6 +109,8 @@ def test_a_lost_journal_stops_by_name(mariadb1011: DatabaseServer, start_relay: 
     assert relay.stat()["state"] == "running"
     [client_facts] = relay.stat()["clients"]
     assert client_facts["filters"], "the filters hold on, from here"
+    [gap] = relay.stat()["gaps"]
+    assert "journal" in gap["cause"]
 
 
 @pytest.mark.slow

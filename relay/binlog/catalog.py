@@ -24,6 +24,9 @@ CREATE TABLE IF NOT EXISTS proofs (
   id INTEGER PRIMARY KEY, schema_name TEXT NOT NULL, table_name TEXT NOT NULL, content BLOB NOT NULL,
   since_file TEXT NOT NULL, since_position INTEGER NOT NULL, until_file TEXT, until_position INTEGER);
 CREATE INDEX IF NOT EXISTS proofs_by_table ON proofs (schema_name, table_name);
+CREATE TABLE IF NOT EXISTS gaps (
+  at REAL NOT NULL, before_file TEXT NOT NULL, before_position INTEGER NOT NULL, after_file TEXT NOT NULL,
+  after_position INTEGER NOT NULL, cause TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
@@ -75,6 +78,13 @@ class Catalog:
     def put(self, key: str, value: str) -> None:
         """Keep a fact of the source."""
         self._db.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", (key, value))
+
+    def add_gap(self, at: float, before: Place, after: Place, cause: str) -> None:
+        """Note that nothing is known of what the source did between two places; `at` is in Unix seconds."""
+        self._db.execute(
+            "INSERT INTO gaps VALUES (?, ?, ?, ?, ?, ?)",
+            (at, before.file, before.position, after.file, after.position, cause),
+        )
 
     def numbered(self, definition: Definition) -> Definition:
         """The definition with the ids of its names and the version of its content; the same content keeps both."""
