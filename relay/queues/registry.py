@@ -84,7 +84,7 @@ class Registry:
 
     @singledispatchmethod
     def _do(self, request: messages.Request) -> messages.Reply:
-        raise NotImplementedError(type(request).__name__)
+        raise TypeError(f"{type(request).__name__} is no request to the broker")
 
     @_do.register
     def _(self, request: messages.Register) -> messages.Reply:
