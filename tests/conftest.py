@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,6 +29,12 @@ def skipped_kinds() -> list[str]:
     if unknown := [name for name in names if name not in KINDS]:
         raise pytest.UsageError(f"RELAY_TEST_SKIP names {', '.join(unknown)}; there are {', '.join(KINDS)}")
     return names
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach the programs under test: a shell without job control starts its background with SIGINT ignored,
+    and what is ignored is inherited."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -32,7 +32,10 @@ def test_queues_survive_kills_at_every_store(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", range(1, len(MUTANTS) + 1), ids=[m.name.replace(" ", "_") for m in MUTANTS])
 def test_a_broken_queue_is_noticed(mutants: Path, number: int) -> None:
-    done = run(mutants, 1, FAST, number)
+    for seed in range(1, 7):  # a race that the schedule of one run does not meet, another's does
+        done = run(mutants, seed, FAST, number)
+        if done.returncode == 1:
+            break
     assert done.returncode == 1, f"not noticed: {MUTANTS[number - 1].name}\n{done.stdout}"
     assert "ring_kill: " in done.stderr
 
