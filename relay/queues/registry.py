@@ -28,7 +28,6 @@ class Registry:
         self._arena = context.arena
         self._broker = broker
         self._store = store
-        self._journal = JournalReader(str(context.journal_dir))
         self._by_name: dict[str, Client] = {}
         self._by_id: dict[int, Client] = {}
         self._slots: dict[int, int] = {}  # arena slot by client id
@@ -37,7 +36,7 @@ class Registry:
 
     def load(self) -> None:
         """Brings disk and arena together: clients of a living arena carry on, others are rebuilt from checkpoints."""
-        generation, stored = self._journal.generation(), self._store.generation()
+        generation, stored = self._journal().generation(), self._store.generation()
         lost = stored not in (None, generation)  # the stored positions belong to a journal that is gone
         living = {self._arena.client_id(slot): slot for slot in self._arena.client_slots()}
         for client in self._store.clients():
@@ -58,6 +57,10 @@ class Registry:
             self._broker.remove_client(slot)
         if stored != generation:  # last: until then a successor has to do all this again
             self._store.set_generation(generation)
+
+    def _journal(self) -> JournalReader:
+        """For a short use: what a reader has looked at stays mapped, and so on disk although retention deletes it."""
+        return JournalReader(str(self._context.journal_dir))
 
     def _start_anew(self, client: Client) -> None:
         """After the loss of the journal its positions mean nothing: filters hold from here, what waited is gone."""
@@ -187,12 +190,13 @@ class Registry:
         """The journal position that newest, oldest, FILE:POS or a number stands for."""
         if position == "newest":
             return self._arena.committed
+        journal = self._journal()
         if position == "oldest":
-            return self._journal.first()
+            return journal.first()
         file, colon, offset = position.rpartition(":")
         if colon and offset.isdigit():
-            return self._journal.locate(file, int(offset), self._arena.committed)
-        if position.isdigit() and self._journal.first() <= int(position) <= self._arena.committed:
+            return journal.locate(file, int(offset), self._arena.committed)
+        if position.isdigit() and journal.first() <= int(position) <= self._arena.committed:
             return int(position)
         raise Refused(f"{position!r} is no position: newest, oldest, FILE:POS, or a journal position that is kept")
 
