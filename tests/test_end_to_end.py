@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from examples.dbserver import DatabaseServer
+from relay.admin import AdminClient
 from relay.client import RelayClient
 from relay.wire.classic import Discard
 from tests.consumer import Consumer
 from tests.readme_client import ReadmeClient
-from tests.relayproc import SECRET, RelayProcess
+from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess
 from tests.workload import Change, Workload
 
 Start = Callable[..., RelayProcess]
@@ -128,3 +129,28 @@ def test_the_first_client_of_the_readme_runs(mariadb118: DatabaseServer, start_r
         process.kill()
         process.wait()
         mariadb118.execute("DROP DATABASE shop")
+
+
+def test_what_retention_deletes_leaves_the_disk(
+    mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start
+) -> None:
+    db = make_db(mariadb1011)
+    small = {"Relay.SegmentBytes": "64KiB", "Relay.JournalKeepBytes": 0, "Relay.JournalKeepAge": 0}
+    relay = start_relay(mariadb1011, small)
+    consumer = Consumer(relay.port, "reads", lambda c: c.add_filter(db))
+    mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000))")
+    with AdminClient("127.0.0.1", relay.port, ADMIN_SECRET) as admin:
+        admin.seek("reads", "oldest")  # looks at the whole journal
+    for _ in range(200):
+        mariadb1011.execute(f"INSERT INTO {db}.t (v) VALUES (REPEAT('x', 1000)), (REPEAT('y', 1000))")
+    consumer.wait_for(400)
+    consumer.stop()
+
+    def deleted_but_mapped() -> list[str]:
+        maps = [Path(f"/proc/{pid}/maps").read_text() for pid in relay.pids().values()]
+        return [line for text in maps for line in text.splitlines() if ".seg (deleted)" in line]
+
+    deadline = time.monotonic() + 30
+    while relay.stat()["journal"]["first"] < 300_000 or deleted_but_mapped():
+        assert time.monotonic() < deadline, f"first {relay.stat()['journal']['first']}, {deleted_but_mapped()}"
+        time.sleep(0.2)
