@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -154,3 +155,38 @@ def test_what_retention_deletes_leaves_the_disk(
     while relay.stat()["journal"]["first"] < 300_000 or deleted_but_mapped():
         assert time.monotonic() < deadline, f"first {relay.stat()['journal']['first']}, {deleted_but_mapped()}"
         time.sleep(0.2)
+
+
+def test_what_the_cap_cuts_is_announced_and_counted(
+    mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start
+) -> None:
+    db = make_db(mariadb1011)
+    small = {"Relay.SegmentBytes": "64KiB", "Relay.JournalKeepBytes": 0, "Relay.JournalMaxBytes": "1MiB"}
+    relay = start_relay(mariadb1011, small | {"Relay.JournalKeepAge": 0})
+    with RelayClient("127.0.0.1", relay.port, "sleeps", SECRET) as client:
+        client.add_filter(db)
+    mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(1000))")
+    rows, deadline = 0, time.monotonic() + 60
+
+    def facts() -> dict[str, Any]:
+        [found] = relay.stat()["clients"]
+        return dict(found)
+
+    while not facts()["dropped"]["cut"]:
+        assert time.monotonic() < deadline, f"nothing was cut: {relay.stat()['journal']}"
+        for _ in range(100):
+            mariadb1011.execute(f"INSERT INTO {db}.t (v) VALUES (REPEAT('x', 1000))")
+        rows += 100
+    while facts()["matched"] < rows:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    log = relay.stderr.read_text()
+    assert log.index("journal_cap_near") < log.index("journal_cap_reached") < log.index("queues_cut")
+    consumer = Consumer(relay.port, "sleeps", lambda c: None)
+    while facts()["waiting"] or facts()["in_flight"]:  # a cut may still take some before they are fetched
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    consumer.stop()
+    ids = [row.after["id"] for row in consumer.rows if row.after]
+    assert ids == list(range(rows - len(ids) + 1, rows + 1)), "what is left is not the newest, in order"
+    assert facts()["dropped"]["cut"] == rows - len(ids)
