@@ -111,7 +111,7 @@ class Stat(msgspec.Struct):
     """The whole document."""
 
     version: str
-    state: str  # starting, running, paused, draining, stopped
+    state: str  # starting, running, pausing (to the end of a transaction), paused, draining, stopped
     started: float
     stop: Stop | None
     gaps: list[Gap]
@@ -197,7 +197,7 @@ def _state(arena: Arena, stop: Stop | None) -> str:
     if arena.draining:
         return "draining"
     if arena.paused:
-        return "paused"
+        return "paused" if arena.source_state == "paused" else "pausing"
     return "running" if arena.source_state == "streaming" else "starting"
 
 

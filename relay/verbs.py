@@ -22,6 +22,7 @@ from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 
 _STOP_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 1.0
 _DRAIN_LOOK_SECONDS: Final = 0.2
 _TAIL_PATIENCE: Final = 5.0
@@ -162,6 +163,12 @@ def pause(config: Config) -> None:
     """Stop reading from the source; clients are still served."""
     with admin.connect(config) as client:
         client.pause()
+        until = time.monotonic() + _PAUSE_SECONDS
+        while client.stat()["state"] not in ("paused", "stopped"):
+            if time.monotonic() > until:
+                click.echo("pausing, at the end of the transaction that is being read")
+                return
+            time.sleep(0.05)
     click.echo("paused")
 
 
