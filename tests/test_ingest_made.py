@@ -362,12 +362,12 @@ def killed_ingest(directory: Path, script: Script, seed: int) -> bool:
 
 
 def test_a_reader_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    script = Script(2_500, 11)
+    script = Script(6_000, 11)
     kills = 0
     while not killed_ingest(tmp_path, script, kills):
         kills += 1
         assert kills < 1000
     fed = Fed(tmp_path, segment=64 * 1024)
-    assert kills > 3
+    assert kills > 10
     assert values_in(fed) == script.values
     assert fed.writer.state().position == script.end

@@ -582,4 +582,4 @@ def test_idle_connections_cost_no_cpu(tmp_path: Path) -> None:
         time.sleep(0.3)
         before = ticks()
         time.sleep(3)
-        assert (ticks() - before) / os.sysconf("SC_CLK_TCK") <= 0.3  # a loop that spins takes all of the 3 seconds
+        assert (ticks() - before) / os.sysconf("SC_CLK_TCK") <= 0.05

@@ -152,4 +152,4 @@ def test_idle_encrypted_connections_cost_no_cpu(
 
         before = ticks()
         time.sleep(2)
-        assert ticks() - before <= 20  # of 200: a loop that spins takes them all
+        assert ticks() - before <= 3
