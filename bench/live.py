@@ -44,7 +44,7 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
         memory_and_idling(report, server, relay)
         relay.stop()
     finally:
-        relay.kill()
+        relay.end()
 
 
 def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:

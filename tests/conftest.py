@@ -160,7 +160,7 @@ def start_relay(relay_conf: Callable[..., Path]) -> Iterator[Callable[..., Relay
 
         def start(server: DatabaseServer, settings: dict[str, object] | None = None, *flags: str) -> RelayProcess:
             process = RelayProcess(relay_conf(server, settings), *flags)
-            stack.callback(process.kill)
+            stack.callback(process.end)
             return process.start()
 
         yield start

@@ -17,6 +17,8 @@ from typing import Any, Self
 import psutil
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
+from relay.config import load
+from relay.memory import discard, find
 
 SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
 RELAY = (sys.executable, "-m", "relay")
@@ -152,6 +154,13 @@ class RelayProcess:
         self._process = None
         _, left = psutil.wait_procs(family, timeout=10)
         assert not left, f"children outlived the killed supervisor: {left}"
+
+    def end(self) -> None:
+        """`kill` for good: nothing is started with this data again, and its shared memory goes too."""
+        self.kill()
+        data_dir = Path(load(str(self.conf), {}, {})[0].relay.data_dir)
+        if (block := find(data_dir)) is not None:
+            discard(data_dir, block)
 
 
 def run_relay(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
