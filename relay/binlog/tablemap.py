@@ -8,8 +8,7 @@ precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -17,6 +16,7 @@ import msgspec
 
 from relay._native import decode_text
 from relay.binlog.columntypes import COMPRESSED, NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type, sql_type
+from relay.binlog.cursor import Cursor, reading
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 
@@ -57,48 +57,15 @@ class TableMap(msgspec.Struct, frozen=True):
         return f"{self.schema}.{self.table}"
 
 
+_READ: Final = "read a table map"
 _NAMES_AT: Final = 8  # after table id and flags
-
-
-class _Cursor:
-    """Bounds-checked reading of one event body."""
-
-    def __init__(self, data: bytes | memoryview) -> None:
-        self.data = bytes(data)
-        self.at = 0
-
-    def __len__(self) -> int:
-        return len(self.data) - self.at
-
-    def take(self, count: int) -> bytes:
-        if count > len(self):
-            raise ValueError(f"{count} bytes expected at {self.at}, {len(self)} there")
-        taken = self.data[self.at : self.at + count]
-        self.at += count
-        return taken
-
-    def integer(self, count: int) -> int:
-        return int.from_bytes(self.take(count), "little")
-
-    def length(self) -> int:
-        """A length-encoded integer."""
-        first = self.integer(1)
-        if first < 0xFB:
-            return first
-        if first == 0xFB or first == 0xFF:
-            raise ValueError(f"{first:#x} is no length")
-        return self.integer({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
-
-    def text(self) -> bytes:
-        """A length-encoded string."""
-        return self.take(self.length())
 
 
 def table_name(body: bytes | memoryview, position: str = "") -> tuple[str, str]:
     """Schema and table of a TABLE_MAP event, whatever its columns are. Raises `RelayError` (unknown_event)."""
     names: list[str] = []
-    with _read(position):
-        cursor = _Cursor(body)
+    with reading(_READ, "it", position):
+        cursor = Cursor(body)
         cursor.take(_NAMES_AT)
         names += _name(cursor), _name(cursor)
     return names[0], names[1]
@@ -112,14 +79,14 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
     event.
     """
     schema, table = table_name(body, position)
-    with _read(position):
-        cursor = _Cursor(body)
+    with reading(_READ, "it", position):
+        cursor = Cursor(body)
         table_id = cursor.integer(6)
         cursor.take(_NAMES_AT - 6)
         _name(cursor)
         _name(cursor)
         types = cursor.take(cursor.length())
-        metas = _metadata(_Cursor(cursor.text()), types, f"{schema}.{table}", position)
+        metas = _metadata(Cursor(cursor.text()), types, f"{schema}.{table}", position)
         nullable = cursor.take((len(types) + 7) // 8)
         columns: list[dict[str, object]] = [
             {"type": real, "meta": meta, "nullable": bool(nullable[i // 8] >> i % 8 & 1)}
@@ -146,23 +113,13 @@ def fits(table_map: TableMap, definition: Definition) -> bool:
     return shapes == [(COMPRESSED.get(column.type, column.type), column.meta) for column in table_map.columns]
 
 
-@contextmanager
-def _read(position: str) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, IndexError) as error:
-        raise RelayError(
-            StopCode.UNKNOWN_EVENT, "read a table map", f"it is malformed: {error}", position=position
-        ) from error
-
-
-def _name(cursor: _Cursor) -> str:
+def _name(cursor: Cursor) -> str:
     name = cursor.take(cursor.integer(1)).decode()
     cursor.take(1)
     return name
 
 
-def _metadata(cursor: _Cursor, types: bytes, table: str, position: str) -> list[tuple[int, int]]:
+def _metadata(cursor: Cursor, types: bytes, table: str, position: str) -> list[tuple[int, int]]:
     """Real type and normalised metadata of each column."""
     result = []
     for number, kind in enumerate(types, 1):
@@ -196,7 +153,7 @@ def _two_bytes(kind: int, data: bytes) -> tuple[int, int]:
 def _unsupported(table: str, column: str, what: str, kind: int, position: str, hint: str = "") -> RelayError:
     return RelayError(
         StopCode.UNSUPPORTED_COLUMN,
-        "read a table map",
+        _READ,
         f"column {column} of {table} is of a type that cannot be read: {what} ({kind})",
         position=position,
         hint=hint,
@@ -221,7 +178,7 @@ class _Field(IntEnum):
     DIMENSIONS = 13
 
 
-def _optional(cursor: _Cursor, columns: list[dict[str, object]]) -> None:
+def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> None:
     """Read the optional metadata into `columns`. Kinds that are not known add nothing to what rows need."""
 
     def of(*types: int) -> list[dict[str, object]]:
@@ -229,7 +186,7 @@ def _optional(cursor: _Cursor, columns: list[dict[str, object]]) -> None:
 
     while cursor:
         kind = cursor.integer(1)
-        field = _Cursor(cursor.text())
+        field = Cursor(cursor.text())
         match kind:
             case _Field.SIGNEDNESS:
                 _flags(field, of(*NUMERIC), "unsigned")
@@ -264,18 +221,18 @@ def _optional(cursor: _Cursor, columns: list[dict[str, object]]) -> None:
                 pass
 
 
-def _flags(field: _Cursor, columns: list[dict[str, object]], key: str) -> None:
+def _flags(field: Cursor, columns: list[dict[str, object]], key: str) -> None:
     bits = field.take(len(field))
     for i, column in enumerate(columns):
         column[key] = bool(bits[i // 8] << i % 8 & 0x80)
 
 
-def _each(field: _Cursor, columns: list[dict[str, object]], key: str) -> None:
+def _each(field: Cursor, columns: list[dict[str, object]], key: str) -> None:
     for column in columns:
         column[key] = field.length()
 
 
-def _default_collations(field: _Cursor, columns: list[dict[str, object]], key: str) -> None:
+def _default_collations(field: Cursor, columns: list[dict[str, object]], key: str) -> None:
     default = field.length()
     for column in columns:
         column[key] = default
