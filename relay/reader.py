@@ -20,10 +20,10 @@ from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog, Place
 from relay.binlog.compression import decompress
 from relay.binlog.definitions import Definitions, Question, Rules
+from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
 from relay.binlog.sources import Sources
-from relay.binlog.stream import Request, Stream, open_stream
 from relay.context import ReaderContext
 from relay.errors import RelayError, StopCode
 from relay.journal.keeper import Keeper
@@ -136,15 +136,15 @@ class _Reader:
         try:
             answers = self._answers(connection, server)
             request = self._request(connection, server, answers)
-            stream = open_stream(connection, server, request, POLL_SECONDS)
+            dump = open_dump(connection, server, request, POLL_SECONDS)
         finally:
             if connection.open:
                 connection.close()
         self._context.log("streaming", host=self._sources.host, source=server.identity, position=request.where)
         try:
-            self._read(stream, answers)
+            self._read(dump, answers)
         finally:
-            stream.close()
+            dump.close()
             self._writer.rollback()  # what has not ended comes again
 
     def _request(self, connection: Connection[Any], server: ServerFacts, answers: Answers) -> Request:
@@ -255,7 +255,7 @@ class _Reader:
             self._arena.count_skipped()
         self._context.log(event, **fields)
 
-    def _read(self, stream: Stream, answers: Answers) -> None:
+    def _read(self, dump: Dump, answers: Answers) -> None:
         """Until told to stop, or, in a drain or pause, to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
         heard = time.monotonic()
@@ -267,7 +267,7 @@ class _Reader:
             self._keeper.check()
             if self._arena.draining or self._arena.paused:
                 self._ingest.stop_at_boundary(True)
-            received = stream.fetch(self._ingest.buffer(CHUNK))
+            received = dump.receive(self._ingest.buffer(CHUNK))
             now = time.monotonic()
             if received:
                 heard = now

@@ -28,9 +28,9 @@ from relay.binlog import commands, tablemap
 from relay.binlog.columntypes import Type
 from relay.binlog.commands import ServerError
 from relay.binlog.connect import Account, connect, query, take_socket
+from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import binlog_end, binlog_start, collations, facts, gtid_at
 from relay.binlog.failures import SourceLost, judge
-from relay.binlog.stream import Request, Stream, open_stream
 from relay.errors import ErrorCode, RelayError, StopCode
 
 TABLE_MAP, QUERY = 19, 2
@@ -44,15 +44,15 @@ def some_id() -> int:
     return secrets.randbelow(2**31) + 1000
 
 
-def start(server: DatabaseServer, request: Request | None = None) -> Stream:
+def start(server: DatabaseServer, request: Request | None = None) -> Dump:
     """A stream from the binlog's end, unless `request` says where from."""
     connection = connect(account(server))
     about = facts(connection)
     end = binlog_end(connection, about)
-    return open_stream(connection, about, request or Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    return open_dump(connection, about, request or Request(some_id(), end.file, end.position), poll_seconds=0.1)
 
 
-def packets(stream: Stream, seconds: float = 10) -> Iterator[bytes]:
+def packets(stream: Dump, seconds: float = 10) -> Iterator[bytes]:
     """The packets of a stream; ends when none has come for a while, and fails after `seconds`."""
     data = b""
     buffer = memoryview(bytearray(65536))
@@ -60,7 +60,7 @@ def packets(stream: Stream, seconds: float = 10) -> Iterator[bytes]:
     deadline = time.monotonic() + seconds
     while idle < 5:
         assert time.monotonic() < deadline
-        count = stream.fetch(buffer)
+        count = stream.receive(buffer)
         idle = 0 if count else idle + 1
         data += buffer[:count]
         while len(data) >= 4 and len(data) >= 4 + (size := int.from_bytes(data[:3], "little")):
@@ -68,11 +68,11 @@ def packets(stream: Stream, seconds: float = 10) -> Iterator[bytes]:
             data = data[4 + size :]
 
 
-def first_error(stream: Stream) -> ServerError:
+def first_error(stream: Dump) -> ServerError:
     return next(error for packet in packets(stream) if (error := commands.parse_error(packet)))
 
 
-def table_maps(stream: Stream) -> list[tablemap.TableMap]:
+def table_maps(stream: Dump) -> list[tablemap.TableMap]:
     """The table maps that come, of a source with checksums."""
     return [tablemap.parse(p[20:-4]) for p in packets(stream) if p[0] == 0 and p[5] == TABLE_MAP]
 
@@ -144,7 +144,7 @@ def test_an_account_that_may_not_replicate_is_named(server: DatabaseServer) -> N
         binlog_end(connection, about)
     assert denied.value.code is StopCode.SOURCE_DENIED
     with pytest.raises(RelayError) as denied:
-        open_stream(connection, about, Request(some_id(), "binlog.000001"))
+        open_dump(connection, about, Request(some_id(), "binlog.000001"))
     assert denied.value.code is StopCode.SOURCE_DENIED
     server.execute(f"DROP USER {name}@'%'")
 
@@ -157,7 +157,7 @@ def test_fields_are_checked_before_anything_is_sent(mariadb118: DatabaseServer, 
     connection = connect(account(mariadb118))
     about = facts(connection)
     with pytest.raises(ValueError):
-        open_stream(connection, about, request_)
+        open_dump(connection, about, request_)
     assert not connection.open
 
 
@@ -165,7 +165,7 @@ def test_a_gtid_position_of_mariadb_is_checked_before_it_is_sent(mariadb118: Dat
     connection = connect(account(mariadb118))
     about = facts(connection)
     with pytest.raises(ValueError):
-        open_stream(connection, about, Request(1, by_gtid=True, gtid_set="0-1-1'; DROP TABLE x"))
+        open_dump(connection, about, Request(1, by_gtid=True, gtid_set="0-1-1'; DROP TABLE x"))
 
 
 @pytest.mark.parametrize(("file", "position"), [("binlog.999999", 4), ("binlog.000001", 2**31)])
@@ -283,7 +283,7 @@ def test_tls_goes_on_after_the_connection_is_taken_over(kind: str, request: pyte
     connection = connect(account(server, tls="required"))
     about = facts(connection)
     end = binlog_end(connection, about)
-    stream = open_stream(connection, about, Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    stream = open_dump(connection, about, Request(some_id(), end.file, end.position), poll_seconds=0.1)
     assert isinstance(stream._socket, ssl.SSLSocket)
     assert any(packet[0] == 0 for packet in packets(stream))
     stream.close()

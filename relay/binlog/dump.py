@@ -1,10 +1,7 @@
-"""The binlog stream: open it on an authenticated connection, fetch its bytes, close it.
+"""A dump of the binlog, byte by byte: ask for it on an authenticated connection, receive what comes, close it.
 
-The order of things is that of MySQL's own interface (WL#7672): every field is checked before anything is sent, the
-source's
-error reaches the caller with its number and text,
-and a connection that carries a stream can only be closed. Unlike there,
-`fetch` takes whatever bytes have come, because packets are joined and read natively.
+`receive` takes whatever bytes have come: the reader has them joined to packets and read natively, `relay.binlog.Stream`
+makes events of them one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ _MARIADB_GTIDS: Final = re.compile(r"(\d+-\d+-\d+)(,\d+-\d+-\d+)*|")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Where a stream begins: a file and position, or, with `by_gtid`, after the transactions of a GTID set.
+    """Where a dump begins: a file and position, or, with `by_gtid`, after the transactions of a GTID set.
 
     `encoded_set` is the same set as COM_BINLOG_DUMP_GTID carries it; MySQL only.
     """
@@ -48,14 +45,14 @@ class Request(msgspec.Struct, frozen=True):
         return f"GTID {self.gtid_set or '(none)'}" if self.by_gtid else f"{self.file}:{self.position}"
 
 
-class Stream:
-    """An open stream, made by `open_stream`."""
+class Dump:
+    """A dump under way, made by `open_dump`."""
 
     def __init__(self, taken: socket.socket, poll_seconds: float) -> None:
         self._socket = taken
         taken.settimeout(poll_seconds)
 
-    def fetch(self, buffer: memoryview) -> int:
+    def receive(self, buffer: memoryview) -> int:
         """Bytes received into `buffer` (at least one byte long), 0 if none came in time. Raises `SourceLost`."""
         try:
             count = self._socket.recv_into(buffer)
@@ -72,16 +69,16 @@ class Stream:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Close the connection; the stream is over."""
+        """Close the connection; the dump is over."""
         self._socket.close()
 
 
-def open_stream(
+def open_dump(
     connection: Connection[Any], server: ServerFacts, request: Request, poll_seconds: float = 1.0
-) -> Stream:
-    """Ask for the binlog; the connection is the stream's from then on, and closed if that fails.
+) -> Dump:
+    """Ask for the binlog; the connection is the dump's from then on, and closed if that fails.
 
-    `fetch` waits `poll_seconds` at most. Raises `ValueError` for a request that no source can serve, `SourceLost`, or
+    `receive` waits `poll_seconds` at most. Raises `ValueError` for a request that no source can serve, `SourceLost`, or
     `RelayError` with the stop that the source's error stands for.
     """
     try:
@@ -105,7 +102,7 @@ def open_stream(
     except BaseException:
         taken.close()
         raise
-    return Stream(taken, poll_seconds)
+    return Dump(taken, poll_seconds)
 
 
 def replica_uuid(server_id: int) -> str:
