@@ -7,7 +7,7 @@ namespace relay {
 namespace {
 
 constexpr size_t kUuidText = 36;
-constexpr uint64_t kNumberEnd = uint64_t{1} << 63;  // numbers are below
+constexpr uint64_t kNumberEnd = (uint64_t{1} << 63) - 1;  // MySQL's numbers are below
 constexpr size_t kMaxTag = 32;
 constexpr uint64_t kTaggedFormat = 1;
 
@@ -34,25 +34,7 @@ int hex(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Dashes are optional, as on the server.
-bool parse_uuid(std::string_view text, std::array<uint8_t, 16>* out) {
-  size_t nibble = 0;
-  for (char c : text) {
-    if (c == '-') continue;
-    int v = hex(c);
-    if (v < 0 || nibble == 32) return false;
-    uint8_t& byte = (*out)[nibble / 2];
-    byte = static_cast<uint8_t>(nibble % 2 ? byte | v : v << 4);
-    ++nibble;
-  }
-  return nibble == 32;
-}
-
-template <typename T>
-bool parse_number(std::string_view text, T* out) {
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *out);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty();
-}
+bool digit(char c) { return c >= '0' && c <= '9'; }
 
 bool parse_tag(std::string_view text, std::string* out) {
   if (text.empty() || text.size() > kMaxTag) return false;
@@ -60,33 +42,155 @@ bool parse_tag(std::string_view text, std::string* out) {
   for (char c : text) {
     char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
     bool letter = (lower >= 'a' && lower <= 'z') || lower == '_';
-    if (!letter && (out->empty() || lower < '0' || lower > '9')) return false;
+    if (!letter && (out->empty() || !digit(lower))) return false;
     out->push_back(lower);
   }
   return true;
 }
 
-std::string_view trim(std::string_view text) {
-  const char* blanks = " \t\r\n";
-  size_t from = text.find_first_not_of(blanks);
-  return from == text.npos ? std::string_view() : text.substr(from, text.find_last_not_of(blanks) - from + 1);
-}
-
-// The part up to the separator, which is taken off `rest` with it.
-std::string_view next_part(std::string_view* rest, char separator) {
-  size_t at = rest->find(separator);
-  std::string_view part = rest->substr(0, at);
-  rest->remove_prefix(at == rest->npos ? rest->size() : at + 1);
-  return trim(part);
-}
-
-bool parse_mariadb(std::string_view text, Gtid* out) {
-  out->mariadb = true;
-  return parse_number(next_part(&text, '-'), &out->domain) && parse_number(next_part(&text, '-'), &out->server) &&
-         parse_number(trim(text), &out->number);
-}
-
 }  // namespace
+
+// Reads the parts of a GTID or a set off the front of a text, blanks between them left out. The first part that is not
+// as it should be is said, with its place.
+class GtidScanner {
+ public:
+  explicit GtidScanner(std::string_view text) : text_(text) {}
+
+  const std::string& error() const { return error_; }
+
+
+  bool one(Gtid* out) {
+    if (!mysql()) return mariadb(out) && end();
+    if (!uuid(&out->uuid) || !colon()) return false;
+    if (!digit(next()) && (!tag(&out->tag) || !colon())) return false;
+    return number(&out->number, 1, kNumberEnd - 1) && end();
+  }
+
+  bool mariadb(Gtid* out) {
+    out->mariadb = true;
+    uint64_t domain = 0, server = 0;
+    if (!digit(next())) return wrong("domain-server-number or uuid:number");
+    if (!number(&domain, 0, UINT32_MAX) || !dash() || !number(&server, 0, UINT32_MAX) || !dash()) return false;
+    out->domain = static_cast<uint32_t>(domain);
+    out->server = static_cast<uint32_t>(server);
+    return number(&out->number, 1, UINT64_MAX);
+  }
+
+  bool set(GtidSet* out) {
+    while (!done()) {
+      if (take(',')) continue;
+      if (mysql() ? !out->domains_.empty() : !out->sources_.empty())
+        return wrong(mysql() ? "another GTID of MariaDB" : "another GTID of MySQL");
+      if (!(mysql() ? source(out) : domain(out))) return false;
+      if (!done() && !take(',')) return wrong("a comma");
+    }
+    return true;
+  }
+
+ private:
+  // The next character that is no blank, '\0' at the end.
+  char next() {
+    at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+
+  bool done() { return next() == '\0' && at_ == text_.size(); }
+
+  bool take(char c) {
+    if (next() != c) return false;
+    ++at_;
+    return true;
+  }
+
+  // Whether the item at hand, up to the next comma, is meant for one of MySQL's.
+  bool mysql() const {
+    std::string_view item = text_.substr(at_, text_.find(',', at_) - at_);
+    return item.find(':') != item.npos || std::count(item.begin(), item.end(), '-') == 4;
+  }
+
+  bool source(GtidSet* out) {
+    GtidSet::Source source;
+    if (!uuid(&source.first)) return false;
+    for (bool numbers = false; !numbers || next() == ':';) {
+      if (!colon()) return false;
+      if (!digit(next())) {
+        if (!tag(&source.second)) return false;
+        numbers = false;
+        continue;
+      }
+      GtidSet::Interval interval{};
+      if (!number(&interval.first, 1, kNumberEnd - 1)) return false;
+      uint64_t last = interval.first;
+      if (take('-') && !number(&last, interval.first, kNumberEnd - 1)) return false;
+      interval.end = last + 1;
+      GtidSet::add_interval(out->sources_[source], interval);
+      numbers = true;
+    }
+    return true;
+  }
+
+  bool domain(GtidSet* out) {
+    Gtid gtid;
+    size_t begin = at_;
+    if (!mariadb(&gtid)) return false;
+    if (out->domains_.emplace(gtid.domain, GtidSet::Position{gtid.server, gtid.number}).second) return true;
+    at_ = begin;
+    return wrong("a domain that was not there before");
+  }
+
+  // As on the server: with all four dashes or with none.
+  bool uuid(std::array<uint8_t, 16>* out) {
+    next();
+    bool dashes = text_.size() - at_ > 8 && text_[at_ + 8] == '-';
+    for (size_t nibble = 0; nibble < 32; ++nibble, ++at_) {
+      if (dashes && (nibble == 8 || nibble == 12 || nibble == 16 || nibble == 20)) {
+        if (at_ == text_.size() || text_[at_] != '-') return wrong("a dash of a server's uuid");
+        ++at_;
+      }
+      int value = at_ < text_.size() ? hex(text_[at_]) : -1;
+      if (value < 0) return wrong("a hexadecimal digit of a server's uuid");
+      uint8_t& byte = (*out)[nibble / 2];
+      byte = static_cast<uint8_t>(nibble % 2 ? byte | value : value << 4);
+    }
+    return true;
+  }
+
+  bool tag(std::string* out) {
+    size_t end = at_;
+    while (end < text_.size() && std::string_view(" \t\r\n:,-").find(text_[end]) == text_.npos) ++end;
+    if (!parse_tag(text_.substr(at_, end - at_), out)) return wrong("a number, or a tag of at most 32 letters");
+    at_ = end;
+    return true;
+  }
+
+  bool number(uint64_t* out, uint64_t least, uint64_t most) {
+    next();
+    const char* from = text_.data() + at_;
+    auto [end, error] = std::from_chars(from, text_.data() + text_.size(), *out);
+    if (end == from) return wrong("a number");
+    if (error != std::errc() || *out < least || *out > most)
+      return wrong("a number from " + std::to_string(least) + " to " + std::to_string(most));
+    at_ += static_cast<size_t>(end - from);
+    return true;
+  }
+
+  bool colon() { return take(':') || wrong("a colon"); }
+  bool dash() { return take('-') || wrong("a dash"); }
+  bool end() { return done() || wrong("the end"); }
+
+  bool wrong(std::string_view expected) {
+    constexpr size_t kShown = 20;
+    next();
+    error_ = std::string(expected) + " is expected at character " + std::to_string(at_ + 1);
+    std::string_view there = text_.substr(at_, kShown);
+    error_ += there.empty() ? ", which is its end" : ", where it says '" + std::string(there) + "'";
+    return false;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  std::string error_;
+};
 
 std::string Gtid::text() const {
   std::string out;
@@ -105,49 +209,20 @@ std::string Gtid::text() const {
   return out;
 }
 
-std::optional<Gtid> Gtid::parse(std::string_view text) {
+std::optional<Gtid> Gtid::parse(std::string_view text, std::string* error) {
   Gtid gtid;
-  if (text.find(':') == text.npos) {
-    if (!parse_mariadb(text, &gtid) || !gtid.number) return std::nullopt;
-    return gtid;
-  }
-  if (!parse_uuid(next_part(&text, ':'), &gtid.uuid)) return std::nullopt;
-  if (text.find(':') != text.npos && !parse_tag(next_part(&text, ':'), &gtid.tag)) return std::nullopt;
-  if (!parse_number(trim(text), &gtid.number) || !gtid.number || gtid.number >= kNumberEnd) return std::nullopt;
-  return gtid;
+  GtidScanner in(text);
+  if (in.one(&gtid)) return gtid;
+  if (error) *error = in.error();
+  return std::nullopt;
 }
 
-std::optional<GtidSet> GtidSet::parse(std::string_view text) {
+std::optional<GtidSet> GtidSet::parse(std::string_view text, std::string* error) {
   GtidSet set;
-  text = trim(text);
-  while (!text.empty()) {
-    std::string_view item = next_part(&text, ',');
-    if (item.empty()) continue;
-    if (item.find(':') == item.npos) {
-      Gtid gtid;
-      if (!set.sources_.empty() || !parse_mariadb(item, &gtid) || !gtid.number) return std::nullopt;
-      set.domains_[gtid.domain] = {gtid.server, gtid.number};
-      continue;
-    }
-    Source source;
-    if (!set.domains_.empty() || !parse_uuid(next_part(&item, ':'), &source.first)) return std::nullopt;
-    while (!item.empty()) {
-      std::string_view part = next_part(&item, ':');
-      if (std::string tag; parse_tag(part, &tag)) {
-        source.second = std::move(tag);
-        continue;
-      }
-      Interval interval{};
-      bool range = part.find('-') != part.npos;
-      if (!parse_number(next_part(&part, '-'), &interval.first)) return std::nullopt;
-      uint64_t last = interval.first;
-      if (range && !parse_number(part, &last)) return std::nullopt;
-      if (!interval.first || last < interval.first || last >= kNumberEnd) return std::nullopt;
-      interval.end = last + 1;
-      set.add_interval(set.sources_[source], interval);
-    }
-  }
-  return set;
+  GtidScanner in(text);
+  if (in.set(&set)) return set;
+  if (error) *error = in.error();
+  return std::nullopt;
 }
 
 // u64 number of sources, then per source: uuid, number of intervals, intervals. With tags (MySQL 8.3+) the first word
@@ -230,77 +305,6 @@ std::string GtidSet::encode() const {
     }
   }
   return out;
-}
-
-void GtidSet::add_interval(std::vector<Interval>& intervals, Interval added) {
-  if (!intervals.empty() && intervals.back().end == added.first) {
-    intervals.back().end = added.end;
-    return;
-  }
-  auto from = std::lower_bound(intervals.begin(), intervals.end(), added.first,
-                               [](const Interval& i, uint64_t first) { return i.end < first; });
-  auto to = from;
-  for (; to != intervals.end() && to->first <= added.end; ++to) {
-    added.first = std::min(added.first, to->first);
-    added.end = std::max(added.end, to->end);
-  }
-  from = intervals.erase(from, to);
-  intervals.insert(from, added);
-}
-
-void GtidSet::add(const Gtid& gtid) {
-  if (!gtid) return;
-  if (gtid.mariadb)
-    domains_[gtid.domain] = {gtid.server, gtid.number};
-  else
-    add_interval(sources_[{gtid.uuid, gtid.tag}], {gtid.number, gtid.number + 1});
-}
-
-void GtidSet::remove(const Gtid& gtid) {
-  auto found = sources_.find({gtid.uuid, gtid.tag});
-  if (gtid.mariadb || !gtid || found == sources_.end()) return;
-  std::vector<Interval> left;
-  for (Interval i : found->second) {
-    if (gtid.number < i.first || gtid.number >= i.end) {
-      left.push_back(i);
-      continue;
-    }
-    if (i.first < gtid.number) left.push_back({i.first, gtid.number});
-    if (gtid.number + 1 < i.end) left.push_back({gtid.number + 1, i.end});
-  }
-  if (left.empty())
-    sources_.erase(found);
-  else
-    found->second = std::move(left);
-}
-
-bool GtidSet::contains(const Gtid& gtid) const {
-  if (!gtid) return false;
-  if (gtid.mariadb) {
-    auto found = domains_.find(gtid.domain);
-    return found != domains_.end() && gtid.number <= found->second.number;
-  }
-  auto found = sources_.find({gtid.uuid, gtid.tag});
-  if (found == sources_.end()) return false;
-  return std::any_of(found->second.begin(), found->second.end(),
-                     [&](const Interval& i) { return gtid.number >= i.first && gtid.number < i.end; });
-}
-
-bool GtidSet::subset_of(const GtidSet& other) const {
-  for (const auto& [domain, position] : domains_) {
-    auto found = other.domains_.find(domain);
-    if (found == other.domains_.end() || position.number > found->second.number) return false;
-  }
-  for (const auto& [source, intervals] : sources_) {
-    auto found = other.sources_.find(source);
-    if (found == other.sources_.end()) return false;
-    for (Interval i : intervals) {
-      bool covered = std::any_of(found->second.begin(), found->second.end(),
-                                 [&](const Interval& o) { return o.first <= i.first && i.end <= o.end; });
-      if (!covered) return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace relay

@@ -58,12 +58,18 @@ cdef extern from "gtid.hpp" namespace "relay":
         CGtid()
         string text()
         @staticmethod
-        optional[CGtid] parse(string_view text)
+        optional[CGtid] parse(string_view text, string* error)
+        cbool mariadb
+        uint64_t number
+
+    cdef cppclass CGtidRun "relay::GtidSet::Run":
+        CGtid first
+        uint64_t last
 
     cdef cppclass CGtidSet "relay::GtidSet":
         CGtidSet()
         @staticmethod
-        optional[CGtidSet] parse(string_view text)
+        optional[CGtidSet] parse(string_view text, string* error)
         @staticmethod
         optional[CGtidSet] decode(RawBytes packed)
         string text()
@@ -74,6 +80,10 @@ cdef extern from "gtid.hpp" namespace "relay":
         void remove(const CGtid& gtid)
         cbool contains(const CGtid& gtid)
         cbool subset_of(const CGtidSet& other)
+        void unite(const CGtidSet& other)
+        void subtract(const CGtidSet& other)
+        void intersect(const CGtidSet& other)
+        vector[CGtidRun] runs()
 
 cdef extern from "journal.hpp" namespace "relay":
     cdef cppclass CFrameView "relay::FrameView":
@@ -147,33 +157,47 @@ cdef str text_of(string s):
     return s.decode("utf-8", "surrogateescape")
 
 
+cdef object no_gtids(str text, str what, string error):
+    shortened = text if len(text) <= 80 else text[:77] + "..."
+    return ValueError(f"{shortened!r} is no {what}: {error.decode('utf-8', 'replace')}")
+
+
 cdef CGtid parse_gtid(str text) except *:
     cdef bytes packed = text.encode()
-    cdef optional[CGtid] parsed
-    if packed:
-        parsed = CGtid.parse(view(packed))
-        if not parsed.has_value():
-            raise ValueError(f"{text!r} is no GTID")
-        return parsed.value()
-    return CGtid()
+    cdef string error
+    cdef optional[CGtid] parsed = CGtid.parse(view(packed), &error)
+    if not parsed.has_value():
+        raise no_gtids(text, "GTID", error)
+    return parsed.value()
 
 
 cdef class GtidSet:
-    """A set of GTIDs: MySQL's intervals per server and tag, or MariaDB's last id of each domain."""
+    """A set of GTIDs, of MySQL or of MariaDB.
+
+    MySQL's has intervals of numbers per server and tag: "uuid:1-5:9:tag:1-3,uuid:7". MariaDB's has the last GTID of
+    each domain, "0-1-100,3-2-50", which stands for all before it in that domain. The text is the servers' own, without
+    the line breaks that MySQL writes behind its commas; blanks in what is read are left out.
+
+    `a | b`, `a - b` and `a & b` are what is in either, in `a` alone, and in both; of MariaDB's domains the further
+    position, those in which `a` is further, and the nearer one. `gtid in a`, `a.issubset(b)`, `len(a)` and iteration
+    (texts of single GTIDs in order; of MariaDB, the last of each domain) work as with other sets. What holds GTIDs of
+    both kinds, or is no GTID, raises ValueError.
+    """
 
     cdef CGtidSet c
 
     def __init__(self, text=""):
-        """Raises ValueError if `text` is no set; "" is the empty one."""
+        """The set that `text` says, "" being the empty one. Raises ValueError with what is wrong and where."""
         cdef bytes packed = text.encode()
-        cdef optional[CGtidSet] parsed = CGtidSet.parse(view(packed))
+        cdef string error
+        cdef optional[CGtidSet] parsed = CGtidSet.parse(view(packed), &error)
         if not parsed.has_value():
-            raise ValueError(f"{text!r} is no GTID set")
+            raise no_gtids(text, "GTID set", error)
         self.c = parsed.value()
 
     @staticmethod
     def decode(packed):
-        """The set in the body of a PREVIOUS_GTIDS event, or as COM_BINLOG_DUMP_GTID carries it."""
+        """The set in the body of a PREVIOUS_GTIDS event, or as COM_BINLOG_DUMP_GTID carries it (MySQL)."""
         cdef bytes data = bytes(packed)
         cdef optional[CGtidSet] parsed = CGtidSet.decode(raw(data))
         if not parsed.has_value():
@@ -183,16 +207,24 @@ cdef class GtidSet:
         return made
 
     def encode(self):
-        """The set as COM_BINLOG_DUMP_GTID carries it."""
+        """The set as COM_BINLOG_DUMP_GTID carries it; a set of MySQL's."""
+        if self.c.mariadb():
+            raise ValueError("MariaDB has no packed form of GTID sets")
         return <bytes>self.c.encode()
 
     def add(self, gtid):
-        """Adds one id; raises ValueError if it is none."""
-        self.c.add(parse_gtid(gtid))
+        """Adds one GTID; in a domain of MariaDB it becomes the last one."""
+        cdef CGtid one = parse_gtid(gtid)
+        if not self.c.empty() and self.c.mariadb() != one.mariadb:
+            raise ValueError(f"{gtid!r} and {str(self)!r} are GTIDs of MySQL and of MariaDB")
+        self.c.add(one)
 
     def remove(self, gtid):
-        """Takes one id of MySQL's out."""
-        self.c.remove(parse_gtid(gtid))
+        """Takes one GTID of MySQL's out; a position of MariaDB cannot leave one out."""
+        cdef CGtid one = parse_gtid(gtid)
+        if one.mariadb:
+            raise ValueError(f"{gtid!r} cannot be left out of a position of MariaDB")
+        self.c.remove(one)
 
     def __contains__(self, gtid):
         return self.c.contains(parse_gtid(gtid))
@@ -201,9 +233,41 @@ cdef class GtidSet:
         """Whether everything in this set is in the other."""
         return self.c.subset_of(other.c)
 
+    cdef GtidSet copied(self, GtidSet other):
+        if not self.c.empty() and not other.c.empty() and self.c.mariadb() != other.c.mariadb():
+            raise ValueError(f"{str(self)!r} and {str(other)!r} are GTIDs of MySQL and of MariaDB")
+        cdef GtidSet made = GtidSet()
+        made.c = self.c
+        return made
+
+    def __or__(self, GtidSet other):
+        cdef GtidSet made = self.copied(other)
+        made.c.unite(other.c)
+        return made
+
+    def __sub__(self, GtidSet other):
+        cdef GtidSet made = self.copied(other)
+        made.c.subtract(other.c)
+        return made
+
+    def __and__(self, GtidSet other):
+        cdef GtidSet made = self.copied(other)
+        made.c.intersect(other.c)
+        return made
+
+    def __iter__(self):
+        cdef CGtidRun run
+        for run in self.c.runs():
+            source = text_of(run.first.text()).removesuffix(str(run.first.number))
+            for number in range(run.first.number, run.last + 1):
+                yield f"{source}{number}"
+
+    def __len__(self):
+        return sum(run.last - run.first.number + 1 for run in self.c.runs())
+
     @property
     def mariadb(self):
-        """Whether it holds MariaDB's ids."""
+        """Whether it holds MariaDB's GTIDs."""
         return self.c.mariadb()
 
     def __bool__(self):
@@ -213,6 +277,9 @@ cdef class GtidSet:
         return isinstance(other, GtidSet) and str(self) == str(other)
 
     __hash__ = None
+
+    def __reduce__(self):
+        return GtidSet, (str(self),)
 
     def __str__(self):
         return text_of(self.c.text())
@@ -315,7 +382,7 @@ cdef class JournalWriter:
 
     def commit(self, uint64_t position, uint32_t timestamp, str gtid=""):
         """Ends a transaction that ends at `position` of the binlog, and publishes it unless something holds it."""
-        self.c.commit(position, timestamp, parse_gtid(gtid))
+        self.c.commit(position, timestamp, parse_gtid(gtid) if gtid else CGtid())
 
     def rollback(self):
         """Removes what was appended since the last commit."""

@@ -1,4 +1,4 @@
-// GTIDs as text and packed. What is accepted survives a round trip.
+// GTIDs as text and packed, and sets of them. What is accepted survives a round trip; what is not is explained.
 #include "gtid.hpp"
 
 #include "../native/build.hpp"
@@ -13,9 +13,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto again = Gtid::parse(one->text());
     REQUIRE(again && again->text() == one->text());
   }
-  if (auto set = GtidSet::parse(input.text())) {
+  std::string error;
+  if (auto set = GtidSet::parse(input.text(), &error)) {
     auto again = GtidSet::parse(set->text());
     REQUIRE(again && again->text() == set->text());
+    GtidSet both = *set;
+    for (const GtidSet::Run& run : set->runs()) both.remove(run.first);
+    GtidSet removed = *set;
+    removed.subtract(both);
+    both.unite(removed);
+    REQUIRE(both.text() == set->text());
+    both.intersect(removed);
+    REQUIRE(both.text() == removed.text());
+  } else {
+    REQUIRE(!error.empty());
   }
   if (auto set = GtidSet::decode(input)) {
     auto again = GtidSet::decode(Bytes(set->encode()));
