@@ -52,6 +52,20 @@ class Cursor:
         """A length-encoded string."""
         return self.take(self.length())
 
+    def varlen(self) -> int:
+        """An unsigned integer as mysql::serialization writes it: the ones at the end of the first byte count the bytes
+        that follow; the number is above the first zero."""
+        first = self.integer(1)
+        more = (~first & (first + 1)).bit_length() - 1  # ones at its end
+        if more == 8:
+            return self.integer(8)
+        return first >> (more + 1) | self.integer(more) << (7 - more)
+
+    def signed_varlen(self) -> int:
+        """A signed integer as mysql::serialization writes it: the lowest bit is the sign."""
+        number = self.varlen()
+        return ~(number >> 1) if number & 1 else number >> 1
+
     def short_text(self) -> bytes:
         """A string after its length in one byte."""
         return self.take(self.integer(1))

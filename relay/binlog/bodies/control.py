@@ -1,0 +1,103 @@
+"""Bodies of events about the stream and its files."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from relay.binlog.bodies.state import Reader, State, utf8
+from relay.binlog.cursor import Cursor
+from relay.binlog.events import (
+    BinlogCheckpointEvent,
+    Event,
+    EventType,
+    FormatDescriptionEvent,
+    Header,
+    HeartbeatEvent,
+    HeartbeatV2Event,
+    IgnorableEvent,
+    IncidentEvent,
+    RotateEvent,
+    StartEncryptionEvent,
+    StopEvent,
+)
+
+CHECKSUM_FIELDS: Final = 5
+"""Bytes at the end of a FORMAT_DESCRIPTION of a server that knows checksums: the algorithm and the checksum."""
+_KNOW_CHECKSUMS: Final = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}
+_VERSION_BYTES: Final = 50
+
+
+def knows_checksums(server_version: str) -> bool:
+    """Whether FORMAT_DESCRIPTIONs of that server end in `CHECKSUM_FIELDS`, switched on or not."""
+    release = tuple(int(part) for part in re.findall(r"\d+", server_version)[:3])
+    return release >= _KNOW_CHECKSUMS["mariadb" if "mariadb" in server_version.lower() else "mysql"]
+
+
+def server_version(body: bytes) -> str:
+    """The version in the body of a FORMAT_DESCRIPTION."""
+    return utf8(body[2 : 2 + _VERSION_BYTES].rstrip(b"\0"))
+
+
+def format_description(header: Header, body: Cursor, state: State) -> Event:
+    version = server_version(body.data)
+    number = body.integer(2)
+    body.take(_VERSION_BYTES)
+    timestamp, header_len = body.integer(4), body.integer(1)
+    checked = knows_checksums(version)
+    lengths = body.take(len(body) - checked)
+    algorithm = body.integer(1) if checked else None
+    return FormatDescriptionEvent(header, number, version, timestamp, header_len, lengths, algorithm)
+
+
+def rotate(header: Header, body: Cursor, state: State) -> Event:
+    return RotateEvent(header, body.integer(8), utf8(body.rest()))
+
+
+def stop(header: Header, body: Cursor, state: State) -> Event:
+    return StopEvent(header)
+
+
+def heartbeat(header: Header, body: Cursor, state: State) -> Event:
+    filename = utf8(body.rest())
+    return HeartbeatEvent(header, header.timestamp, header.next_event_pos, header.event_type, header.flags, filename)
+
+
+def heartbeat_v2(header: Header, body: Cursor, state: State) -> Event:
+    filename, position = "", 0
+    while (kind := body.length()) != 0:
+        value = Cursor(body.text())
+        if kind == 1:
+            filename = utf8(value.rest())
+        elif kind == 2:
+            position = value.length()
+    return HeartbeatV2Event(header, filename, position)
+
+
+def binlog_checkpoint(header: Header, body: Cursor, state: State) -> Event:
+    return BinlogCheckpointEvent(header, utf8(body.take(body.integer(4))))
+
+
+def start_encryption(header: Header, body: Cursor, state: State) -> Event:
+    return StartEncryptionEvent(header, body.integer(1), body.integer(4), body.take(12))
+
+
+def incident(header: Header, body: Cursor, state: State) -> Event:
+    return IncidentEvent(header, body.integer(2), utf8(body.short_text()))
+
+
+def ignorable(header: Header, body: Cursor, state: State) -> Event:
+    return IgnorableEvent(header, body.rest())
+
+
+READERS: Final[dict[int, Reader]] = {
+    EventType.STOP: stop,
+    EventType.ROTATE: rotate,
+    EventType.FORMAT_DESCRIPTION: format_description,
+    EventType.INCIDENT: incident,
+    EventType.HEARTBEAT: heartbeat,
+    EventType.IGNORABLE: ignorable,
+    EventType.HEARTBEAT_V2: heartbeat_v2,
+    EventType.BINLOG_CHECKPOINT: binlog_checkpoint,
+    EventType.START_ENCRYPTION: start_encryption,
+}

@@ -1,0 +1,20 @@
+"""What MariaDB compresses inside of events (log_bin_compress)."""
+
+from __future__ import annotations
+
+from relay.binlog.compression import decompress
+from relay.binlog.cursor import Cursor
+
+
+def inflated(data: bytes) -> bytes:
+    """A statement, or the images of rows: a head that says how many bytes there are, and zlib's stream.
+
+    The head is a byte (0x80 | algorithm << 4 | bytes of the size) and the size, big-endian.
+    """
+    packed = Cursor(data)
+    head = packed.integer(1)
+    width = head & 0x07
+    if not head & 0x80 or head & 0x70 or not 1 <= width <= 4:
+        raise ValueError(f"{head:#x} is no head of compressed data")
+    size = int.from_bytes(packed.take(width), "big")
+    return decompress("zlib", packed.rest(), size)

@@ -1,0 +1,116 @@
+"""Bodies of events that describe tables and hold rows."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from relay.binlog import tablemap
+from relay.binlog.bodies.packed import inflated
+from relay.binlog.bodies.state import Reader, State, utf8
+from relay.binlog.cursor import Cursor
+from relay.binlog.events import (
+    DeleteRowsEvent,
+    Event,
+    EventType,
+    ExtraRowInfo,
+    Header,
+    PartialUpdateRowsEvent,
+    RowsEvent,
+    RowsV0Event,
+    TableMapEvent,
+    UpdateRowsEvent,
+    WriteRowsEvent,
+)
+
+_TABLE_ID_BYTES: Final = 6
+_SHORT_ID_BYTES: Final = 4  # where the fixed part of the body has 6 bytes
+_NDB, _PARTITION = 0, 1
+
+
+def table_map(header: Header, body: Cursor, state: State) -> Event:
+    columns = tablemap.parse(body.data, state.position).columns
+    table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
+    names = []
+    for _ in range(2):
+        names.append(utf8(body.short_text()))
+        body.take(1)
+    types, metadata = body.text(), body.text()
+    nullable = body.take(_bitmap_bytes(len(types)))
+    event = TableMapEvent(
+        header, table_id, flags, names[0], names[1], len(types), types, metadata, nullable, body.rest(), columns
+    )
+    state.table_maps[table_id] = event
+    return event
+
+
+def _bitmap_bytes(columns: int) -> int:
+    return (columns + 7) // 8
+
+
+def _extra(data: Cursor, update: bool) -> ExtraRowInfo:
+    found: dict[str, Any] = {}
+    while data:
+        start = data.at
+        match data.integer(1):
+            case 0:  # NDB: the length counts itself and the format
+                count, found["ndb_format"] = data.integer(1), data.integer(1)
+                if count < 2:
+                    raise ValueError(f"{count} bytes are too few for NDB")
+                found["ndb_data"] = data.take(count - 2)
+            case 1:
+                found["partition_id"] = data.integer(2)
+                if update:
+                    found["source_partition_id"] = data.integer(2)
+            case _:
+                data.at = start
+                found["unknown"] = data.rest()
+    return ExtraRowInfo(**found)
+
+
+def rows(kind: type[RowsEvent], version: int, compressed: bool, header: Header, body: Cursor, state: State) -> Event:
+    table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
+    two = kind in (UpdateRowsEvent, PartialUpdateRowsEvent)
+    extra = None
+    if version == 2:
+        count = body.integer(2) - 2  # it counts itself
+        if count < 0:
+            raise ValueError("its extra row information is shorter than its length")
+        extra = _extra(Cursor(body.take(count)), two) if count else None
+    columns = body.length()
+    bitmap = body.take(_bitmap_bytes(columns))
+    update_bitmap = body.take(_bitmap_bytes(columns)) if two else b""
+    images = inflated(body.rest()) if compressed else body.rest()
+    return kind(  # type: ignore[return-value]
+        header, header.event_type, table_id, flags, columns, bitmap, update_bitmap, len(images), images, version,
+        compressed, extra, state.table_maps.get(table_id),
+    )  # fmt: skip
+
+
+def rows_v0(header: Header, body: Cursor, state: State) -> Event:
+    short = state.header_length(EventType(header.event_type), 8) == _SHORT_ID_BYTES + 2
+    table_id = body.integer(_SHORT_ID_BYTES if short else _TABLE_ID_BYTES)
+    return RowsV0Event(header, header.event_type, table_id, body.integer(2), body.rest())
+
+
+_KINDS: Final[tuple[type[RowsEvent], ...]] = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
+_FAMILIES: Final = (
+    (EventType.WRITE_ROWS_V1, 1, False),
+    (EventType.WRITE_ROWS, 2, False),
+    (EventType.WRITE_ROWS_COMPRESSED_V1, 1, True),
+    (EventType.WRITE_ROWS_COMPRESSED, 2, True),
+)
+"""The first of three codes, the version, and whether images are compressed."""
+
+READERS: Final[dict[int, Reader]] = {
+    EventType.TABLE_MAP: table_map,
+    EventType.WRITE_ROWS_V0: rows_v0,
+    EventType.UPDATE_ROWS_V0: rows_v0,
+    EventType.DELETE_ROWS_V0: rows_v0,
+    EventType.PARTIAL_UPDATE_ROWS: partial(rows, PartialUpdateRowsEvent, 2, False),
+    **{
+        first + place: partial(rows, kind, version, compressed)
+        for first, version, compressed in _FAMILIES
+        for place, kind in enumerate(_KINDS)
+    },
+}

@@ -1,0 +1,43 @@
+"""What a body needs to know of the events before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from relay._native import decode_text
+from relay.binlog.cursor import Cursor
+from relay.binlog.events import Event, EventType, Header, TableMapEvent
+
+
+@dataclass
+class State:
+    """Of one stream, in its order."""
+
+    charset_of: Mapping[int, str]
+    """Character sets by collation."""
+    table_maps: dict[int, TableMapEvent] = field(default_factory=dict)
+    """The last of each table number."""
+    header_lengths: bytes = b""
+    """Bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
+    position: str = ""
+    """Of the event that is being read, for errors."""
+
+    def header_length(self, kind: EventType, usual: int) -> int:
+        """Bytes of the fixed part of an event's body."""
+        return self.header_lengths[kind - 1] if kind <= len(self.header_lengths) else usual
+
+    def text(self, collation: int | None, data: bytes) -> str:
+        """Text in the character set of a collation; UTF-8 where there is none."""
+        charset = self.charset_of.get(collation or 0, "")
+        return utf8(data) if charset in ("", "binary", "utf8", "utf8mb3", "utf8mb4") else decode_text(charset, data)
+
+
+Reader: TypeAlias = Callable[[Header, Cursor, State], Event]
+"""Reads a body; raises `ValueError` where it is damaged."""
+
+
+def utf8(data: bytes) -> str:
+    """Names and comments are UTF-8 on every server; U+FFFD stands for bytes that are none."""
+    return data.decode("utf-8", "replace")

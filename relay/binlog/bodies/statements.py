@@ -1,0 +1,198 @@
+"""Bodies of events that hold statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from relay.binlog.bodies.packed import inflated
+from relay.binlog.bodies.state import Reader, State, utf8
+from relay.binlog.cursor import Cursor
+from relay.binlog.events import (
+    AnnotateRowsEvent,
+    AppendBlockEvent,
+    BeginLoadQueryEvent,
+    DeleteFileEvent,
+    Event,
+    EventType,
+    ExecuteLoadQueryEvent,
+    GtidExtra,
+    Header,
+    IntvarEvent,
+    QueryCompressedEvent,
+    QueryEvent,
+    QueryStatus,
+    RandEvent,
+    RowsQueryEvent,
+    UserVarEvent,
+)
+
+_TOO_MANY_NAMES: Final = 254  # in place of the number of updated databases
+
+
+def _catalog(data: Cursor) -> str:
+    name = data.short_text()
+    data.take(1)
+    return utf8(name)
+
+
+def _names(data: Cursor) -> tuple[str, ...]:
+    count = data.integer(1)
+    return () if count == _TOO_MANY_NAMES else tuple(utf8(data.terminated()) for _ in range(count))
+
+
+def _pairs(data: Cursor) -> tuple[tuple[int, int], ...]:
+    return tuple((data.integer(2), data.integer(2)) for _ in range(data.integer(1)))
+
+
+def _flag(data: Cursor) -> bool:
+    return data.integer(1) != 0
+
+
+_VARIABLES: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
+    0: ("flags2", lambda data: data.integer(4)),
+    1: ("sql_mode", lambda data: data.integer(8)),
+    2: ("catalog", _catalog),
+    3: ("auto_increment", lambda data: (data.integer(2), data.integer(2))),
+    4: ("charset", lambda data: (data.integer(2), data.integer(2), data.integer(2))),
+    5: ("time_zone", lambda data: utf8(data.short_text())),
+    6: ("catalog", lambda data: utf8(data.short_text())),
+    7: ("lc_time_names", lambda data: data.integer(2)),
+    8: ("charset_database", lambda data: data.integer(2)),
+    9: ("table_map_for_update", lambda data: data.integer(8)),
+    10: ("master_data_written", lambda data: data.integer(4)),
+    11: ("invoker", lambda data: (utf8(data.short_text()), utf8(data.short_text()))),
+    12: ("updated_db_names", _names),
+    13: ("microseconds", lambda data: data.integer(3)),
+    16: ("explicit_defaults_for_timestamp", _flag),
+    17: ("ddl_xid", lambda data: data.integer(8)),
+    18: ("default_collation_for_utf8mb4", lambda data: data.integer(2)),
+    19: ("sql_require_primary_key", _flag),
+    20: ("default_table_encryption", _flag),
+    128: ("microseconds", lambda data: data.integer(3)),
+    129: ("ddl_xid", lambda data: data.integer(8)),
+    130: ("gtid_flags3", lambda data: data.integer(1)),
+    131: ("character_set_collations", _pairs),
+}
+_GTID_FLAGS3: Final = 130
+
+
+def query_status(data: Cursor) -> QueryStatus:
+    """Status variables, from the first to the end of `data`."""
+    found: dict[str, Any] = {}
+    while data:
+        code = data.integer(1)
+        if code not in _VARIABLES:
+            data.at -= 1
+            found["unknown"] = data.rest()
+            break
+        name, read = _VARIABLES[code]
+        found[name] = read(data)
+        if code == _GTID_FLAGS3 and found[name] & (GtidExtra.COMMIT_ALTER | GtidExtra.ROLLBACK_ALTER):
+            found["start_alter_seq_no"] = data.integer(8)
+    return QueryStatus(**found)
+
+
+class _Session(NamedTuple):
+    """What stands in front of each statement."""
+
+    thread_id: int
+    seconds: int
+    errornr: int
+    database_bytes: int
+    status_bytes: int
+
+
+def _session(body: Cursor) -> _Session:
+    thread_id, seconds, database_bytes = body.integer(4), body.integer(4), body.integer(1)
+    return _Session(thread_id, seconds, body.integer(2), database_bytes, body.integer(2))
+
+
+def _database(body: Cursor, count: int) -> str:
+    name = body.take(count)
+    body.take(1)
+    return utf8(name)
+
+
+def _statement(status: QueryStatus, data: bytes, state: State) -> str:
+    return state.text(status.charset[0] if status.charset else None, data)
+
+
+def _query(kind: type[QueryEvent], header: Header, body: Cursor, state: State, inflate: bool) -> Event:
+    session = _session(body)
+    status = query_status(Cursor(body.take(session.status_bytes)))
+    database = _database(body, session.database_bytes)
+    statement = _statement(status, inflated(body.rest()) if inflate else body.rest(), state)
+    return kind(header, session.thread_id, session.seconds, database, session.errornr, status, statement)
+
+
+def query(header: Header, body: Cursor, state: State) -> Event:
+    return _query(QueryEvent, header, body, state, inflate=False)
+
+
+def query_compressed(header: Header, body: Cursor, state: State) -> Event:
+    return _query(QueryCompressedEvent, header, body, state, inflate=True)
+
+
+def execute_load_query(header: Header, body: Cursor, state: State) -> Event:
+    session = _session(body)
+    file_id, start, end, duplicates = body.integer(4), body.integer(4), body.integer(4), body.integer(1)
+    status = query_status(Cursor(body.take(session.status_bytes)))
+    database = _database(body, session.database_bytes)
+    statement = _statement(status, body.rest(), state)
+    return ExecuteLoadQueryEvent(
+        header, session.thread_id, session.seconds, database, session.errornr, status, statement,
+        file_id, start, end, duplicates,
+    )  # fmt: skip
+
+
+def begin_load_query(header: Header, body: Cursor, state: State) -> Event:
+    return BeginLoadQueryEvent(header, body.integer(4), body.rest())
+
+
+def append_block(header: Header, body: Cursor, state: State) -> Event:
+    return AppendBlockEvent(header, body.integer(4), body.rest())
+
+
+def delete_file(header: Header, body: Cursor, state: State) -> Event:
+    return DeleteFileEvent(header, body.integer(4))
+
+
+def intvar(header: Header, body: Cursor, state: State) -> Event:
+    return IntvarEvent(header, body.integer(1), body.integer(8))
+
+
+def rand(header: Header, body: Cursor, state: State) -> Event:
+    return RandEvent(header, body.integer(8), body.integer(8))
+
+
+def uservar(header: Header, body: Cursor, state: State) -> Event:
+    name, is_null = utf8(body.take(body.integer(4))), body.integer(1) != 0
+    if is_null:
+        return UserVarEvent(header, name, is_null, 0, 0, b"", 0)
+    kind, collation, value = body.integer(1), body.integer(4), body.take(body.integer(4))
+    return UserVarEvent(header, name, is_null, kind, collation, value, body.integer(1) if body else 0)
+
+
+def annotate_rows(header: Header, body: Cursor, state: State) -> Event:
+    return AnnotateRowsEvent(header, utf8(body.rest()))
+
+
+def rows_query(header: Header, body: Cursor, state: State) -> Event:
+    body.take(1)  # a length that is too short for most statements: the event's own counts
+    return RowsQueryEvent(header, utf8(body.rest()))
+
+
+READERS: Final[dict[int, Reader]] = {
+    EventType.QUERY: query,
+    EventType.INTVAR: intvar,
+    EventType.APPEND_BLOCK: append_block,
+    EventType.DELETE_FILE: delete_file,
+    EventType.RAND: rand,
+    EventType.USERVAR: uservar,
+    EventType.BEGIN_LOAD_QUERY: begin_load_query,
+    EventType.EXECUTE_LOAD_QUERY: execute_load_query,
+    EventType.ROWS_QUERY: rows_query,
+    EventType.ANNOTATE_ROWS: annotate_rows,
+    EventType.QUERY_COMPRESSED: query_compressed,
+}
