@@ -1,7 +1,7 @@
 # docker build -t binlog-relay .
 # docker run --shm-size 256m -v relay:/var/lib/relay -v ./relay.conf:/etc/relay/relay.conf:ro -p 6001:6001 -p 6081:6081 binlog-relay
 FROM debian:trixie-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates g++ python3-dev python3-venv
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates g++ python3-dev python3-venv zlib1g-dev
 WORKDIR /src
 COPY requirements.lock ./
 # Downloaded once, checked against the lock file's hashes; both stages install from these files alone.

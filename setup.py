@@ -16,7 +16,7 @@ GENERATED = NATIVE / "_native.cpp"  # beside its source: a build folder would ho
 COMMON = ["-std=c++17", "-O3", "-g1", "-fvisibility=hidden"]
 # Only hand-written sources: the file that Cython writes is not ours to mend.
 STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
-REMEDY = "install a C++17 compiler and the Python headers (apt-get install g++ python3-dev) or use a wheel"
+REMEDY = "install a C++17 compiler and the headers (apt-get install g++ python3-dev zlib1g-dev) or use a wheel"
 
 
 class BuildNative(build_ext):
@@ -55,6 +55,7 @@ native = Extension(
     sources=[str(path) for path in sources],
     depends=[str(path) for path in headers],
     include_dirs=[str(NATIVE)],
+    libraries=["z"],
     extra_compile_args=COMMON,
     language="c++",
 )

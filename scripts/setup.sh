@@ -31,6 +31,7 @@ missing() {
   fi
   command -v g++ >/dev/null || echo g++
   command -v cc >/dev/null || echo gcc
+  echo '#include <zlib.h>' | cc -E -x c - >/dev/null 2>&1 || echo zlib1g-dev
   command -v dpkg-deb >/dev/null || echo dpkg
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
   # The throwaway servers are Debian's packages; elsewhere debootstrap knows where Debian is.

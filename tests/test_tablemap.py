@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relay.binlog.columntypes import Type, sql_type
-from relay.binlog.tablemap import definition, parse, provisional, refuse
+from relay.binlog.tablemap import definition, parse, provisional
 from relay.errors import RelayError, StopCode
 
 CHARSETS = {8: "latin1", 45: "utf8mb4", 54: "utf16", 255: "utf8mb4"}
@@ -101,15 +101,15 @@ def test_a_type_that_cannot_be_read_is_refused_by_name(kind: int, data: bytes) -
     assert "binlog.000001:4" in str(refused.value)
 
 
-@pytest.mark.parametrize(("kind", "data", "like"), [(140, b"\x02", Type.BLOB), (141, b"\x28\x00", Type.VARCHAR)])
-def test_a_compressed_column_is_refused_unless_it_is_left_out(kind: int, data: bytes, like: Type) -> None:
-    found = parse(table_map([(Type.LONG, b""), (kind, data)], names("id", "note")))
-    described = provisional(found, CHARSETS)
-    assert described.columns[1].type == like
-    refuse(found, described, (True, False))
-    with pytest.raises(RelayError) as refused:
-        refuse(found, described, (True, True), "binlog.000001:4")
-    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+def test_compressed_columns_have_their_own_types_and_a_character_set() -> None:
+    columns = [(Type.BLOB_COMPRESSED, b"\x02"), (Type.VARCHAR_COMPRESSED, b"\x29\x00"), (Type.VARCHAR, b"\x28\x00")]
+    body = table_map(columns, names("a", "b", "c") + field(3, b"\x3f\x2d\x08"))
+    found = definition(parse(body), CHARSETS).columns
+    assert [(column.type, column.charset, column.sql_type) for column in found] == [
+        (140, "binary", "blob /*M!100301 COMPRESSED*/"),
+        (141, "utf8mb4", "varchar(10) /*M!100301 COMPRESSED*/"),
+        (15, "latin1", "varchar(40)"),
+    ]
 
 
 def test_a_charset_that_is_not_listed_is_refused_by_name() -> None:

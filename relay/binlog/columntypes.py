@@ -52,11 +52,11 @@ NUMERIC: Final = frozenset({
     Type.TINY, Type.SHORT, Type.INT24, Type.LONG, Type.LONGLONG, Type.NEWDECIMAL, Type.FLOAT, Type.DOUBLE, Type.YEAR,
 })  # fmt: skip
 """Types that have a bit among those of signedness; YEAR's is there too, and always set."""
-TEXTUAL: Final = frozenset({Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.BLOB})
+COMPRESSED: Final = frozenset({Type.BLOB_COMPRESSED, Type.VARCHAR_COMPRESSED})
+"""MariaDB's COMPRESSED columns."""
+TEXTUAL: Final = frozenset({Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.BLOB}) | COMPRESSED
 OLD_TEMPORAL: Final = frozenset({Type.TIME, Type.DATETIME, Type.TIMESTAMP})
 """Formats of before MySQL 5.6. MariaDB gives them fractions, which change their length unseen by the table map."""
-COMPRESSED: Final[dict[int, int]] = {Type.BLOB_COMPRESSED: Type.BLOB, Type.VARCHAR_COMPRESSED: Type.VARCHAR}
-"""MariaDB's COMPRESSED columns: their values lie as those of these types, so they can be stepped over, but not read."""
 
 
 class MapColumn(msgspec.Struct, frozen=True):
@@ -120,6 +120,8 @@ def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
     binary = charset == "binary"
     if kind == Type.STRING:
         return f"binary({meta})" if binary else f"char({meta // _WIDEST.get(charset, 1)})"
-    if kind in (Type.VARCHAR, Type.VAR_STRING):
-        return f"varbinary({meta})" if binary else f"varchar({meta // _WIDEST.get(charset, 1)})"
-    return _BLOBS[(meta or 1) - 1 & 3] + ("blob" if binary else "text")
+    compressed = " /*M!100301 COMPRESSED*/" if kind in COMPRESSED else ""
+    if kind in (Type.VARCHAR, Type.VAR_STRING, Type.VARCHAR_COMPRESSED):
+        most = meta - 1 if compressed else meta  # a byte more is the head of a compressed value
+        return (f"varbinary({most})" if binary else f"varchar({most // _WIDEST.get(charset, 1)})") + compressed
+    return _BLOBS[(meta or 1) - 1 & 3] + ("blob" if binary else "text") + compressed

@@ -135,7 +135,7 @@ class Definitions:
     def _verdict(self, table_map: TableMap, shown: Definition, named: Definition, place: Place) -> Verdict:
         """The verdict with columns left out by the names in `named`."""
         keep = tuple(self._rules.keeps(table_map.schema, table_map.table, column.name) for column in named.columns)
-        tablemap.refuse(table_map, named, keep, str(place))
+        tablemap.refuse(table_map, named, str(place))
         return Verdict(self._catalog.numbered(shown), keep)
 
     def wait(self, handle: int, question: Question) -> None:

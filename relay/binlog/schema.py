@@ -17,7 +17,7 @@ import msgspec
 from pymysql.connections import Connection
 
 from relay.binlog.catalog import Place
-from relay.binlog.columntypes import COMPRESSED, NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
+from relay.binlog.columntypes import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts, binlog_position
 from relay.binlog.tablemap import TableMap
@@ -140,7 +140,7 @@ def _column(said: SchemaColumn, seen: MapColumn) -> Column:
     return Column(
         name=said.name,
         name_id=0,
-        type=COMPRESSED.get(seen.type, seen.type),
+        type=seen.type,
         meta=seen.meta,
         unsigned=seen.type in NUMERIC and " unsigned" in said.column_type,
         nullable=seen.nullable,

@@ -8,14 +8,14 @@ precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
 
 import msgspec
 
 from relay._native import decode_text
-from relay.binlog.columntypes import COMPRESSED, NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type, sql_type
+from relay.binlog.columntypes import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type, sql_type
 from relay.binlog.cursor import Cursor, reading
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
@@ -96,11 +96,9 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
     return TableMap(table_id, schema, table, tuple(MapColumn(**column) for column in columns))  # type: ignore[arg-type]
 
 
-def refuse(table_map: TableMap, named: Definition, keep: Sequence[bool], position: str = "") -> None:
-    """Raise `RelayError` (unsupported_column) if a kept column cannot be read, or any cannot be stepped over."""
-    for column, described, kept in zip(table_map.columns, named.columns, keep, strict=True):
-        if kept and column.type in COMPRESSED:
-            raise _unsupported(table_map.name, described.name, "COMPRESSED", column.type, position)
+def refuse(table_map: TableMap, named: Definition, position: str = "") -> None:
+    """Raise `RelayError` (unsupported_column) if a column cannot be stepped over."""
+    for column, described in zip(table_map.columns, named.columns, strict=True):
         if column.type in OLD_TEMPORAL and "(" in described.sql_type:
             what = f"{described.sql_type} in MariaDB's format of before 10.1"
             hint = "convert it on the source: ALTER TABLE ... FORCE, with mysql56_temporal_format = ON"
@@ -110,7 +108,7 @@ def refuse(table_map: TableMap, named: Definition, keep: Sequence[bool], positio
 def fits(table_map: TableMap, definition: Definition) -> bool:
     """Whether a definition is of as many columns, and of the types, that the table map has."""
     shapes = [(column.type, column.meta) for column in definition.columns]
-    return shapes == [(COMPRESSED.get(column.type, column.type), column.meta) for column in table_map.columns]
+    return shapes == [(column.type, column.meta) for column in table_map.columns]
 
 
 def _name(cursor: Cursor) -> str:
@@ -258,7 +256,7 @@ def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str
             Column(
                 name=name,
                 name_id=0,
-                type=COMPRESSED.get(column.type, column.type),
+                type=column.type,
                 meta=column.meta,
                 unsigned=bool(column.unsigned),
                 nullable=column.nullable,
@@ -280,7 +278,7 @@ def provisional(table_map: TableMap, charset_of: Mapping[int, str]) -> Definitio
             Column(
                 name=f"@{number}",
                 name_id=0,
-                type=COMPRESSED.get(column.type, column.type),
+                type=column.type,
                 meta=column.meta,
                 unsigned=bool(column.unsigned),
                 nullable=column.nullable,

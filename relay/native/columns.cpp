@@ -65,6 +65,7 @@ Type type_of(const Step& step, const Column& column) {
     case Value::enumeration: return column.labels.empty() ? Type{"i", 4} : Type{"u", 0};
     case Value::set: return column.labels.empty() ? Type{"d:20,0", 16} : Type{"+l", 0};
     case Value::raw: case Value::padded: return {"z", 0};
+    case Value::compressed: return {is_binary(column) ? "z" : "u", 0};
     default: return {"u", 0};
   }
 }

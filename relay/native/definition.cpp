@@ -17,6 +17,7 @@ constexpr unsigned kColumnFields = 10;
 bool is_text(uint8_t type) {
   switch (type) {
     case kVarchar: case kVarString: case kString: case kTinyBlob: case kMediumBlob: case kLongBlob: case kBlob:
+    case kVarcharCompressed: case kBlobCompressed:
       return true;
     default:
       return false;
@@ -113,8 +114,9 @@ bool extent_of(const Column& c, Extent* out) {
     case kBit: return m >= 1 && m <= 64 && fixed((m + 7) / 8);
     case kEnum: return (m == 1 || m == 2) && fixed(m);
     case kSet: return m >= 1 && m <= 8 && fixed(m);
-    case kVarchar: case kVarString: case kString: return prefixed(m > 255 ? 2 : 1);
+    case kVarchar: case kVarString: case kString: case kVarcharCompressed: return prefixed(m > 255 ? 2 : 1);
     case kTinyBlob: case kMediumBlob: case kLongBlob: case kBlob: case kJson: case kGeometry: case kVector:
+    case kBlobCompressed:
       return prefixed(m);
     default: return false;
   }

@@ -34,6 +34,9 @@ struct Column {
   const Charset* conversion = nullptr;  // nullptr: the bytes are already what a client gets
 };
 
+// Of a string: whether it is bytes, or text of an unknown character set.
+inline bool is_binary(const Column& c) { return c.charset.empty() || c.charset == "binary"; }
+
 // How far a value that is not NULL reaches in an image: `fixed` bytes, then, unless `prefix` is 0, a length of `prefix`
 // bytes (least significant first) and that many bytes.
 struct Extent {

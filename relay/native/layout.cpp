@@ -14,6 +14,7 @@ namespace {
 
 constexpr uint8_t kFloatWidth = 12;  // what ZEROFILL fills where the column was made without a width
 constexpr uint8_t kDoubleWidth = 22;
+constexpr uint32_t kLargestValue = 1u << 30;  // of all that a server can be sent: max_allowed_packet's maximum
 
 void add_u32(std::string* out, uint32_t v) { out->append(reinterpret_cast<const char*>(&v), sizeof v); }
 
@@ -88,6 +89,7 @@ Value value_of(const Column& c, bool proven) {
     case kSet: return Value::set;
     case kJson: return Value::json;
     case kBit: case kGeometry: case kVector: return Value::raw;
+    case kBlobCompressed: case kVarcharCompressed: return Value::compressed;
     default: return string_value(c, proven);
   }
 }
@@ -116,7 +118,7 @@ uint32_t room_of(const Column& c, const Step& step) {
     case Value::decimal: return static_cast<uint32_t>(kDecimalRoom + step.zeros);
     case Value::enumeration: case Value::set: return label_room(c);
     case Value::padded: return step.width;
-    case Value::raw: case Value::text: case Value::converted: case Value::json: return 0;
+    case Value::raw: case Value::text: case Value::converted: case Value::json: case Value::compressed: return 0;
     case Value::year: case Value::date: case Value::old_time: case Value::old_datetime: case Value::old_timestamp:
     case Value::time: case Value::datetime: case Value::timestamp:
     case Value::uuid: case Value::inet4: case Value::inet6:
@@ -144,8 +146,11 @@ Step step_of(const Column& c, Extent extent, bool proven) {
       step.digits = static_cast<uint8_t>(digits);
       break;
     }
-    case kString:
+    case kString: case kVarcharCompressed:
       step.width = c.meta;
+      break;
+    case kBlobCompressed:
+      step.width = c.meta < 4 ? (1u << 8 * c.meta) - 1 : kLargestValue;
       break;
     default:
       break;

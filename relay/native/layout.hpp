@@ -17,6 +17,7 @@ enum class Value : uint8_t {
   text,              // UTF-8 already
   converted,         // text in another character set
   json,
+  compressed,        // one of raw, text and converted, in the form of MariaDB's COMPRESSED columns
 };
 
 // A span of Layout::text.
@@ -35,8 +36,8 @@ struct Step {
   uint8_t digits = 0;        // of a fraction
   bool fixed_digits = false;  // FLOAT(M,D), DOUBLE(M,D): `digits` of them, always
   uint8_t zeros = 0;         // ZEROFILL: the width to fill
-  uint32_t width = 0;        // of BINARY(n)
-  uint32_t room = 0;         // the most bytes that a value becomes beyond its own, but for `converted` and `json`
+  uint32_t width = 0;        // of BINARY(n); the most bytes of a value that is `compressed`
+  uint32_t room = 0;         // the most bytes that a value becomes beyond its own, but for those that make room themselves
 };
 
 struct Layout {
@@ -45,7 +46,8 @@ struct Layout {
   Span front1;        // Poll: schema, table, u32 number of columns
   Span front2;        // PollV2: u32 instance, u32 schema id, schema, u32 table id, table, u32 number of columns
   Span packed_front;  // PollMany format 1: schema, table, instance
-  // The most bytes of a row in any form, beyond its images', the text of NULLs, and values `converted` and `json`.
+  // The most bytes of a row in any form, beyond its images', the text of NULLs, and values `converted`, `json` and
+  // `compressed`, which make room themselves.
   size_t row_room = 0;
 
   const uint8_t* at(Span span) const { return reinterpret_cast<const uint8_t*>(text.data()) + span.at; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "charset.hpp"
+#include "compressed.hpp"
 #include "json.hpp"
 #include "msgpack.hpp"
 #include "numbers.hpp"
@@ -14,7 +15,7 @@ namespace relay {
 
 namespace {
 
-constexpr uint8_t kBin8 = 0xc4, kStr8 = 0xd9, kStr32 = 0xdb, kFloat32 = 0xca, kFloat64 = 0xcb;
+constexpr uint8_t kBin8 = 0xc4, kBin32 = 0xc6, kStr8 = 0xd9, kStr32 = 0xdb, kFloat32 = 0xca, kFloat64 = 0xcb;
 constexpr size_t kHead32 = 5;  // bytes of a msgpack tag with a length of 32 bits
 
 inline uint32_t load_le24(const uint8_t* p) { return load<uint16_t>(p) | uint32_t{p[2]} << 16; }
@@ -148,20 +149,41 @@ uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options)
   }
 }
 
+void put_converted(Output& out, const Charset& from, Bytes text) {
+  out.ensure(text.size * Charset::kGrowth);
+  out.p += from.convert(text, out.p);
+}
+
+bool put_compressed(Output& out, const Cell& cell) {
+  CompressedValue value;
+  if (!CompressedValue::parse(cell.bytes, cell.step.width, &value)) return false;
+  if (!cell.column.conversion) {
+    out.ensure(value.size);
+    if (!value.unpack(out.p)) return false;
+    out.p += value.size;
+    return true;
+  }
+  thread_local Output unpacked;
+  unpacked.clear();
+  unpacked.ensure(value.size);
+  if (!value.unpack(unpacked.p)) return false;
+  put_converted(out, *cell.column.conversion, Bytes(unpacked.p, value.size));
+  return true;
+}
+
 uint8_t* put_growing(const Target& to, uint8_t* p, const Cell& cell) {
   Output& out = to.out;
   out.p = p;
   if (cell.step.value == Value::converted) {
-    out.ensure(cell.bytes.size * Charset::kGrowth);
-    out.p += cell.column.conversion->convert(cell.bytes, out.p);
-  } else if (!put_json(out, cell.bytes)) {
+    put_converted(out, *cell.column.conversion, cell.bytes);
+  } else if (!(cell.step.value == Value::json ? put_json(out, cell.bytes) : put_compressed(out, cell))) {
     return nullptr;
   }
   out.ensure(to.row_room);
   return out.p;
 }
 
-bool grows(Value value) { return value == Value::converted || value == Value::json; }
+bool grows(Value value) { return value >= Value::converted; }
 
 // Tags of lengths of 8, 16 and 32 bits follow one another.
 uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {
@@ -191,12 +213,13 @@ uint8_t* put_packed(uint8_t* p, int64_t v) {
   return p + 5;
 }
 
-// A str whose length shows only when its text is written.
+// A str, or for binary strings a bin, whose length shows only when it is written.
 uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
   size_t start = to.out.offset(p);
   uint8_t* end = put_growing(to, p + kHead32, cell);
   if (!end) return nullptr;
-  msgpack::put_head32(to.out.at(start), kStr32, to.out.offset(end) - start - kHead32);
+  bool binary = cell.step.value == Value::compressed && is_binary(cell.column);
+  msgpack::put_head32(to.out.at(start), binary ? kBin32 : kStr32, to.out.offset(end) - start - kHead32);
   return end;
 }
 

@@ -22,6 +22,7 @@ const std::vector<std::vector<build::ColumnSpec>> kTables = {
     {{"e", kEnum, 1, false, "utf8mb4", {"a", "b"}}, {"s", kSet, 2, false, "utf8mb4", {"x", "y", "z"}},
      {"c", kString, 40, false, "utf16"}, {"b", kString, 8, false, "binary"}},
     {{"j", kJson, 4}, {"g", kGeometry, 4}, {"v", kVector, 4}, {"big", kVarchar, 40000, false, "utf8mb3"}},
+    {{"b", kBlobCompressed, 1, false, "binary"}, {"l", kBlobCompressed, 4, false, "latin1"}, {"v", kVarcharCompressed, 256, false, "utf8mb4"}},
 };
 
 size_t width_of(const char* format) {
@@ -174,5 +175,6 @@ std::vector<std::string> fuzz_seeds() {
       bytes("03 00 04 ff f0 80000000000c22384e 010203 1f05 0300'abc' 04000000'text'"),
       bytes("04 00 04 ff f0 01 0300 04'ab' 00 03'xyz'"),
       bytes("05 00 04 ff f0 0d000000 00 01000c000b0001000500026100 04000000'abcd' 04000000 0000803f 0200'ab'"),
+      bytes("06 00 03 ff f8 0d 8103 789c4b4c4a0600024d0127 04000000 00'abc' 0700 8903 4b4c4a0600"),
   };
 }

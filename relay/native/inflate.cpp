@@ -1,0 +1,44 @@
+#include "inflate.hpp"
+
+#include <zlib.h>
+
+#include <climits>
+#include <new>
+
+namespace relay {
+
+namespace {
+
+// Window and tables, some 40 KB: kept for the thread's next value.
+class Inflater {
+ public:
+  Inflater() {
+    if (inflateInit(&stream_) != Z_OK) throw std::bad_alloc();
+  }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+  ~Inflater() { inflateEnd(&stream_); }
+
+  bool exactly(Bytes packed, Deflated form, uint8_t* to, size_t size) {
+    constexpr int kWindowBits = 15;  // zlib's largest; negative: no head, no checksum
+    if (inflateReset2(&stream_, form == Deflated::raw ? -kWindowBits : kWindowBits) != Z_OK) return false;
+    stream_.next_in = const_cast<uint8_t*>(packed.data);  // zlib does not write there
+    stream_.avail_in = static_cast<uInt>(packed.size);
+    stream_.next_out = to;
+    stream_.avail_out = static_cast<uInt>(size);
+    return inflate(&stream_, Z_FINISH) == Z_STREAM_END && stream_.avail_out == 0;
+  }
+
+ private:
+  z_stream stream_ = {};
+};
+
+}  // namespace
+
+bool inflate_exactly(Bytes packed, Deflated form, uint8_t* to, size_t size) {
+  if (packed.size > UINT_MAX || size > UINT_MAX) return false;
+  thread_local Inflater inflater;
+  return inflater.exactly(packed, form, to, size);
+}
+
+}  // namespace relay
