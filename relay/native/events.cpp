@@ -78,11 +78,14 @@ bool QueryBody::parse(Bytes body, QueryBody* out) {
 bool RowsHead::is(uint8_t type) {
   return (type >= kWriteRowsV1Event && type <= kDeleteRowsV1Event) ||
          (type >= kWriteRowsEvent && type <= kDeleteRowsEvent) ||
-         (type >= kWriteRowsCompressedV1Event && type <= kDeleteRowsCompressedEvent);
+         (type >= kWriteRowsCompressedV1Event && type <= kDeleteRowsCompressedEvent) ||
+         type == kPartialUpdateRowsEvent;
 }
 
 bool RowsHead::parse(uint8_t type, Bytes body, RowsHead* out) {
   static constexpr RowKind kKinds[] = {RowKind::insert, RowKind::update, RowKind::remove};
+  out->partial = type == kPartialUpdateRowsEvent;
+  if (out->partial) type = kUpdateRowsEvent;
   bool second = (type >= kWriteRowsEvent && type <= kDeleteRowsEvent) || type >= kWriteRowsCompressedEvent;
   unsigned first = type >= kWriteRowsCompressedEvent     ? kWriteRowsCompressedEvent
                    : type >= kWriteRowsCompressedV1Event ? kWriteRowsCompressedV1Event

@@ -31,6 +31,7 @@ enum EventType : uint8_t {
   kTransactionContextEvent = 36,
   kViewChangeEvent = 37,
   kXaPrepareEvent = 38,
+  kPartialUpdateRowsEvent = 39,
   kTransactionPayloadEvent = 40,
   kHeartbeatV2Event = 41,
   kTaggedGtidEvent = 42,
@@ -75,6 +76,7 @@ struct QueryBody {
 struct RowsHead {
   RowKind kind = RowKind::insert;
   bool compressed = false;
+  bool partial = false;  // an update that holds changes of JSON values: see rows_partial.hpp
   uint64_t table_id = 0;
   bool statement_end = false;
   Bytes body;  // from the column count on; of a compressed event with packed images

@@ -1,5 +1,6 @@
 // Table maps and rows events.
 #include "ingest.hpp"
+#include "rows_partial.hpp"
 
 namespace relay {
 namespace {
@@ -120,6 +121,17 @@ bool Ingest::take_rows(const Event& e, const RowsHead& head, Table& table, Atten
     ask(Asks::partial, e, out);
     out->table_id = head.table_id;
     return false;
+  }
+  if (head.partial) {
+    std::string whole;
+    Completed completed = complete_rows(definition, body, table.keep, &whole);
+    if (completed == Completed::lacking)
+      return ask_unknown(e, "a change within a JSON value of " + name_of(definition) + " that is not in the row", out);
+    if (completed == Completed::malformed || whole.size() > limits_.event_bytes)
+      malformed("changes within JSON values of " + name_of(definition) + " that do not fit them");
+    scratch_ = std::move(whole);
+    body = Bytes(scratch_);
+    RowsBody::parse(body, head.kind, &parsed);
   }
   Walk walk = walk_rows(definition, head.kind, parsed);
   if (!walk.ok) malformed("rows of " + name_of(definition) + " that do not fit its columns");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "definition.hpp"
+#include "json_format.hpp"
 #include "numbers.hpp"
 #include "temporal.hpp"
 
@@ -10,13 +11,6 @@ namespace relay {
 
 namespace {
 
-// What stands before each value.
-enum Tag : uint8_t {
-  kSmallObject = 0, kLargeObject = 1, kSmallArray = 2, kLargeArray = 3, kLiteral = 4, kInt16 = 5, kUint16 = 6,
-  kInt32 = 7, kUint32 = 8, kInt64 = 9, kUint64 = 10, kDoubleTag = 11, kText = 12, kOpaque = 15,
-};
-
-constexpr unsigned kMaxDepth = 100;  // the server's own limit
 constexpr size_t kScalarRoom = 400;
 
 void put_text(Output& out, std::string_view text) {
@@ -74,35 +68,18 @@ void put_base64(Output& out, Bytes data) {
   }
 }
 
-// A length in groups of seven bits, least significant first.
-bool take_length(Reader& in, size_t* length) {
-  uint64_t v = 0;
-  for (unsigned shift = 0; shift < 35; shift += 7) {
-    uint8_t byte = in.u8();
-    v |= uint64_t{byte & 0x7fu} << shift;
-    if (!(byte & 0x80)) {
-      *length = v;
-      return in.ok();
-    }
-  }
-  return false;
-}
-
 class Printer {
  public:
   // A document names each of its bytes once; the budget stops one that was made to name them again and again.
   Printer(Output& out, size_t size) : out_(out), budget_(2 * size + 16) {}
 
-  bool value(uint8_t tag, Bytes at, unsigned depth) {
+  bool value(const JsonValue& value, unsigned depth) {
     if (!spend(1)) return false;
-    switch (tag) {
-      case kSmallObject: return container(at, true, 2, depth);
-      case kLargeObject: return container(at, true, 4, depth);
-      case kSmallArray: return container(at, false, 2, depth);
-      case kLargeArray: return container(at, false, 4, depth);
-      case kText: return text(at);
-      case kOpaque: return opaque(at);
-      default: return scalar(tag, at);
+    if (is_json_object(value.tag) || is_json_array(value.tag)) return container(value, depth);
+    switch (value.tag) {
+      case kJsonText: return text(value.bytes);
+      case kOpaque: return opaque(value.bytes);
+      default: return scalar(value.tag, value.bytes);
     }
   }
 
@@ -125,7 +102,7 @@ class Printer {
       case kUint32: p = put_unsigned(p, in.u32()); break;
       case kInt64: p = put_signed(p, static_cast<int64_t>(in.u64())); break;
       case kUint64: p = put_unsigned(p, in.u64()); break;
-      case kDoubleTag: p = number(p, in.u64()); break;
+      case kJsonDouble: p = number(p, in.u64()); break;
       default: return false;
     }
     if (!in.ok()) return false;
@@ -156,7 +133,7 @@ class Printer {
   bool text(Bytes at) {
     Reader in(at);
     size_t length;
-    if (!take_length(in, &length) || !spend(length)) return false;
+    if (!take_json_length(in, &length) || !spend(length)) return false;
     Bytes bytes = in.take(length);
     if (!in.ok()) return false;
     put_quoted(out_, bytes);
@@ -167,7 +144,7 @@ class Printer {
     Reader in(at);
     uint8_t type = in.u8();
     size_t length;
-    if (!take_length(in, &length) || !spend(length)) return false;
+    if (!take_json_length(in, &length) || !spend(length)) return false;
     Bytes bytes = in.take(length);
     if (!in.ok()) return false;
     switch (type) {
@@ -217,45 +194,26 @@ class Printer {
     return true;
   }
 
-  // Number of elements, size in bytes, then per key its offset and length, per value its tag and either its offset or,
-  // where it is small enough, the value; offsets count from the container's start and are `width` bytes.
-  bool container(Bytes at, bool object, unsigned width, unsigned depth) {
-    if (depth >= kMaxDepth) return false;
-    Reader in(at);
-    uint64_t count = in.le(width);
-    uint64_t size = in.le(width);
-    if (!in.ok() || size > at.size) return false;
-    Bytes whole(at.data, size);
-    Reader keys(whole);
-    keys.skip(2 * width);
-    Bytes key_entries = object ? keys.take(count * (width + 2)) : Bytes(at.data, 0);
-    Bytes value_entries = keys.take(count * (width + 1));
-    if (!keys.ok()) return false;
-    put_text(out_, object ? "{" : "[");
-    for (uint64_t i = 0; i < count; ++i) {
+  bool container(const JsonValue& value, unsigned depth) {
+    JsonContainer in;
+    if (depth >= kJsonDepth || !JsonContainer::parse(value, &in)) return false;
+    put_text(out_, in.object ? "{" : "[");
+    for (uint64_t i = 0; i < in.count; ++i) {
       if (i) put_text(out_, ", ");
-      if (object && !key(whole, key_entries.data + i * (width + 2), width)) return false;
-      if (!element(whole, value_entries.data + i * (width + 1), width, depth)) return false;
+      JsonValue element;
+      if (in.object && !key(in, i)) return false;
+      if (!in.value(i, &element) || !this->value(element, depth + 1)) return false;
     }
-    put_text(out_, object ? "}" : "]");
+    put_text(out_, in.object ? "}" : "]");
     return true;
   }
 
-  bool key(Bytes whole, const uint8_t* entry, unsigned width) {
-    uint64_t offset = load_le(entry, width);
-    size_t length = load<uint16_t>(entry + width);
-    if (offset > whole.size || length > whole.size - offset || !spend(length)) return false;
-    put_quoted(out_, whole.sub(offset, length));
+  bool key(const JsonContainer& in, uint64_t i) {
+    Bytes bytes;
+    if (!in.key(i, &bytes) || !spend(bytes.size)) return false;
+    put_quoted(out_, bytes);
     put_text(out_, ": ");
     return true;
-  }
-
-  bool element(Bytes whole, const uint8_t* entry, unsigned width, unsigned depth) {
-    uint8_t tag = entry[0];
-    bool here = tag == kLiteral || tag == kInt16 || tag == kUint16 || (width == 4 && (tag == kInt32 || tag == kUint32));
-    if (here) return value(tag, Bytes(entry + 1, width), depth + 1);
-    uint64_t offset = load_le(entry + 1, width);
-    return offset <= whole.size && value(tag, whole.from(offset), depth + 1);
   }
 
   Output& out_;
@@ -269,7 +227,7 @@ bool put_json(Output& out, Bytes document) {
     put_text(out, "null");
     return true;
   }
-  return Printer(out, document.size).value(document.data[0], document.from(1), 0);
+  return Printer(out, document.size).value(JsonValue{document.data[0], document.from(1)}, 0);
 }
 
 }  // namespace relay

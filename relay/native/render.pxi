@@ -40,6 +40,15 @@ cdef extern from "rows.hpp" namespace "relay":
     cbool c_copy_without "relay::copy_without"(const CImageDefinition& definition, CImageKind kind,
                                                const CRowsBody& body, const vector[cbool]& keep, string* out)
 
+cdef extern from "rows_partial.hpp" namespace "relay":
+    cdef enum class CCompleted "relay::Completed"(uint8_t):
+        yes
+        malformed
+        lacking
+
+    CCompleted c_complete_rows "relay::complete_rows"(const CImageDefinition& definition, ImageBytes body,
+                                                      const vector[cbool]& keep, string* out) except +
+
 cdef extern from "payload.hpp" namespace "relay":
     cdef cppclass CImageOptions "relay::RenderOptions":
         string null_text
@@ -141,6 +150,26 @@ cdef class RowImages:
         cdef const uint8_t* start = at[0]
         at[0] = skip_image(self.definition.get()[0], present, start, self.body.images.end())
         return ImageBytes(start, at[0] - start)
+
+
+def complete_rows(bytes definition not None, bytes body not None):
+    """The body of a PARTIAL_UPDATE_ROWS event, from its column count on, as that of a plain update (kind 2).
+
+    Changes within JSON values become the values that they make. Raises `ValueError` where the body does not fit the
+    packed definition, and `LookupError` where a row does not hold the value that was changed (its image is not FULL).
+    """
+    cdef string out, error
+    cdef vector[cbool] keep
+    cdef shared_ptr[const CImageDefinition] table = CImageDefinition.parse(
+        ImageBytes(<const char*>definition, len(definition)), &error)
+    if not table:
+        raise ValueError(error.decode("utf-8", "replace"))
+    completed = c_complete_rows(table.get()[0], ImageBytes(<const char*>body, len(body)), keep, &out)
+    if completed == CCompleted.lacking:
+        raise LookupError("the rows event does not hold the JSON value that was changed")
+    if completed == CCompleted.malformed:
+        raise ValueError("the rows event does not fit its table")
+    return <bytes>out
 
 
 def decode_text(str charset not None, bytes text not None):

@@ -1,0 +1,251 @@
+"""Updates of parts of JSON values (MySQL's binlog_row_value_options = PARTIAL_JSON) come out as whole values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay._native import Attention, JournalReader, RowImages
+from relay.journal import frames
+from tests import binlogs
+from tests.binlogs import Fed
+
+UPDATE = 2
+PARTIAL_UPDATE_ROWS = 39
+SESSION = "SET binlog_row_value_options = 'PARTIAL_JSON'"
+
+
+class Change(NamedTuple):
+    """An update as a client gets it: columns by position, before and after it."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+def changes(fed: Fed) -> list[Change]:
+    """Every updated row of the journal."""
+    tables, found = dict[int, bytes](), []
+    reader = JournalReader(fed.directory)
+    for position, payload in reader.frames(fed.writer.first(), fed.writer.committed()):
+        frame = frames.decode(payload)
+        if isinstance(frame, frames.Table):
+            tables[position] = frame.definition
+        elif isinstance(frame, frames.Rows) and frame.kind == UPDATE:
+            for row in RowImages(tables[frame.table], UPDATE, frame.body).render("msgpack"):
+                *_, before, after = msgspec.msgpack.decode(row)
+                found.append(Change(before, after))
+    return found
+
+
+def types(stream: bytes) -> set[int]:
+    return {binlogs.event_type(packet) for packet in binlogs.split(stream)}
+
+
+class Table:
+    """Documents in a table, one column of it."""
+
+    def __init__(self, server: DatabaseServer, db: str, documents: Iterable[str], *settings: str) -> None:
+        self.server, self.db, self.settings = server, db, (SESSION, *settings)
+        with closing(server.connect(database=db)) as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, j JSON, n INT)")
+            for document in documents:
+                cursor.execute("INSERT INTO t (j, n) VALUES (%s, 0)", [document])
+            connection.commit()
+
+    def update(self, expressions: Sequence[str]) -> tuple[list[str | None], list[str | None]]:
+        """Sets j to each expression, one after the other, in every row; what SELECT shows before and after each."""
+        before, after = [], []
+        with (
+            closing(self.server.connect(database=self.db, autocommit=True)) as connection,
+            connection.cursor() as cursor,
+        ):
+            for setting in self.settings:
+                cursor.execute(setting)
+            for expression in expressions:
+                cursor.execute("SELECT j FROM t ORDER BY id")
+                before += [row[0] for row in cursor.fetchall()]
+                cursor.execute(f"UPDATE t SET n = n + 1, j = {expression} ORDER BY id")
+                cursor.execute("SELECT j FROM t ORDER BY id")
+                after += [row[0] for row in cursor.fetchall()]
+        return before, after
+
+
+def check(table: Table, expressions: Sequence[str], fed: Fed) -> set[int]:
+    """The journal has what SELECT shows, before and after each update. The types of events that there were."""
+    start = binlogs.place(table.server)
+    before, after = table.update(expressions)
+    stream = binlogs.record(table.server, start)
+    fed.begin(start)
+    fed.feed(stream)
+    assert not [asked.asks for asked in fed.asked if asked.asks not in ("table", "end")]
+    found = changes(fed)
+    assert [change.before["@2"] for change in found] == before
+    assert [change.after["@2"] for change in found] == after
+    return types(stream)
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Fed:
+    return Fed(tmp_path)
+
+
+@pytest.fixture
+def db97(mysql97: DatabaseServer, make_db: Callable[[DatabaseServer], str]) -> str:
+    return make_db(mysql97)
+
+
+DOCUMENT = """{"a": 1, "b": [1, 2, {"c": "x", "d": [[], {}, null]}], "long key": {"": 0, "\\"q\\"": true}, "é": -1.5}"""
+EXPRESSIONS = (
+    "JSON_SET(j, '$.a', 2)",
+    "JSON_SET(j, '$.a', 2)",  # what is there already: no change
+    "JSON_REPLACE(j, '$.b[0]', 'one', '$.b[last].c', 70000, '$.none', 1)",
+    "JSON_SET(j, '$.b[9]', 'appended', '$.b[last]', JSON_ARRAY(1, 2), '$.b[last-99]', 'first')",
+    'JSON_SET(j, \'$."long key"."new \\\\\\\\ \\\\" key"\', NULL, \'$."$x"\', 1, \'$."1"\', 2, \'$."a.b[0]"\', 3)',
+    "JSON_SET(j, '$.\"\"', 1, '$.\"tab\\\\there\"', 2, '$.\"\\\\u0001\"', 3, '$.é', 4, '$.\"日本 語\"', 5)",
+    'JSON_REMOVE(j, \'$.""\', \'$.b[last-1]\', \'$."long key"."\\\\"q\\\\""\')',
+    "JSON_REMOVE(JSON_SET(j, '$.x', JSON_OBJECT('k', 1)), '$.x.k')",
+    "JSON_SET(JSON_REMOVE(j, '$.b[1]'), '$.b[1]', CAST('2024-02-29 01:02:03.5' AS DATETIME(6)), '$.dec', 1.10)",
+    "JSON_SET(j, '$.a[0]', 3, '$.a[1]', 4)",  # an array is made of the scalar
+    "JSON_ARRAY_APPEND(j, '$.b', 1)",
+    "JSON_ARRAY_INSERT(j, '$.b[0]', 2)",
+    "JSON_SET(j, '$.blob', CAST('abc' AS BINARY), '$.t', CAST('-12:30:00.25' AS TIME(6)), '$.n', 18446744073709551615)",
+    "JSON_REMOVE(j, '$.b', '$.blob', '$.t')",
+    "JSON_SET(j, '$', 1)",
+    "JSON_SET(j, '$[1]', 1)",
+    "NULL",
+    "JSON_ARRAY(1, 2)",
+    "JSON_SET(j, '$[0]', JSON_ARRAY(JSON_ARRAY(5)), '$[0][0][0]', 6, '$[0][0][1]', 7)",
+)
+
+
+@pytest.mark.parametrize("metadata", ["FULL", "MINIMAL"])
+def test_whole_values_are_delivered(metadata: str, mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    table = Table(mysql97, db97, [DOCUMENT])
+    mysql97.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+    try:
+        assert PARTIAL_UPDATE_ROWS in check(table, EXPRESSIONS, fed)
+    finally:
+        mysql97.execute("SET GLOBAL binlog_row_metadata = DEFAULT")
+
+
+def test_growing_beyond_64_kib_and_shrinking_again(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    """Offsets are of two bytes in containers of up to 65535 bytes, and of four in larger ones."""
+    filler = ", ".join(f'"key {number}": {number * 1000}' for number in range(100))
+    table = Table(mysql97, db97, [f'{{"a": [70000, -70000, 5, null], "o": {{{filler}}}, "pad": ""}}'])
+    # A length beside the boundary for every alignment of what else is in the document.
+    sizes = [*range(65535 - 1500, 65535, 97), 65535, 65536, 70000, 3_000_000, 16383, 16384, 127, 128]
+    expressions = []
+    for size in sizes:
+        expressions += [f"JSON_SET(j, '$.pad', REPEAT('x', {size}))", "JSON_SET(j, '$.a[0]', 70001)"]
+    expressions += ["JSON_REMOVE(j, '$.pad')", "JSON_SET(j, '$.o.new', REPEAT('y', 66000), '$.a[3]', 70000)"]
+    expressions += ["JSON_REMOVE(j, '$.o.\"key 5\"')", "JSON_REMOVE(j, '$.o.new')"]
+    assert PARTIAL_UPDATE_ROWS in check(table, expressions, fed)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        '{"n": 70000, "k": {"b": "%s"}, "l": -70000}',
+        '{"k": {"b": "%s", "n": 70000}}',
+        '{"a": [70000, "%s"], "k": {"b": 1}}',
+    ],
+)
+def test_the_first_byte_beyond_64_kib(shape: str, mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    """Which layout a container has is decided by one byte."""
+    table = Table(mysql97, db97, [shape % ("x" * 65_000)])
+    [(size,)] = mysql97.execute(f"SELECT JSON_STORAGE_SIZE(j) FROM {db97}.t")
+    room = 65_535 - size
+    expressions = [f"JSON_SET(j, '$.k.c', REPEAT('y', {length}))" for length in range(room - 30, room + 4)]
+    assert PARTIAL_UPDATE_ROWS in check(table, expressions, fed)
+
+
+def test_several_columns_of_which_some_change(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    """More than eight JSON columns, NULLs among them, and others between; what is generated follows."""
+    columns = ", ".join(f"j{number} JSON, v{number} INT DEFAULT 7" for number in range(9))
+    generated = "g JSON AS (JSON_EXTRACT(j1, '$.a')) VIRTUAL, h JSON AS (JSON_SET(j8, '$.h', 1)) STORED"
+    names = ", ".join(f"j{number}" for number in range(9))
+    values = ", ".join("NULL" if number % 4 == 3 else f"""'{{"a": {number}, "b": [1, 2]}}'""" for number in range(9))
+    update = [f"UPDATE {db97}.t SET j{number} = JSON_SET(j{number}, '$.a', 100)" for number in range(9)]
+    update.append(
+        f"UPDATE {db97}.t SET j0 = NULL, j3 = '{{}}', j8 = JSON_REMOVE(j8, '$.b'), j1 = JSON_SET(j1, '$.c', 1)"
+    )
+    update.append(f"UPDATE {db97}.t SET j7 = '5', j6 = JSON_REPLACE(j6, '$.b[1]', 'x', '$.a', JSON_OBJECT()), v4 = 8")
+    start = binlogs.place(mysql97)
+    mysql97.execute(
+        SESSION,
+        f"CREATE TABLE {db97}.t (id INT PRIMARY KEY, {columns}, {generated})",
+        f"INSERT INTO {db97}.t (id, {names}) VALUES (1, {values}), (2, {values})",
+        *update,
+    )
+    stream = binlogs.record(mysql97, start)
+    assert PARTIAL_UPDATE_ROWS in types(stream)
+    fed.begin(start)
+    fed.feed(stream)
+    final = {change.after["@1"]: list(change.after.values()) for change in changes(fed)}
+    assert [final[1], final[2]] == [list(row) for row in mysql97.execute(f"SELECT * FROM {db97}.t ORDER BY id")]
+
+
+def test_what_a_row_image_cannot_tell_stops_by_name(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    """Without the value before it a change cannot be applied; other rows of such images are taken."""
+    table = Table(mysql97, db97, [DOCUMENT], "SET binlog_row_image = MINIMAL")
+    start = binlogs.place(mysql97)
+    _, after = table.update(["JSON_SET(j, '$.a', 2)", "JSON_ARRAY(1)"])
+    fed.begin(start)
+    fed.feed(binlogs.record(mysql97, start))
+    assert [asked.asks for asked in fed.asked] == ["table", "partial", "unknown", "end"]
+    assert [asked.type for asked in fed.asked[1:3]] == [PARTIAL_UPDATE_ROWS] * 2
+    assert [change.after["@2"] for change in changes(fed)] == after[1:]
+
+
+def test_images_without_unneeded_blobs_hold_what_is_needed(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    table = Table(mysql97, db97, [DOCUMENT], "SET binlog_row_image = NOBLOB")
+    assert PARTIAL_UPDATE_ROWS in check(table, EXPRESSIONS, fed)
+
+
+def test_columns_that_are_left_out_are_not_put_together(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    table = Table(mysql97, db97, [DOCUMENT, DOCUMENT], "SET binlog_row_image = MINIMAL")
+
+    def without_json(asked: Attention) -> bool:
+        if asked.asks != "table":
+            return False
+        whole = binlogs.defined(asked.body)
+        kept = msgspec.structs.replace(whole, columns=[whole.columns[0], whole.columns[2]])
+        fed.ingest.define(
+            asked.table_id, msgspec.msgpack.encode(whole), msgspec.msgpack.encode(kept), (True, False, True)
+        )
+        return True
+
+    start = binlogs.place(mysql97)
+    table.update(["JSON_SET(j, '$.a', 2)"])
+    stream = binlogs.record(mysql97, start)
+    assert PARTIAL_UPDATE_ROWS in types(stream)
+    fed.answer = without_json
+    fed.begin(start)
+    fed.feed(stream)
+    assert [asked.asks for asked in fed.asked] == ["table", "partial", "end"]
+    assert changes(fed) == [Change({"@1": 1}, {"@3": 1}), Change({"@1": 2}, {"@3": 1})]
+
+
+def test_within_compressed_transactions_and_prepared_ones(mysql97: DatabaseServer, db97: str, tmp_path: Path) -> None:
+    for name, before, after in (
+        ("compressed", "SET binlog_transaction_compression = ON", ""),
+        ("prepared", "XA START 'partial'", "XA END 'partial'; XA PREPARE 'partial'; XA COMMIT 'partial'"),
+    ):
+        mysql97.execute(
+            f"CREATE TABLE {db97}.{name} (id INT PRIMARY KEY, j JSON)",
+            f"""INSERT INTO {db97}.{name} VALUES (1, '{{"a": 1, "b": [1, 2]}}'), (2, '{{"a": 1}}')""",
+        )
+        start = binlogs.place(mysql97)
+        update = f"UPDATE {db97}.{name} SET j = JSON_SET(j, '$.a', 'two', '$.b[5]', 3)"
+        mysql97.execute(SESSION, before, update, *filter(None, after.split("; ")))
+        fed = Fed(tmp_path / name)
+        fed.begin(start)
+        fed.feed(binlogs.record(mysql97, start))
+        printed = [row[0] for row in mysql97.execute(f"SELECT j FROM {db97}.{name} ORDER BY id")]
+        assert [change.after["@2"] for change in changes(fed)] == printed, name
