@@ -10,6 +10,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.binlog import events
 from relay.binlog.decoder import Decoder
+from relay.binlog.rowvalues import Row
 from tests.binlogs import place, record, split
 
 
@@ -32,3 +33,27 @@ def test_rows_and_statements_of_a_transaction(server: DatabaseServer, db: str) -
     assert [event.statement for event in ddl] == [f"CREATE TABLE {db}.t (id INT PRIMARY KEY, a VARCHAR(9))"]
     for event in found:
         assert msgspec.json.decode(msgspec.json.encode(event), type=events.Event) == event
+
+
+@pytest.mark.usefixtures("full_metadata")
+def test_rows_are_what_select_prints(server: DatabaseServer, db: str) -> None:
+    start = place(server)
+    columns = (
+        "id INT UNSIGNED PRIMARY KEY, a VARCHAR(9), e ENUM('x','y'), d DECIMAL(5,2), f FLOAT, b BINARY(3), l TINYBLOB"
+    )
+    server.execute(
+        f"CREATE TABLE {db}.t ({columns})",
+        f"INSERT INTO {db}.t VALUES (4000000000, 'é', 'y', 1.5, 1.1, 'q', 0xff00)",
+        f"INSERT INTO {db}.t (id) VALUES (1)",
+        f"UPDATE {db}.t SET a = '', l = '' WHERE id = 1",
+    )
+    decoder = Decoder()
+    found = [decoder.decode(raw) for raw in raw_events(record(server, start))]
+    rows = [row for event in found if isinstance(event, events.RowsEvent) for row in decoder.rows(event)]
+    nothing = {"a": None, "e": None, "d": None, "f": None, "b": None, "l": None}
+    first = {"id": "4000000000", "a": "é", "e": "y", "d": "1.50", "f": "1.1", "b": b"q\0\0", "l": b"\xff\0"}
+    assert rows == [
+        Row(None, first),
+        Row(None, {"id": "1"} | nothing),
+        Row({"id": "1"} | nothing, {"id": "1"} | nothing | {"a": "", "l": b""}),
+    ]

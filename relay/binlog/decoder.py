@@ -22,10 +22,13 @@ from relay.binlog.events import (
     Header,
     HeaderFlag,
     RotateEvent,
+    RowsEvent,
     TransactionPayloadEvent,
     UnknownEvent,
 )
+from relay.binlog.rowvalues import Row, RowReader
 from relay.errors import RelayError, StopCode
+from relay.journal.frames import Definition
 
 _READ: Final = "read an event"
 _HEADER: Final = struct.Struct("<IBIIIH")
@@ -53,6 +56,7 @@ class Decoder:
         self._told: bool | None = None
         self._state = State(charset_of)
         self._file = ""
+        self._rows = RowReader(charset_of)
 
     def decode(self, data: bytes | memoryview) -> Event:
         """The event in `data`: header, body and checksum, as they stand in a file or behind the OK byte of a packet.
@@ -75,6 +79,20 @@ class Decoder:
         elif isinstance(event, RotateEvent):
             self._file = event.filename
         return event
+
+    def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
+        """The rows of a rows event, in its order: column names and values, before and after the change.
+
+        What the columns are comes from the event's table map. Where the source has binlog_row_metadata = FULL that is
+        everything but one thing: MariaDB's UUID and INET columns look like BINARY. Otherwise columns are named by their
+        positions (`@1`, `@2` ...), labels of ENUM and SET are numbers, and on MariaDB, where it says nothing at all,
+        integers are read as signed and strings are bytes. `definition` says it in place of the table map: the table as
+        it was when the rows were written, which nobody but the caller can know.
+
+        Raises `RelayError`: unknown_event where the rows cannot be read, or their table map was not seen;
+        unsupported_column; schema_unproven where `definition` does not fit.
+        """
+        return self._rows.rows(event, definition)
 
     def _event(self, raw: bytes, checksum: int | None, position: str) -> Event:
         timestamp, kind, server_id, length, end, flags = _HEADER.unpack_from(raw)

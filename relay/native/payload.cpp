@@ -129,6 +129,9 @@ void put_nulls(Output& out, const Row& row, bool after) {
   if (columns & 7) *out.p++ = byte;
 }
 
+using PutValue = uint8_t* (*)(const Target&, uint8_t*, const Cell&, const RenderOptions&);
+
+template <PutValue put_value>
 bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, const RenderOptions& options,
              std::string* error) {
   const Definition& d = *row.definition;
@@ -148,11 +151,24 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
     if (has == Has::null) {
       *p++ = kNil;
     } else {
-      p = put_typed(to, p, Cell{step, d.columns[i], value}, options);
+      p = put_value(to, p, Cell{step, d.columns[i], value}, options);
       if (!p) return undecodable(row, i, error);
     }
   }
   out.p = p;
+  return true;
+}
+
+// The two sides of a row as maps, nil where its kind has none.
+template <PutValue put_value>
+bool put_sides(Output& out, const Row& row, const RenderOptions& options, std::string* error) {
+  out.ensure(2);
+  if (row.kind == RowKind::insert) *out.p++ = kNil;
+  if (!put_map<put_value>(out, row, row.before_present, row.before, options, error)) return false;
+  if (row.kind == RowKind::update && !put_map<put_value>(out, row, row.after_present, row.after, options, error))
+    return false;
+  out.ensure(1);
+  if (row.kind == RowKind::remove) *out.p++ = kNil;
   return true;
 }
 
@@ -189,10 +205,16 @@ bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, co
   p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
   p = msgpack::put_u64(p, row.position);
   written.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
-  if (row.kind == RowKind::insert) *written.p++ = kNil;
-  if (!put_map(written, row, row.before_present, row.before, options, error)) return false;
-  if (row.kind == RowKind::update && !put_map(written, row, row.after_present, row.after, options, error)) return false;
-  if (row.kind == RowKind::remove) *written.p++ = kNil;
+  if (!put_sides<put_typed>(written, row, options, error)) return false;
+  out.append(written.chars(), written.size());
+  return true;
+}
+
+bool append_sides(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
+  Output& written = scratch();
+  written.ensure(1);
+  written.p = msgpack::put_array(written.p, 2);
+  if (!put_sides<put_spelled>(written, row, options, error)) return false;
   out.append(written.chars(), written.size());
   return true;
 }

@@ -39,4 +39,7 @@ bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint3
 bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                          std::string* error);
 
+// Appends msgpack [before, after]: as in format 1, but every value is text as the server prints it, or bytes.
+bool append_sides(std::string& out, const Row& row, const RenderOptions& options, std::string* error);
+
 }  // namespace relay

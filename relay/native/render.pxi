@@ -69,6 +69,7 @@ cdef extern from "payload.hpp" namespace "relay":
                            const CImageOptions& options, string* error) except +
     cbool append_many_msgpack(string& out, uint64_t sequence, const CImageRow& row, const CImageOptions& options,
                               string* error) except +
+    cbool append_sides(string& out, const CImageRow& row, const CImageOptions& options, string* error) except +
 
 cdef extern from "charset.hpp" namespace "relay":
     cbool charset_text(const string& name, ImageBytes text, string* out) except +
@@ -101,7 +102,8 @@ cdef class RowImages:
 
     def render(self, str form not None, *, uint64_t position=0, uint32_t queue_size=0, uint64_t sequence=1,
                bytes null_text=b"NULL", bint utc=True):
-        """Each row as bytes: a `poll` or `poll2` reply's payload, or PollMany's `text` (0) or `msgpack` (1).
+        """Each row as bytes: a `poll` or `poll2` reply's payload, or PollMany's `text` (0) or `msgpack` (1); or `sides`,
+        msgpack [before, after] with every value as text, or bytes where it is no text.
 
         Rows are numbered from `sequence`. Raises `ValueError` for a value that cannot be decoded.
         """
@@ -131,8 +133,10 @@ cdef class RowImages:
                 done = append_many_text(out, sequence + number, row, queue_size, options, &error)
             elif form == "msgpack":
                 done = append_many_msgpack(out, sequence + number, row, options, &error)
+            elif form == "sides":
+                done = append_sides(out, row, options, &error)
             else:
-                raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack")
+                raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack, sides")
             if not done:
                 raise ValueError(error.decode("utf-8", "replace"))
             rendered.append(<bytes>out)

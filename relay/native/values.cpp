@@ -240,6 +240,17 @@ uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& opti
   return put_head(p, n, kStr8) + n;
 }
 
+// What is bytes or text as it stands: nullptr for all else, and nothing written.
+uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
+  switch (cell.step.value) {
+    case Value::raw: return put_packed_string(p, cell.bytes, kBin8);
+    case Value::text: return put_packed_string(p, cell.bytes, kStr8);
+    case Value::padded:
+      return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell);
+    default: return nullptr;
+  }
+}
+
 uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
   const uint8_t* image = cell.bytes.data;
   switch (cell.step.value) {
@@ -252,10 +263,7 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
       msgpack::put_u64(p, load<uint64_t>(image));
       *p = kFloat64;
       return p + 9;
-    case Value::raw: return put_packed_string(p, cell.bytes, kBin8);
-    case Value::text: return put_packed_string(p, cell.bytes, kStr8);
-    case Value::padded:
-      return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell);
+    case Value::raw: case Value::text: case Value::padded: return put_packed_image(p, cell);
     case Value::enumeration: case Value::set:
       return cell.column.labels.empty() ? put_packed(p, bits_of(cell)) : put_packed_text(p, cell, options);
     default:
@@ -272,6 +280,12 @@ uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOp
 
 uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
   return grows(cell.step.value) ? put_packed_growing(to, p, cell) : put_packed_bounded(p, cell, options);
+}
+
+uint8_t* put_spelled(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  if (grows(cell.step.value)) return put_packed_growing(to, p, cell);
+  uint8_t* end = put_packed_image(p, cell);
+  return end ? end : put_packed_text(p, cell, options);
 }
 
 }  // namespace relay

@@ -21,7 +21,7 @@ struct Target {
   size_t row_room;
 };
 
-// Both write at p and return the byte after the value, or nullptr if the bytes are no such value. p is handed from one
+// All write at p and return the byte after the value, or nullptr if the bytes are no such value. p is handed from one
 // to the next in a register: through memory, every value would wait for the one before it.
 
 // The value's text.
@@ -30,5 +30,8 @@ uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOp
 // The value as msgpack: integers and YEAR as int, FLOAT as float 32, DOUBLE as float 64, binary strings, BIT, geometry
 // and vectors as bin, everything else as str. ENUM and SET whose labels are not known are int.
 uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options);
+
+// The value as msgpack: what put_typed has as bin is bin, everything else its text as str.
+uint8_t* put_spelled(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options);
 
 }  // namespace relay

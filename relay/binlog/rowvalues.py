@@ -1,0 +1,104 @@
+"""The rows of rows events, as values by column name.
+
+Decoding is the native core's; what is done here is to find the table's definition and to name what went wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+
+from relay._native import RowImages
+from relay.binlog import tablemap
+from relay.binlog.events import PartialUpdateRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
+from relay.errors import RelayError, StopCode
+from relay.journal.frames import Definition
+
+Value: TypeAlias = str | bytes | None
+"""A column's value.
+
+`str`: the text that the server prints for it, so 1.50 of a DECIMAL stays `1.50`; TIMESTAMP in UTC. `bytes`: BINARY,
+VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings of which the character set is not known. None: NULL.
+"""
+
+_READ: Final = "read rows"
+_INSERT, _UPDATE, _DELETE = 1, 2, 4
+_MOST_TABLES: Final = 4096
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row before and after its change; None where there is no such side.
+
+    Columns that an image leaves out (binlog_row_image other than FULL) are no keys of it.
+    """
+
+    before: dict[str, Value] | None
+    after: dict[str, Value] | None
+
+
+class RowReader:
+    """Reads rows; keeps the definitions of tables between events."""
+
+    def __init__(self, charset_of: Mapping[int, str]) -> None:
+        """`charset_of` gives the character set's name of a collation's number."""
+        self._charset_of = charset_of
+        self._packed: dict[int, tuple[TableMapEvent, bytes]] = {}  # by identity, and what it is the identity of
+
+    def rows(self, event: RowsEvent, definition: Definition | None) -> list[Row]:
+        """As `relay.binlog.decoder.Decoder.rows`."""
+        position = str(event.header.next_event_pos - event.header.event_length) if event.header.next_event_pos else ""
+        if event.table_map is None:
+            if not event.row_data:
+                return []  # it only ends a statement
+            raise _malformed(f"table {event.table_id} was not mapped", position)
+        table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
+        if isinstance(event, PartialUpdateRowsEvent):
+            raise RelayError(
+                StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} hold changes of JSON documents", position=position,
+                hint="set binlog_row_value_options = '' on the source",
+            )  # fmt: skip
+        described = self._defined(table_map, definition, position)
+        kind = (
+            _UPDATE if isinstance(event, UpdateRowsEvent) else _INSERT if isinstance(event, WriteRowsEvent) else _DELETE
+        )
+        try:
+            images = RowImages(described, kind, _body(event))
+            return [Row(*msgspec.msgpack.decode(row)) for row in images.render("sides")]
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise _malformed(f"rows of {name} cannot be read: {error}", position) from error
+
+    def _defined(self, event: TableMapEvent, given: Definition | None, position: str) -> bytes:
+        """The packed definition. Raises `RelayError` (unsupported_column)."""
+        if given is None and (known := self._packed.get(id(event))):
+            return known[1]
+        table_map = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
+        definition = given
+        if definition is None:
+            definition = (
+                tablemap.definition(table_map, self._charset_of, position)
+                if table_map.full
+                else tablemap.provisional(table_map, self._charset_of)
+            )
+        elif not tablemap.fits(table_map, definition):
+            cause = f"{table_map.name} has other columns than the definition that was given"
+            raise RelayError(StopCode.SCHEMA_UNPROVEN, _READ, cause, position=position)
+        tablemap.refuse(table_map, definition, [True] * len(definition.columns), position)
+        packed = msgspec.msgpack.encode(definition)
+        if given is None:
+            if len(self._packed) >= _MOST_TABLES:
+                self._packed.clear()
+            self._packed[id(event)] = (event, packed)
+        return packed
+
+
+def _body(event: RowsEvent) -> bytes:
+    """The event from its column count on, as the native core takes it; images are inflated."""
+    count = event.column_count
+    head = bytes([count]) if count < 0xFB else b"\xfc" + count.to_bytes(2, "little")
+    return head + event.column_bitmap + event.column_update_bitmap + event.row_data
+
+
+def _malformed(cause: str, position: str) -> RelayError:
+    return RelayError(StopCode.UNKNOWN_EVENT, _READ, cause, position=position)
