@@ -32,6 +32,7 @@ from relay.journal.retention import Limits
 CHUNK: Final = 1 << 20  # bytes asked of the socket at a time
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
+PROGRESS_SECONDS: Final = 10.0  # between two lines on how far what is read again has come
 LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
 _GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE})
@@ -88,6 +89,7 @@ class _Reader:
         self._sources = Sources(context.config)
         self._ingest = Ingest(writer, context.journal_dir, decompress)
         self._ingest.count_into(context.arena.counters_address)
+        self._low = resume.LowPlace(catalog)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
         self._gap = gap  # accepted, and not yet written down
@@ -96,6 +98,8 @@ class _Reader:
         self._woken = 0
         self._heard = 0.0
         self._reported = 0.0
+        self._again = ""  # the place up to which all that comes is known
+        self._progress = 0.0
 
     def run(self) -> None:
         """Until told to stop. Raises `RelayError`."""
@@ -158,12 +162,13 @@ class _Reader:
         here = self._ingest.resume()
         known = resume.Known(*here[:3], self._writer.state().identity, here.by_gtid_possible)
         self._check_source(connection, server, known)
-        start = resume.plan(known, server)
+        start = resume.plan(known, server, self._low)
         if start.moved:
             self._context.log("failed_over", host=self._sources.host, source=server.identity, before=known.identity)
             answers.moved()
             self._catalog.forget_proofs()
             self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
+        self._again = start.again
         self._ingest.start(start.file, start.position, start.by_gtid)
         return Request(
             server_id=self._server_id(),
@@ -300,7 +305,12 @@ class _Reader:
         if not idle and now - self._reported < REPORT_SECONDS:
             return
         self._reported = now
+        if self._again and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
+            self._progress = now
+            here = Place(self._ingest.file, self._ingest.position)
+            self._context.log("reading_again", position=here, until=self._again, reason="no_gtid_beyond_4_GiB")
         state = self._writer.state()
+        self._low.passed(state.file, state.position)
         self._arena.sequence = state.sequence
         self._arena.set_source(
             host=self._sources.host,

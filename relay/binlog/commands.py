@@ -14,6 +14,8 @@ _BINLOG_DUMP: Final = 0x12
 _BINLOG_DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 0x04
 _LONGEST_FILE_NAME: Final = 511
+FIRST_POSITION: Final = 4
+"""Where the first event of a binlog file stands."""
 SHORT_POSITION: Final = 2**32 - 1
 """The highest position that COM_BINLOG_DUMP can carry."""
 
@@ -41,16 +43,19 @@ def register_replica(server_id: int, host: str = "relay") -> bytes:
 def binlog_dump(server_id: int, file: str, position: int) -> bytes:
     """COM_BINLOG_DUMP: the stream from a position of a file (""and 4: the oldest). Raises `ValueError`."""
     _check_server_id(server_id)
-    if not 4 <= position <= SHORT_POSITION:
-        raise ValueError(f"position {position} is not between 4 and {SHORT_POSITION}")
+    if not FIRST_POSITION <= position <= SHORT_POSITION:
+        raise ValueError(f"position {position} is not between {FIRST_POSITION} and {SHORT_POSITION}")
     return packet(struct.pack("<BIHI", _BINLOG_DUMP, position, 0, server_id) + _file_name(file))
 
 
-def binlog_dump_gtid(server_id: int, encoded_set: bytes, file: str = "", position: int = 4) -> bytes:
-    """COM_BINLOG_DUMP_GTID (MySQL): the stream without the transactions in the set. Raises `ValueError`."""
+def binlog_dump_gtid(server_id: int, encoded_set: bytes, file: str = "", position: int = FIRST_POSITION) -> bytes:
+    """COM_BINLOG_DUMP_GTID (MySQL): the stream without the transactions in the set. Raises `ValueError`.
+
+    From a file and position on, which may be beyond 4 GiB; "" lets the server find the file. Only with gtid_mode = ON.
+    """
     _check_server_id(server_id)
-    if position < 4:
-        raise ValueError(f"position {position} is below 4")
+    if position < FIRST_POSITION:
+        raise ValueError(f"position {position} is below {FIRST_POSITION}")
     name = _file_name(file)
     head = struct.pack("<BHII", _BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, len(name))
     return packet(head + name + struct.pack("<QI", position, len(encoded_set)) + encoded_set)

@@ -28,7 +28,8 @@ _MARIADB_GTIDS: Final = re.compile(r"(\d+-\d+-\d+)(,\d+-\d+-\d+)*|")
 class Request(msgspec.Struct, frozen=True):
     """Where a dump begins: a file and position, or, with `by_gtid`, after the transactions of a GTID set.
 
-    `encoded_set` is the same set as COM_BINLOG_DUMP_GTID carries it; MySQL only.
+    `encoded_set` is the same set as COM_BINLOG_DUMP_GTID carries it; MySQL only. There a file may be named with it, and
+    a position beyond 4 GiB.
     """
 
     server_id: int
@@ -42,7 +43,10 @@ class Request(msgspec.Struct, frozen=True):
     @property
     def where(self) -> str:
         """The place in words, for errors."""
-        return f"GTID {self.gtid_set or '(none)'}" if self.by_gtid else f"{self.file}:{self.position}"
+        place = f"{self.file}:{self.position}"
+        if not self.by_gtid:
+            return place
+        return f"GTID {self.gtid_set or '(none)'}{f' at {place}' if self.file else ''}"
 
 
 class Dump:
@@ -73,9 +77,7 @@ class Dump:
         self._socket.close()
 
 
-def open_dump(
-    connection: Connection[Any], server: ServerFacts, request: Request, poll_seconds: float = 1.0
-) -> Dump:
+def open_dump(connection: Connection[Any], server: ServerFacts, request: Request, poll_seconds: float = 1.0) -> Dump:
     """Ask for the binlog; the connection is the dump's from then on, and closed if that fails.
 
     `receive` waits `poll_seconds` at most. Raises `ValueError` for a request that no source can serve, `SourceLost`, or
@@ -122,7 +124,7 @@ def _packets(server: ServerFacts, request: Request) -> tuple[bytes, bytes]:
         if not _MARIADB_GTIDS.fullmatch(request.gtid_set):
             raise ValueError(f"{request.gtid_set[:80]!r} is no GTID position of MariaDB")
         return register, commands.binlog_dump(request.server_id, "", 4)
-    return register, commands.binlog_dump_gtid(request.server_id, request.encoded_set)
+    return register, commands.binlog_dump_gtid(request.server_id, request.encoded_set, request.file, request.position)
 
 
 def _settings(server: ServerFacts, request: Request) -> list[str]:

@@ -6,7 +6,8 @@ import re
 from typing import Final, NamedTuple
 
 from relay._native import GtidSet
-from relay.binlog.commands import SHORT_POSITION
+from relay.binlog.catalog import Catalog, Place
+from relay.binlog.commands import FIRST_POSITION, SHORT_POSITION
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.errors import RelayError, StopCode
 
@@ -28,13 +29,41 @@ class Known(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where to ask for the stream. `moved`: it is another server than the journal's last."""
+    """Where to ask for the stream. `moved`: it is another server than the journal's last.
+
+    By GTID a file and position may go with it, where the source takes both (MySQL). `again` is the place up to which
+    all that comes is known, if the stream can only be asked for from far before it.
+    """
 
     by_gtid: bool
     file: str
     position: int
     gtid_set: str
     moved: bool = False
+    again: str = ""
+
+
+class LowPlace:
+    """The last place in a binlog file that COM_BINLOG_DUMP can ask for, kept for when the stream has gone beyond it."""
+
+    _KEY: Final = "low_place"
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._last = Place("", 0)
+
+    def passed(self, file: str, position: int) -> None:
+        """A transaction has ended there. Written down once a file, when the first ends beyond 4 GiB."""
+        if position <= SHORT_POSITION:
+            self._last = Place(file, position)
+        elif self._last.file == file:
+            self._catalog.put(self._KEY, f"{file}:{self._last.position}")
+            self._last = Place("", 0)
+
+    def of(self, file: str) -> int:
+        """A position of the file at which a transaction begins; 4, its beginning, if none other is known."""
+        kept, _, position = self._catalog.get(self._KEY).rpartition(":")
+        return int(position) if kept == file else FIRST_POSITION
 
 
 def spelled_out(start_position: str) -> BinlogStatus:
@@ -43,7 +72,7 @@ def spelled_out(start_position: str) -> BinlogStatus:
     # uuid:1 looks like a file and position too, but no file is named by a uuid.
     if place and not _UUID.fullmatch(place["file"]):
         return BinlogStatus(place["file"], int(place["position"]))
-    return BinlogStatus("", 4, start_position)
+    return BinlogStatus("", FIRST_POSITION, start_position)
 
 
 def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError | None:
@@ -64,28 +93,24 @@ def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError 
     )
 
 
-def plan(known: Known, server: ServerFacts) -> Start:
-    """Where to go on. Raises `RelayError` (wrong_source, gtid_gap).
+def plan(known: Known, server: ServerFacts, low: LowPlace) -> Start:
+    """Where to go on. Raises `RelayError` (wrong_source).
 
     On the source that the journal was read from, by file and position; on another only by GTID, and only within one
-    flavor.
+    flavor. COM_BINLOG_DUMP carries no position beyond 4 GiB: there COM_BINLOG_DUMP_GTID (MySQL) or a GTID position
+    (MariaDB) does it, and without GTIDs the file is read again from `low`.
     """
     gtids = server.has_gtids and bool(known.gtid_set) and known.gtid_possible
     if known.identity == server.identity and known.file:
         if known.position <= SHORT_POSITION:
             return Start(False, known.file, known.position, known.gtid_set)
-        if not gtids:
-            raise RelayError(
-                StopCode.GTID_GAP,
-                "resume the binlog",
-                "a position beyond 4 GiB can only be resumed by GTID, and the source has none",
-                position=f"{known.file}:{known.position}",
-                hint="set gtid_mode = ON on the source; `relay start --accept-gap` goes on after the loss",
-            )
-        return Start(True, "", 4, known.gtid_set)
+        if gtids:
+            file, position = ("", FIRST_POSITION) if server.mariadb else (known.file, known.position)
+            return Start(True, file, position, known.gtid_set)
+        return Start(False, known.file, low.of(known.file), known.gtid_set, again=f"{known.file}:{known.position}")
     moved = known.identity != server.identity
     if gtids and known.identity.partition(":")[0] == server.flavor:
-        return Start(True, "", 4, known.gtid_set, moved)
+        return Start(True, "", FIRST_POSITION, known.gtid_set, moved)
     raise RelayError(
         StopCode.WRONG_SOURCE,
         "resume the binlog",

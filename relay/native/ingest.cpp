@@ -169,23 +169,31 @@ bool Ingest::outer_event(Bytes bytes, Attention* out) {
     malformed("an event before the FORMAT_DESCRIPTION");
   }
   if (!Event::parse(bytes, checksum, &e)) malformed("an event whose size is not its own");
-  // The header has 32 bits of the end, or, in a transaction of MariaDB 11.4 and later, none.
-  bool heartbeat = e.type == kHeartbeatEvent || e.type == kHeartbeatV2Event;
-  if (artificial || heartbeat || (describes && e.log_pos == 0)) {
-    end_ = at_;
-  } else if (e.log_pos == 0) {
-    end_ = at_ + bytes.size;
-  } else {
-    end_ = (at_ & ~uint64_t{0xffffffff}) | e.log_pos;
-    if (end_ + 0x80000000 < at_) end_ += uint64_t{1} << 32;
-    start_ = end_ - std::min<uint64_t>(bytes.size, end_);
-  }
+  end_ = end_of(e, bytes.size);
+  if (end_ != at_) start_ = end_ - std::min<uint64_t>(bytes.size, end_);
   if (!event(e, out)) return false;
   if (e.type != kRotateEvent) at_ = std::max(at_, end_);
   ++counters_->events[e.type];
   counters_->bytes += bytes.size;
   if (e.timestamp) timestamp_ = e.timestamp;
   return true;
+}
+
+// The header has the low 32 bits of the end, or, in a transaction of MariaDB 11.4 and later, none.
+uint64_t Ingest::end_of(const Event& e, size_t size) const {
+  constexpr uint64_t kWrap = uint64_t{1} << 32;
+  bool heartbeat = e.type == kHeartbeatEvent || e.type == kHeartbeatV2Event;
+  bool artificial = e.flags & kArtificialFlag || (e.type == kFormatDescriptionEvent && e.log_pos == 0);
+  if (artificial || heartbeat) return at_;
+  if (e.log_pos == 0) return at_ + size;
+  uint64_t end = (at_ & ~(kWrap - 1)) | e.log_pos;
+  if (end + kWrap / 2 < at_) end += kWrap;
+  // By GTID MariaDB begins with the file and leaves out what is known, however much that is: what it then sends stands
+  // behind what the journal has of the file.
+  const JournalState& state = writer_.state();
+  if (by_gtid_ && e.type == kMariadbGtidEvent && file_ == state.file && end <= state.position)
+    end += ((state.position - end) / kWrap + 1) * kWrap;
+  return end;
 }
 
 bool Ingest::event(const Event& e, Attention* out) {

@@ -87,6 +87,7 @@ class Ingest {
   uint64_t heartbeats() const { return heartbeats_; }
   uint64_t abandoned() const { return abandoned_; }  // groups that the source began and never ended
   bool in_transaction() const { return group_.open; }
+  bool skipping() const { return skipping_; }  // what the journal holds already
 
  private:
   struct Table {
@@ -126,6 +127,7 @@ class Ingest {
   bool outer_event(Bytes bytes, Attention* out);
   bool inner_events(Attention* out);
   bool event(const Event& event, Attention* out);
+  uint64_t end_of(const Event& event, size_t size) const;
   Bytes verified(Bytes bytes);
   void format_description(const Event& event);
   void rotate(const Event& event);

@@ -77,6 +77,7 @@ cdef extern from "ingest.hpp" namespace "relay":
         uint64_t heartbeats()
         uint64_t abandoned()
         cbool in_transaction()
+        cbool skipping()
 
 
 ASKS = ("", "query", "table", "unknown", "partial", "error", "end", "boundary")
@@ -281,3 +282,8 @@ cdef class Ingest:
     def in_transaction(self):
         """Whether the last event stands within a transaction."""
         return self.c.in_transaction()
+
+    @property
+    def skipping(self):
+        """Whether what comes is in the journal already, up to the place where that ends."""
+        return self.c.skipping()
