@@ -14,10 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from examples.dbserver import KINDS, DatabaseServer
+from tests.readerproc import Reader
 from tests.relayproc import RelayProcess, write_conf
 
 deselected = pytest.StashKey[int]()
@@ -139,6 +141,20 @@ def full_metadata(server: DatabaseServer) -> Iterator[None]:
     server.execute("SET GLOBAL binlog_row_metadata = FULL")
     yield
     server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+
+
+@pytest.fixture
+def make_reader(tmp_path: Path) -> Iterator[Callable[..., Reader]]:
+    """make_reader(server, {"Source.StartPosition": ...}, accept_gap=False): one DataDir for all of a test's readers."""
+    with ExitStack() as stack:
+
+        def make(server: DatabaseServer, settings: dict[str, str] | None = None, **more: Any) -> Reader:
+            made = Reader(server, tmp_path / "data", settings or {}, **more)
+            (tmp_path / "data").mkdir(exist_ok=True)
+            stack.callback(made.close)
+            return made.start()
+
+        yield make
 
 
 @pytest.fixture
