@@ -10,7 +10,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.binlog import events
 from relay.binlog.decoder import Decoder
-from relay.binlog.rowvalues import Row
+from relay.binlog.rowvalues import Row, Value
 from tests.binlogs import place, record, split
 
 
@@ -50,10 +50,19 @@ def test_rows_are_what_select_prints(server: DatabaseServer, db: str) -> None:
     decoder = Decoder()
     found = [decoder.decode(raw) for raw in raw_events(record(server, start))]
     rows = [row for event in found if isinstance(event, events.RowsEvent) for row in decoder.rows(event)]
-    nothing = {"a": None, "e": None, "d": None, "f": None, "b": None, "l": None}
-    first = {"id": "4000000000", "a": "é", "e": "y", "d": "1.50", "f": "1.1", "b": b"q\0\0", "l": b"\xff\0"}
+    nothing: dict[str, Value] = {"a": None, "e": None, "d": None, "f": None, "b": None, "l": None}
+    second: dict[str, Value] = {"id": "1"} | nothing
+    first: dict[str, Value] = {
+        "id": "4000000000",
+        "a": "é",
+        "e": "y",
+        "d": "1.50",
+        "f": "1.1",
+        "b": b"q\0\0",
+        "l": b"\xff\0",
+    }
     assert rows == [
         Row(None, first),
-        Row(None, {"id": "1"} | nothing),
-        Row({"id": "1"} | nothing, {"id": "1"} | nothing | {"a": "", "l": b""}),
+        Row(None, second),
+        Row(second, second | {"a": "", "l": b""}),
     ]

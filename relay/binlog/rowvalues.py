@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from relay._native import RowImages
+from relay._native import RowImages, complete_rows
 from relay.binlog import tablemap
 from relay.binlog.events import PartialUpdateRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
 from relay.errors import RelayError, StopCode
@@ -54,18 +54,14 @@ class RowReader:
                 return []  # it only ends a statement
             raise _malformed(f"table {event.table_id} was not mapped", position)
         table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
-        if isinstance(event, PartialUpdateRowsEvent):
-            raise RelayError(
-                StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} hold changes of JSON documents", position=position,
-                hint="set binlog_row_value_options = '' on the source",
-            )  # fmt: skip
         described = self._defined(table_map, definition, position)
-        kind = (
-            _UPDATE if isinstance(event, UpdateRowsEvent) else _INSERT if isinstance(event, WriteRowsEvent) else _DELETE
-        )
         try:
-            images = RowImages(described, kind, _body(event))
+            images = RowImages(described, _kind(event), _body(event, described))
             return [Row(*msgspec.msgpack.decode(row)) for row in images.render("sides")]
+        except LookupError as error:
+            raise RelayError(
+                StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be told: {error}", position=position
+            ) from error
         except (ValueError, msgspec.MsgspecError) as error:
             raise _malformed(f"rows of {name} cannot be read: {error}", position) from error
 
@@ -84,7 +80,7 @@ class RowReader:
         elif not tablemap.fits(table_map, definition):
             cause = f"{table_map.name} has other columns than the definition that was given"
             raise RelayError(StopCode.SCHEMA_UNPROVEN, _READ, cause, position=position)
-        tablemap.refuse(table_map, definition, [True] * len(definition.columns), position)
+        tablemap.refuse(table_map, definition, position)
         packed = msgspec.msgpack.encode(definition)
         if given is None:
             if len(self._packed) >= _MOST_TABLES:
@@ -93,11 +89,18 @@ class RowReader:
         return packed
 
 
-def _body(event: RowsEvent) -> bytes:
-    """The event from its column count on, as the native core takes it; images are inflated."""
+def _kind(event: RowsEvent) -> int:
+    if isinstance(event, UpdateRowsEvent | PartialUpdateRowsEvent):
+        return _UPDATE
+    return _INSERT if isinstance(event, WriteRowsEvent) else _DELETE
+
+
+def _body(event: RowsEvent, definition: bytes) -> bytes:
+    """The event from its column count on, as the native core takes it: images inflated, values whole."""
     count = event.column_count
     head = bytes([count]) if count < 0xFB else b"\xfc" + count.to_bytes(2, "little")
-    return head + event.column_bitmap + event.column_update_bitmap + event.row_data
+    body = head + event.column_bitmap + event.column_update_bitmap + event.row_data
+    return complete_rows(definition, body) if isinstance(event, PartialUpdateRowsEvent) else body
 
 
 def _malformed(cause: str, position: str) -> RelayError:

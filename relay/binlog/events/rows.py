@@ -46,6 +46,8 @@ class RowsFlag(IntFlag):
     """The session had unique_checks off."""
     COMPLETE_ROWS = 0x08
     """Every row has all its columns."""
+    SQL_FOREIGN_KEYS = 0x10
+    """MySQL 9.6 and later: what foreign keys change in other tables has row events of its own."""
     NO_CHECK_CONSTRAINTS = 0x80
     """MariaDB: the session had check_constraint_checks off."""
 

@@ -39,8 +39,6 @@ class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """12: databases that the statement writes to; empty if there are more than the server lists."""
     microseconds: int | None = None
     """13 (MySQL) or 128 (MariaDB): fraction of the second in the header's timestamp."""
-    commit_ts: bytes | None = None
-    """14 and 15: a logical time of MySQL 5.7's test releases."""
     explicit_defaults_for_timestamp: bool | None = None
     """16: the session's variable of that name."""
     ddl_xid: int | None = None
