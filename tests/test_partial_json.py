@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import Attention, JournalReader, RowImages
-from relay.journal import frames
+from relay._native import Attention
 from tests import binlogs
 from tests.binlogs import Fed
+from tests.journaled import journaled
 
 UPDATE = 2
 PARTIAL_UPDATE_ROWS = 39
@@ -24,23 +24,14 @@ SESSION = "SET binlog_row_value_options = 'PARTIAL_JSON'"
 class Change(NamedTuple):
     """An update as a client gets it: columns by position, before and after it."""
 
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: Any
+    after: Any
 
 
 def changes(fed: Fed) -> list[Change]:
     """Every updated row of the journal."""
-    tables, found = dict[int, bytes](), []
-    reader = JournalReader(fed.directory)
-    for position, payload in reader.frames(fed.writer.first(), fed.writer.committed()):
-        frame = frames.decode(payload)
-        if isinstance(frame, frames.Table):
-            tables[position] = frame.definition
-        elif isinstance(frame, frames.Rows) and frame.kind == UPDATE:
-            for row in RowImages(tables[frame.table], UPDATE, frame.body).render("msgpack"):
-                *_, before, after = msgspec.msgpack.decode(row)
-                found.append(Change(before, after))
-    return found
+    updates = [frame for frame in journaled(fed) if frame.kind == UPDATE]
+    return [Change(*sides) for frame in updates for sides in frame.typed()]
 
 
 def types(stream: bytes) -> set[int]:

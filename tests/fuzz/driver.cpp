@@ -1,17 +1,21 @@
 // A small coverage-guided fuzzer for one target: DRIVER CRASH_FILE SECONDS|COUNTx SEED [KEPT_INPUT...]
 //
-// First the kept inputs (crashers of old) and the seeds, then mutations of whatever reached new code, until the time or
-// the count is over. The input under way stands in CRASH_FILE, which is removed at a good end: it is there after a crash.
-// The target and the core are compiled with -fsanitize-coverage=trace-pc, this file is not.
+// First the kept inputs (crashers of old) and the seeds, then mutations of whatever reached new code, or code more often
+// than before, until the time or the count is over. An input that takes kPatience seconds counts as a crash. The input
+// under way stands in CRASH_FILE, which is removed at a good end: it is there after a crash. A kept file NAME.pack holds
+// many inputs, each behind its size (u32). The target and the core are compiled with -fsanitize-coverage=trace-pc, this
+// file is not.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <string_view>
 
 #include "fuzz.hpp"
 
@@ -19,6 +23,7 @@ namespace {
 
 constexpr size_t kMap = 1 << 16;
 constexpr size_t kLongest = 1 << 16;  // bytes of an input
+constexpr unsigned kPatience = 30;
 
 uint8_t seen[kMap];
 uint8_t reached[kMap];
@@ -40,13 +45,15 @@ bool run(const std::string& input) {
   std::memcpy(under_way->data, input.data(), input.size());
   std::memset(reached, 0, sizeof reached);
   previous = 0;
+  alarm(kPatience);
   // A copy of exactly this size, so that a read beyond it is noticed.
   std::vector<uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
   bool fresh = false;
   for (size_t i = 0; i < kMap; i++) {
-    if (reached[i] && !seen[i]) {
-      seen[i] = 1;
+    const auto often = static_cast<uint8_t>(reached[i] ? 1 << (31 - __builtin_clz(reached[i])) : 0);
+    if (often & ~seen[i]) {
+      seen[i] |= often;
       fresh = true;
     }
   }
@@ -98,6 +105,14 @@ std::string mutated(const std::vector<std::string>& corpus) {
   return s;
 }
 
+void unpack(const std::string& pack, std::vector<std::string>* out) {
+  uint32_t size = 0;
+  for (size_t at = 0; at + sizeof size <= pack.size(); at += sizeof size + size) {
+    std::memcpy(&size, &pack[at], sizeof size);
+    out->push_back(pack.substr(at + sizeof size, size));
+  }
+}
+
 CrashFile* map_crash_file(const char* path) {
   const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
   if (fd < 0 || ftruncate(fd, sizeof(CrashFile)) != 0) return nullptr;
@@ -110,7 +125,8 @@ CrashFile* map_crash_file(const char* path) {
 
 extern "C" void __sanitizer_cov_trace_pc() {
   const uintptr_t here = reinterpret_cast<uintptr_t>(__builtin_return_address(0));
-  reached[(here ^ previous) % kMap] = 1;
+  uint8_t& count = reached[(here ^ previous) % kMap];
+  if (count != 0xff) ++count;
   previous = here >> 1;
 }
 
@@ -123,7 +139,12 @@ int main(int argc, char** argv) {
   std::vector<std::string> corpus = fuzz_seeds();
   for (int i = 4; i < argc; i++) {
     std::ifstream file(argv[i], std::ios::binary);
-    corpus.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    std::string input(std::istreambuf_iterator<char>(file), {});
+    if (std::string_view(argv[i]).substr(std::max<size_t>(std::strlen(argv[i]), 5) - 5) == ".pack") {
+      unpack(input, &corpus);
+    } else {
+      corpus.push_back(std::move(input));
+    }
   }
   for (std::string& input : corpus) {
     if (input.size() > kLongest) input.resize(kLongest);
@@ -138,7 +159,7 @@ int main(int argc, char** argv) {
     if (run(input)) corpus.push_back(std::move(input));
   }
   size_t edges = 0;
-  for (uint8_t each : seen) edges += each;
+  for (uint8_t each : seen) edges += each != 0;
   std::printf("%llu inputs, %zu edges, %zu kept\n", static_cast<unsigned long long>(count), edges, corpus.size());
   unlink(argv[1]);
   return 0;

@@ -1,5 +1,6 @@
 // Row bodies against a table with a column of every type: what the walk accepts must be decodable without harm.
-// Input: kind (2 bits), which columns are to be kept (the rest of the byte), then the body of a rows event.
+// Input: which table (kOwnTable: u16 size of a packed definition, and the definition, follow), kind (2 bits), which columns
+// are to be kept (the rest of the byte), then the body of a rows event.
 #include "rows.hpp"
 
 #include "../native/build.hpp"
@@ -8,11 +9,14 @@
 #include "columns.hpp"
 #include "fuzz.hpp"
 #include "payload.hpp"
+#include "rows_partial.hpp"
 
 using namespace relay;
 using build::bytes;
 
 namespace {
+
+constexpr uint8_t kOwnTable = 0xff;
 
 const std::vector<std::vector<build::ColumnSpec>> kTables = {
     {{"id", kLong}, {"name", kVarchar, 80, false, "utf8mb4"}, {"n", kLongLong, 0, true}},
@@ -22,7 +26,9 @@ const std::vector<std::vector<build::ColumnSpec>> kTables = {
     {{"e", kEnum, 1, false, "utf8mb4", {"a", "b"}}, {"s", kSet, 2, false, "utf8mb4", {"x", "y", "z"}},
      {"c", kString, 40, false, "utf16"}, {"b", kString, 8, false, "binary"}},
     {{"j", kJson, 4}, {"g", kGeometry, 4}, {"v", kVector, 4}, {"big", kVarchar, 40000, false, "utf8mb3"}},
-    {{"b", kBlobCompressed, 1, false, "binary"}, {"l", kBlobCompressed, 4, false, "latin1"}, {"v", kVarcharCompressed, 256, false, "utf8mb4"}},
+    {{"b", kBlobCompressed, 1, false, "binary"}, {"l", kBlobCompressed, 4, false, "latin1"},
+     {"v", kVarcharCompressed, 256, false, "utf8mb4"}},
+    {{"id", kTiny}, {"a", kJson, 4}, {"b", kJson, 4}, {"n", kShort}, {"c", kJson, 4}},
 };
 
 size_t width_of(const char* format) {
@@ -148,16 +154,31 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (definitions.empty()) {
     for (const auto& columns : kTables) definitions.push_back(build::definition(columns));
   }
-  if (size < 2) return 0;
-  static const RowKind kKinds[] = {RowKind::insert, RowKind::update, RowKind::remove};
-  const std::shared_ptr<const Definition>& shared = definitions[data[0] % definitions.size()];
+  static const RowKind kKinds[] = {RowKind::insert, RowKind::update, RowKind::remove, RowKind::update};
+  Reader in(Bytes(data, size));
+  const uint8_t table = in.u8();
+  std::shared_ptr<const Definition> shared = definitions[table % definitions.size()];
+  if (table == kOwnTable) {
+    std::string error;
+    shared = Definition::parse(in.take(in.u16()), &error);
+  }
+  const uint8_t how = in.u8();
+  if (!in.ok() || !shared) return 0;
   const Definition& definition = *shared;
-  const RowKind kind = kKinds[data[1] % 3];
-  RowsBody body;
-  if (!RowsBody::parse(Bytes(data + 2, size - 2), kind, &body)) return 0;
-  const Walk walk = walk_rows(definition, kind, body);
+  const RowKind kind = kKinds[how % 4];
   std::vector<bool> keep;
-  for (size_t i = 0; i < definition.columns.size(); i++) keep.push_back(data[1] >> 2 >> i % 6 & 1);
+  for (size_t i = 0; i < definition.columns.size(); i++) keep.push_back(how >> 2 >> i % 6 & 1);
+  Bytes bytes_of_body = in.rest();
+  std::string completed, completed_in_part;
+  if (how % 4 == 3) {
+    complete_rows(definition, bytes_of_body, keep, &completed_in_part);
+    if (complete_rows(definition, bytes_of_body, {}, &completed) != Completed::yes) return 0;
+    bytes_of_body = Bytes(completed);
+  }
+  RowsBody body;
+  if (!RowsBody::parse(bytes_of_body, kind, &body)) return 0;
+  const Walk walk = walk_rows(definition, kind, body);
+  REQUIRE(walk.ok || completed.empty());
   std::string without;
   const bool copied = copy_without(definition, kind, body, keep, &without);
   if (!walk.ok) return 0;
@@ -175,6 +196,8 @@ std::vector<std::string> fuzz_seeds() {
       bytes("03 00 04 ff f0 80000000000c22384e 010203 1f05 0300'abc' 04000000'text'"),
       bytes("04 00 04 ff f0 01 0300 04'ab' 00 03'xyz'"),
       bytes("05 00 04 ff f0 0d000000 00 01000c000b0001000500026100 04000000'abcd' 04000000 0000803f 0200'ab'"),
+      bytes("07 03 05 ff ff 00 01 0d000000 00 01000c000b0001000500026100 02000000 0401 0200 02000000 0401 01 05 00 01")
+          + bytes("09000000 00 03'$.a' 03 050200 02000000 0401 0300 00000000"),
       bytes("06 00 03 ff f8 0d 8103 789c4b4c4a0600024d0127 04000000 00'abc' 0700 8903 4b4c4a0600"),
   };
 }
