@@ -140,7 +140,7 @@ class _Reader:
         try:
             answers = self._answers(connection, server)
             request = self._request(connection, server, answers)
-            dump = open_dump(connection, server, request, POLL_SECONDS)
+            dump = open_dump(connection, server.mariadb, request, POLL_SECONDS)
         finally:
             if connection.open:
                 connection.close()

@@ -20,11 +20,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.check"),
     "supervisor": ("relay.supervisor",),
     "processes": ("relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.process"),
-    "codecs": ("relay.wire.*", "relay.binlog.*", "relay.journal.frames"),
+    "codecs": ("relay.wire.*", "relay.binlog", "relay.binlog.*", "relay.journal.frames"),
     "foundation": (
         "relay",
         "relay._native",
-        "relay.binlog",
         "relay.config",
         "relay.config_keys",
         "relay.errors",
@@ -110,6 +109,19 @@ def test_no_process_shell_imports_another(module: str) -> None:
 @pytest.mark.parametrize("module", [name for name in MODULES if layer(name) == "codecs" and name not in BINLOG_IO])
 def test_codecs_take_and_give_bytes_and_do_no_io(module: str) -> None:
     assert not {name.split(".")[0] for name in imports(module)} & IO
+
+
+def test_the_parsing_half_of_the_binlog_comes_without_sockets_and_drivers() -> None:
+    program = (
+        "import sys\n"
+        "from relay.binlog import Decoder, Flag, GtidSet, Replication, events\n"
+        "import relay.binlog.packets, relay.binlog.progress\n"
+        "heavy = {'socket', 'ssl', 'pymysql', 'asyncio'} & set(sys.modules)\n"
+        "assert not heavy, f'decoding events imports {heavy}'\n"
+        "from relay.binlog import Stream\n"
+        "assert 'pymysql' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
 
 
 def test_supervisor_is_single_threaded_when_it_forks() -> None:

@@ -49,7 +49,7 @@ def start(server: DatabaseServer, request: Request | None = None) -> Dump:
     connection = connect(account(server))
     about = facts(connection)
     end = binlog_end(connection, about)
-    return open_dump(connection, about, request or Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    return open_dump(connection, about.mariadb, request or Request(some_id(), end.file, end.position), poll_seconds=0.1)
 
 
 def packets(stream: Dump, seconds: float = 10) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ def test_an_account_that_may_not_replicate_is_named(server: DatabaseServer) -> N
         binlog_end(connection, about)
     assert denied.value.code is StopCode.SOURCE_DENIED
     with pytest.raises(RelayError) as denied:
-        open_dump(connection, about, Request(some_id(), "binlog.000001"))
+        open_dump(connection, about.mariadb, Request(some_id(), "binlog.000001"))
     assert denied.value.code is StopCode.SOURCE_DENIED
     server.execute(f"DROP USER {name}@'%'")
 
@@ -157,7 +157,7 @@ def test_fields_are_checked_before_anything_is_sent(mariadb118: DatabaseServer, 
     connection = connect(account(mariadb118))
     about = facts(connection)
     with pytest.raises(ValueError):
-        open_dump(connection, about, request_)
+        open_dump(connection, about.mariadb, request_)
     assert not connection.open
 
 
@@ -165,7 +165,7 @@ def test_a_gtid_position_of_mariadb_is_checked_before_it_is_sent(mariadb118: Dat
     connection = connect(account(mariadb118))
     about = facts(connection)
     with pytest.raises(ValueError):
-        open_dump(connection, about, Request(1, by_gtid=True, gtid_set="0-1-1'; DROP TABLE x"))
+        open_dump(connection, about.mariadb, Request(1, by_gtid=True, gtid_set="0-1-1'; DROP TABLE x"))
 
 
 @pytest.mark.parametrize(("file", "position"), [("binlog.999999", 4), ("binlog.000001", 2**31)])
@@ -283,7 +283,7 @@ def test_tls_goes_on_after_the_connection_is_taken_over(kind: str, request: pyte
     connection = connect(account(server, tls="required"))
     about = facts(connection)
     end = binlog_end(connection, about)
-    stream = open_dump(connection, about, Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    stream = open_dump(connection, about.mariadb, Request(some_id(), end.file, end.position), poll_seconds=0.1)
     assert isinstance(stream._socket, ssl.SSLSocket)
     assert any(packet[0] == 0 for packet in packets(stream))
     stream.close()

@@ -1,1 +1,58 @@
-"""The source: connecting to it, opening its binlog, and what its events say about tables and statements."""
+"""The binlog of MySQL and MariaDB servers as a Python API (docs/binlog-api.md), which the relay's reader stands on too.
+
+What stands here is public. It is imported when it is first asked for, so that the half that only parses bytes can be
+had without a database driver and sockets.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from relay._native import GtidSet
+    from relay.binlog import events
+    from relay.binlog.decoder import Decoder
+    from relay.binlog.errors import BinlogError, DescriptionError, Misuse, MisuseError
+    from relay.binlog.files import BinlogFile
+    from relay.binlog.replication import Flag, Replication
+    from relay.binlog.stream import Stream
+
+__all__ = [
+    "BinlogError",
+    "BinlogFile",
+    "Decoder",
+    "DescriptionError",
+    "Flag",
+    "GtidSet",
+    "Misuse",
+    "MisuseError",
+    "Replication",
+    "Stream",
+    "events",
+]
+
+_HOMES: Final = {
+    "BinlogError": "relay.binlog.errors",
+    "BinlogFile": "relay.binlog.files",
+    "Decoder": "relay.binlog.decoder",
+    "DescriptionError": "relay.binlog.errors",
+    "Flag": "relay.binlog.replication",
+    "GtidSet": "relay._native",
+    "Misuse": "relay.binlog.errors",
+    "MisuseError": "relay.binlog.errors",
+    "Replication": "relay.binlog.replication",
+    "Stream": "relay.binlog.stream",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "events":
+        return import_module("relay.binlog.events")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -13,7 +13,9 @@ _REGISTER_SLAVE: Final = 0x15
 _BINLOG_DUMP: Final = 0x12
 _BINLOG_DUMP_GTID: Final = 0x1E
 _THROUGH_GTID: Final = 0x04
-_LONGEST_FILE_NAME: Final = 511
+NON_BLOCKING: Final = 0x01
+"""Flag of both dumps: the source ends it at the binlog's end, and does not wait for more."""
+LONGEST_FILE_NAME: Final = 511
 FIRST_POSITION: Final = 4
 """Where the first event of a binlog file stands."""
 SHORT_POSITION: Final = 2**32 - 1
@@ -40,24 +42,26 @@ def register_replica(server_id: int, host: str = "relay") -> bytes:
     return packet(struct.pack("<BI", _REGISTER_SLAVE, server_id) + bytes([len(name)]) + name + bytes(12))
 
 
-def binlog_dump(server_id: int, file: str, position: int) -> bytes:
-    """COM_BINLOG_DUMP: the stream from a position of a file (""and 4: the oldest). Raises `ValueError`."""
-    _check_server_id(server_id)
+def binlog_dump(server_id: int, file: str, position: int, flags: int = 0) -> bytes:
+    """COM_BINLOG_DUMP: the stream from a position of a file ("" and 4: the oldest). Raises `ValueError`."""
+    _check_server_id(server_id, flags)
     if not FIRST_POSITION <= position <= SHORT_POSITION:
         raise ValueError(f"position {position} is not between {FIRST_POSITION} and {SHORT_POSITION}")
-    return packet(struct.pack("<BIHI", _BINLOG_DUMP, position, 0, server_id) + _file_name(file))
+    return packet(struct.pack("<BIHI", _BINLOG_DUMP, position, flags, server_id) + _file_name(file))
 
 
-def binlog_dump_gtid(server_id: int, encoded_set: bytes, file: str = "", position: int = FIRST_POSITION) -> bytes:
+def binlog_dump_gtid(
+    server_id: int, encoded_set: bytes, file: str = "", position: int = FIRST_POSITION, flags: int = 0
+) -> bytes:
     """COM_BINLOG_DUMP_GTID (MySQL): the stream without the transactions in the set. Raises `ValueError`.
 
     From a file and position on, which may be beyond 4 GiB; "" lets the server find the file. Only with gtid_mode = ON.
     """
-    _check_server_id(server_id)
+    _check_server_id(server_id, flags)
     if position < FIRST_POSITION:
         raise ValueError(f"position {position} is below {FIRST_POSITION}")
     name = _file_name(file)
-    head = struct.pack("<BHII", _BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, len(name))
+    head = struct.pack("<BHII", _BINLOG_DUMP_GTID, _THROUGH_GTID | flags, server_id, len(name))
     return packet(head + name + struct.pack("<QI", position, len(encoded_set)) + encoded_set)
 
 
@@ -72,13 +76,15 @@ def parse_error(payload: bytes) -> ServerError | None:
     return ServerError(code, state, text.decode("utf-8", "replace"))
 
 
-def _check_server_id(server_id: int) -> None:
+def _check_server_id(server_id: int, flags: int = 0) -> None:
+    if server_id == 0 and flags & NON_BLOCKING:  # a reader that is no replica
+        return
     if not 1 <= server_id <= 2**32 - 1:
         raise ValueError(f"server id {server_id} is not between 1 and {2**32 - 1}")
 
 
 def _file_name(file: str) -> bytes:
     name = file.encode()
-    if len(name) > _LONGEST_FILE_NAME or b"\0" in name:
+    if len(name) > LONGEST_FILE_NAME or b"\0" in name:
         raise ValueError(f"{file[:80]!r} is no name of a binlog file")
     return name

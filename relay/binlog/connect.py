@@ -16,6 +16,7 @@ from pymysql.connections import Connection
 from pymysql.constants import CR
 
 from relay.binlog.commands import ServerError
+from relay.binlog.errors import Misuse, MisuseError
 from relay.binlog.failures import SourceLost, judge
 from relay.errors import ErrorCode, RelayError
 
@@ -88,12 +89,43 @@ def query(connection: Connection[Any], sql: str, operation: str) -> list[tuple[A
 
 
 def take_socket(connection: Connection[Any]) -> socket.socket:
-    """The connection's socket, a TLS one where TLS is on. It is the caller's from now on; nothing is left unread."""
+    """The connection's socket, a TLS one where TLS is on. It is the caller's from now on; nothing is left unread.
+
+    Whatever the connection is used for later raises `MisuseError`; closing it closes the socket.
+    """
     private = cast(Any, connection)
     taken = cast(socket.socket, private._sock)
     private._rfile.close()
     private._sock = private._rfile = None
+    close = connection.close
+
+    def close_both() -> None:
+        taken.close()
+        close()
+
+    private._execute_command = private.connect = private.ping = _refuse
+    private.close = close_both
     return taken
+
+
+def is_mariadb(connection: Connection[Any]) -> bool:
+    """Whether the server said so when it was connected to."""
+    return "mariadb" in str(cast(Any, connection).get_server_info()).lower()
+
+
+def is_taken(connection: Connection[Any]) -> bool:
+    """Whether `take_socket` has its socket."""
+    return cast(Any, connection).connect is _refuse
+
+
+def has_unread_result(connection: Connection[Any]) -> bool:
+    """Whether a query's rows, or further results of it, are still to come over the connection."""
+    result = cast(Any, connection)._result
+    return result is not None and bool(result.unbuffered_active or result.has_next)
+
+
+def _refuse(*_: object, **__: object) -> None:
+    raise MisuseError(Misuse.CONNECTION_TAKEN, "use the connection")
 
 
 def _tls(account: Account) -> ssl.SSLContext:

@@ -16,7 +16,6 @@ from pymysql.connections import Connection
 
 from relay.binlog import commands
 from relay.binlog.connect import CONNECT_SECONDS, query, take_socket
-from relay.binlog.facts import ServerFacts
 from relay.binlog.failures import SourceLost, judge
 
 _SERVER_WRITE_SECONDS: Final = 3600
@@ -29,7 +28,8 @@ class Request(msgspec.Struct, frozen=True):
     """Where a dump begins: a file and position, or, with `by_gtid`, after the transactions of a GTID set.
 
     `encoded_set` is the same set as COM_BINLOG_DUMP_GTID carries it; MySQL only. There a file may be named with it, and
-    a position beyond 4 GiB.
+    a position beyond 4 GiB. `flags` are those of the dump command. `server_id` 0, for a dump that does not wait, is no
+    replica, and not announced as one.
     """
 
     server_id: int
@@ -39,6 +39,7 @@ class Request(msgspec.Struct, frozen=True):
     gtid_set: str = ""
     encoded_set: bytes = b""
     heartbeat_seconds: int = 10
+    flags: int = 0
 
     @property
     def where(self) -> str:
@@ -68,25 +69,26 @@ class Dump:
             raise SourceLost("read the binlog: the source closed the connection")
         return count
 
-    def fileno(self) -> int:
-        """The socket's descriptor."""
-        return self._socket.fileno()
+    @property
+    def closed(self) -> bool:
+        """Whether the connection was closed, by `close` or where it came from."""
+        return self._socket.fileno() < 0
 
     def close(self) -> None:
         """Close the connection; the dump is over."""
         self._socket.close()
 
 
-def open_dump(connection: Connection[Any], server: ServerFacts, request: Request, poll_seconds: float = 1.0) -> Dump:
+def open_dump(connection: Connection[Any], mariadb: bool, request: Request, poll_seconds: float = 1.0) -> Dump:
     """Ask for the binlog; the connection is the dump's from then on, and closed if that fails.
 
     `receive` waits `poll_seconds` at most. Raises `ValueError` for a request that no source can serve, `SourceLost`, or
     `RelayError` with the stop that the source's error stands for.
     """
     try:
-        register, dump = _packets(server, request)
+        register, dump = _packets(mariadb, request)
         operation = f"open the binlog at {request.where}"
-        for statement in _settings(server, request):
+        for statement in _settings(mariadb, request):
             query(connection, statement, operation)
         taken = take_socket(connection)
     except BaseException:
@@ -94,9 +96,10 @@ def open_dump(connection: Connection[Any], server: ServerFacts, request: Request
         raise
     try:
         taken.settimeout(CONNECT_SECONDS)
-        taken.sendall(register)
-        if error := commands.parse_error(_read_packet(taken)):
-            raise judge(error, operation)
+        if register:
+            taken.sendall(register)
+            if error := commands.parse_error(_read_packet(taken)):
+                raise judge(error, operation)
         taken.sendall(dump)
     except OSError as error:
         taken.close()
@@ -115,29 +118,31 @@ def replica_uuid(server_id: int) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_OID, f"binlog-relay/{server_id}"))
 
 
-def _packets(server: ServerFacts, request: Request) -> tuple[bytes, bytes]:
+def _packets(mariadb: bool, request: Request) -> tuple[bytes, bytes]:
     """The two commands; nothing is sent unless both can be built."""
-    register = commands.register_replica(request.server_id)
+    own, flags = request.server_id, request.flags
+    register = commands.register_replica(own) if own else b""
     if not request.by_gtid:
-        return register, commands.binlog_dump(request.server_id, request.file, request.position)
-    if server.mariadb:
+        return register, commands.binlog_dump(own, request.file, request.position, flags)
+    if mariadb:
         if not _MARIADB_GTIDS.fullmatch(request.gtid_set):
             raise ValueError(f"{request.gtid_set[:80]!r} is no GTID position of MariaDB")
-        return register, commands.binlog_dump(request.server_id, "", 4)
-    return register, commands.binlog_dump_gtid(request.server_id, request.encoded_set, request.file, request.position)
+        return register, commands.binlog_dump(own, "", 4, flags)
+    return register, commands.binlog_dump_gtid(own, request.encoded_set, request.file, request.position, flags)
 
 
-def _settings(server: ServerFacts, request: Request) -> list[str]:
+def _settings(mariadb: bool, request: Request) -> list[str]:
     """The session's variables; each server reads those that it knows."""
     nanoseconds = request.heartbeat_seconds * 1_000_000_000
-    name = replica_uuid(request.server_id)
     settings = [
         f"SET SESSION net_write_timeout = {_SERVER_WRITE_SECONDS}",
         "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum",
         f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}",
-        f"SET @slave_uuid = '{name}', @replica_uuid = '{name}'",
     ]
-    if server.mariadb:
+    if request.server_id:
+        name = replica_uuid(request.server_id)
+        settings.append(f"SET @slave_uuid = '{name}', @replica_uuid = '{name}'")
+    if mariadb:
         settings.append("SET @mariadb_slave_capability = 4")
         if request.by_gtid:
             # Strict: a GTID that is missing at the source is an error there, and not silently taken for the next one.

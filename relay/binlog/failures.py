@@ -6,7 +6,8 @@ import random
 from typing import Final
 
 from relay.binlog.commands import ServerError
-from relay.errors import RelayError, StopCode
+from relay.binlog.errors import BinlogError
+from relay.errors import StopCode
 
 _FATAL_DUMP: Final = 1236
 _BY_NUMBER: Final = {
@@ -41,21 +42,32 @@ _DUMP_TEXTS: Final = (
 
 
 class SourceLost(Exception):
-    """The connection to the source is gone, or could not be made; another attempt may succeed."""
+    """The connection to the source is gone, or could not be made; another attempt may succeed.
+
+    `error` is what the source said, None if it said nothing.
+    """
+
+    def __init__(self, cause: str, error: ServerError | None = None) -> None:
+        super().__init__(cause)
+        self.error = error
 
 
-def judge(error: ServerError, operation: str, position: str = "") -> RelayError | SourceLost:
+def judge(error: ServerError, operation: str, position: str = "") -> BinlogError | SourceLost:
     """The exception for a server's error: a named stop where it says so, else a lost connection."""
     cause = f"the source says: {error.text} ({error.code})"
+
+    def stopped(code: StopCode, hint: str = "") -> BinlogError:
+        return BinlogError(code, operation, cause, position=position, hint=hint, errno=error.code, text=error.text)
+
     if code := _BY_NUMBER.get(error.code):
-        return RelayError(code, operation, cause, position=position)
+        return stopped(code)
     text = error.text.casefold()
     if error.code == _FATAL_DUMP:
         for part, stop, hint in _DUMP_TEXTS:
             if part in text:
-                return RelayError(stop, operation, cause, position=position, hint=hint)
-        return RelayError(StopCode.UNKNOWN_EVENT, operation, cause, position=position)
-    return SourceLost(f"{operation}: {cause}")
+                return stopped(stop, hint)
+        return stopped(StopCode.UNKNOWN_EVENT)
+    return SourceLost(f"{operation}: {cause}", error)
 
 
 class Backoff:

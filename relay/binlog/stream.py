@@ -1,0 +1,200 @@
+"""The stream of events from a server, as MySQL's C API has it: open, fetch, close (WL#7672, mysql_binlog_open).
+
+    replication = Replication(file_name="binlog.000001", server_id=4711)
+    with Stream(connection, replication) as stream:
+        while stream.fetch() == 0 and replication.size:
+            work_on(replication.buffer)
+
+The connection is one of PyMySQL's that was authenticated; it carries nothing but the stream from `open` on, and can
+only be closed afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self
+
+from pymysql.connections import Connection
+
+from relay._native import GtidSet
+from relay.binlog import commands
+from relay.binlog.commands import FIRST_POSITION
+from relay.binlog.connect import has_unread_result, is_mariadb, is_taken
+from relay.binlog.decoder import Decoder
+from relay.binlog.dump import Dump, Request, open_dump
+from relay.binlog.errors import BinlogError, Misuse, MisuseError, for_callers
+from relay.binlog.events import Event, EventType
+from relay.binlog.failures import SourceLost, judge
+from relay.binlog.packets import Packets
+from relay.binlog.progress import Progress
+from relay.binlog.replication import Flag, Replication
+from relay.errors import ErrorCode, StopCode
+
+_OK: Final = 0x00
+_END: Final = 0xFE
+_LONGEST_END: Final = 8
+_HEARTBEATS: Final = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
+_HEARTBEAT_SECONDS: Final = 10
+_SILENCE_SECONDS: Final = 3 * _HEARTBEAT_SECONDS
+_POLL_SECONDS: Final = 1.0
+
+
+class Stream:
+    """A stream that is described by a `Replication`; also a context manager that opens and closes, and an iterator.
+
+    Iteration gives typed events (`relay.binlog.events`) and ends with a non-blocking stream. Not for use by several
+    threads at once.
+    """
+
+    def __init__(self, connection: Connection[Any], replication: Replication) -> None:
+        self.replication = replication
+        """The description; `fetch` updates it."""
+        self._connection = connection
+        self._decoder = Decoder()
+        self._packets = Packets()
+        self._progress: Progress | None = None
+        self._dump: Dump | None = None
+        self._closed = False
+        self._ended = False
+        self._error: BinlogError | None = None
+        self._event: Event | None = None
+
+    def open(self) -> int:
+        """Ask the server for the stream. Returns 0.
+
+        Raises `MisuseError` and `DescriptionError`, with which nothing was sent and the connection is as it was;
+        `BinlogError` if the server refuses or cannot be reached: then the connection is closed. A place that the server
+        does not have is an error of the first `fetch`, as the server says so there.
+        """
+        operation = "open the stream"
+        if self._closed:
+            raise MisuseError(Misuse.CLOSED, operation)
+        if self._dump is not None:
+            raise MisuseError(Misuse.ALREADY_OPEN, operation)
+        if not isinstance(self._connection, Connection):
+            raise TypeError(f"{type(self._connection).__name__} is no connection of PyMySQL")
+        if is_taken(self._connection):
+            raise MisuseError(Misuse.CONNECTION_TAKEN, operation)
+        if not self._connection.open:
+            raise MisuseError(Misuse.CONNECTION_CLOSED, operation)
+        if has_unread_result(self._connection):
+            raise MisuseError(Misuse.UNREAD_RESULT, operation)
+        mariadb = is_mariadb(self._connection)
+        self.replication.check(mariadb)
+        try:
+            self._dump = open_dump(self._connection, mariadb, self._request(mariadb), _POLL_SECONDS)
+        except SourceLost as lost:
+            raise _lost(lost) from lost
+        except BinlogError as error:
+            raise for_callers(error) from error
+        self._progress = Progress(self.replication, self._decoder)
+        return 0
+
+    def fetch(self) -> int:
+        """Wait for the next event, and put it into the description: `buffer`, `size`, and where the stream stands.
+
+        Returns 0; at the end of a non-blocking stream `size` is 0. Raises `BinlogError` with the server's number and
+        text (`size` is -1 then), and `MisuseError` before `open`, after `close` and once the connection is closed.
+        """
+        dump, progress = self._opened("fetch an event")
+        replication = self.replication
+        replication.size, replication.buffer, self._event = -1, b"", None
+        if self._error is not None:
+            raise self._error
+        while not self._ended:
+            packet = self._packet(dump)
+            kind = packet[0] if packet else -1
+            if kind == _END and len(packet) <= _LONGEST_END:
+                self._ended = True
+                break
+            if kind != _OK:
+                self._fail(packet, progress)
+            self._event = progress.passed(memoryview(packet)[1:])
+            if packet[5] in _HEARTBEATS and replication.flags & Flag.SKIP_HEARTBEAT:
+                continue
+            replication.size, replication.buffer = len(packet), packet
+            return 0
+        replication.size = 0
+        return 0
+
+    def close(self) -> None:
+        """End the stream. The connection can only be closed afterwards. Raises `MisuseError` unless open."""
+        dump, _ = self._opened("close the stream", closing=True)
+        self._closed = True
+        dump.close()
+
+    def __enter__(self) -> Self:
+        """Open, unless that was done."""
+        if self._dump is None or self._closed:
+            self.open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Close, unless that was done."""
+        if not self._closed:
+            self.close()
+
+    def __iter__(self) -> Iterator[Event]:
+        """The events to come, decoded, `buffer` and all else as after `fetch`. Raises as `fetch`, and for damage."""
+        _, progress = self._opened("fetch an event")
+        while self.fetch() == 0 and self.replication.size:
+            yield self._event or progress.decoded(memoryview(self.replication.buffer)[1:])
+
+    def _opened(self, operation: str, *, closing: bool = False) -> tuple[Dump, Progress]:
+        if self._closed:
+            raise MisuseError(Misuse.CLOSED, operation)
+        if self._dump is None or self._progress is None:
+            raise MisuseError(Misuse.NOT_OPEN, operation)
+        if self._dump.closed and not closing:
+            raise MisuseError(Misuse.CONNECTION_CLOSED, operation)
+        return self._dump, self._progress
+
+    def _request(self, mariadb: bool) -> Request:
+        wanted = self.replication
+        by_gtid = bool(wanted.flags & Flag.GTID)
+        return Request(
+            server_id=wanted.server_id,
+            file="" if by_gtid else wanted.file_name,
+            position=FIRST_POSITION if by_gtid else wanted.start_position,
+            by_gtid=by_gtid,
+            gtid_set=str(GtidSet(wanted.gtid_set)),
+            encoded_set=GtidSet(wanted.gtid_set).encode() if by_gtid and not mariadb else b"",
+            heartbeat_seconds=_HEARTBEAT_SECONDS,
+            flags=wanted.flags & 0xFFFF,
+        )
+
+    def _packet(self, dump: Dump) -> bytes:
+        silent = 0.0
+        while (packet := self._packets.next()) is None:
+            try:
+                received = dump.receive(self._packets.room())
+            except SourceLost as lost:
+                self._error = _lost(lost)
+                raise self._error from lost
+            self._packets.received(received)
+            silent = 0.0 if received else silent + _POLL_SECONDS
+            if silent > _SILENCE_SECONDS:
+                self._error = _lost(f"read the binlog: nothing came for {silent:.0f} s, not even a heartbeat")
+                raise self._error
+        return packet
+
+    def _fail(self, packet: bytes, progress: Progress) -> NoReturn:
+        """The stream is over with what the server says, now and whenever it is asked for more."""
+        answer = commands.parse_error(packet)
+        if answer is None:
+            self._error = BinlogError(
+                StopCode.UNKNOWN_EVENT, "read the binlog", "a packet that is neither an event nor an error",
+                position=progress.where, hint="is there a proxy on the way that does not know replication?",
+            )  # fmt: skip
+            raise self._error
+        found = judge(answer, "read the binlog", progress.where)
+        self._error = _lost(found) if isinstance(found, SourceLost) else for_callers(found)
+        raise self._error
+
+
+def _lost(lost: SourceLost | str) -> BinlogError:
+    operation, _, cause = str(lost).partition(": ")
+    said = lost.error if isinstance(lost, SourceLost) else None
+    errno, text = (said.code, said.text) if said else (0, "")
+    return for_callers(BinlogError(ErrorCode.SOURCE_UNREACHABLE, operation, cause, errno=errno, text=text))
