@@ -45,6 +45,8 @@ class TableMap(msgspec.Struct, frozen=True):
     schema: str
     table: str
     columns: tuple[MapColumn, ...]
+    primary_key: tuple[tuple[int, int], ...] = ()
+    """Its columns in the key's order, each as its place from 0 on and how many characters of it count; 0: all."""
 
     @property
     def full(self) -> bool:
@@ -92,8 +94,9 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
             {"type": real, "meta": meta, "nullable": bool(nullable[i // 8] >> i % 8 & 1)}
             for i, (real, meta) in enumerate(metas)
         ]
-        _optional(cursor, columns)
-    return TableMap(table_id, schema, table, tuple(MapColumn(**column) for column in columns))  # type: ignore[arg-type]
+        primary_key = _optional(cursor, columns)
+    described = tuple(MapColumn(**column) for column in columns)  # type: ignore[arg-type]
+    return TableMap(table_id, schema, table, described, primary_key)
 
 
 def refuse(table_map: TableMap, named: Definition, position: str = "") -> None:
@@ -176,8 +179,9 @@ class _Field(IntEnum):
     DIMENSIONS = 13
 
 
-def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> None:
-    """Read the optional metadata into `columns`. Kinds that are not known add nothing to what rows need."""
+def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> tuple[tuple[int, int], ...]:
+    """Read the optional metadata into `columns`, and give the primary key. Kinds not known add nothing rows need."""
+    key: list[tuple[int, int]] = []
 
     def of(*types: int) -> list[dict[str, object]]:
         return [column for column in columns if column["type"] in types]
@@ -200,13 +204,10 @@ def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> None:
                     column["labels"] = tuple(field.text() for _ in range(field.length()))
             case _Field.GEOMETRY_TYPE:
                 _each(field, of(Type.GEOMETRY), "geometry")
-            case _Field.PRIMARY_KEY:
+            case _Field.PRIMARY_KEY | _Field.PRIMARY_KEY_PREFIX:
                 while field:
-                    columns[field.length()]["primary"] = True
-            case _Field.PRIMARY_KEY_PREFIX:
-                while field:
-                    columns[field.length()]["primary"] = True
-                    field.length()
+                    key.append((field.length(), field.length() if kind == _Field.PRIMARY_KEY_PREFIX else 0))
+                    columns[key[-1][0]]["primary"] = True
             case _Field.LABEL_DEFAULT_CHARSET:
                 _default_collations(field, of(Type.ENUM, Type.SET), "label_collation")
             case _Field.LABEL_CHARSET:
@@ -217,6 +218,7 @@ def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> None:
                 _each(field, of(Type.VECTOR), "dimensions")
             case _:
                 pass
+    return tuple(key)
 
 
 def _flags(field: Cursor, columns: list[dict[str, object]], key: str) -> None:

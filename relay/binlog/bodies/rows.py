@@ -25,11 +25,10 @@ from relay.binlog.events import (
 
 _TABLE_ID_BYTES: Final = 6
 _SHORT_ID_BYTES: Final = 4  # where the fixed part of the body has 6 bytes
-_NDB, _PARTITION = 0, 1
 
 
 def table_map(header: Header, body: Cursor, state: State) -> Event:
-    columns = tablemap.parse(body.data, state.position).columns
+    parsed = tablemap.parse(body.data, state.position)
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
     names = []
     for _ in range(2):
@@ -38,8 +37,9 @@ def table_map(header: Header, body: Cursor, state: State) -> Event:
     types, metadata = body.text(), body.text()
     nullable = body.take(_bitmap_bytes(len(types)))
     event = TableMapEvent(
-        header, table_id, flags, names[0], names[1], len(types), types, metadata, nullable, body.rest(), columns
-    )
+        header, table_id, flags, names[0], names[1], len(types), types, metadata, nullable, body.rest(), parsed.columns,
+        parsed.primary_key,
+    )  # fmt: skip
     state.table_maps[table_id] = event
     return event
 

@@ -69,6 +69,7 @@ _VARIABLES: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
     18: ("default_collation_for_utf8mb4", lambda data: data.integer(2)),
     19: ("sql_require_primary_key", _flag),
     20: ("default_table_encryption", _flag),
+    21: ("enable_cascade_triggers", _flag),
     128: ("microseconds", lambda data: data.integer(3)),
     129: ("ddl_xid", lambda data: data.integer(8)),
     130: ("gtid_flags3", lambda data: data.integer(1)),

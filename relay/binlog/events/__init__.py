@@ -75,7 +75,7 @@ class TransactionPayloadEvent(BinlogEvent, frozen=True, tag="TRANSACTION_PAYLOAD
     uncompressed_size: int
     """Bytes of the events in it."""
     events: tuple[Event, ...]
-    """The events, which have no checksums of their own; positions in their headers are those in the payload."""
+    """The events; their headers have no checksums and no positions."""
 
 
 Event: TypeAlias = (

@@ -86,6 +86,10 @@ class HeaderFlag(IntFlag):
     """MySQL: not subject to a replica's filters."""
     MTS_ISOLATE = 0x200
     """MySQL: not to be executed beside others."""
+    ACCEPT_OWN = 0x4000
+    """MariaDB: a server takes it though it is the one that first wrote it."""
+    SKIP_REPLICATION = 0x8000
+    """MariaDB: written with skip_replication on; replicas may leave it out."""
 
 
 class Header(msgspec.Struct, frozen=True):

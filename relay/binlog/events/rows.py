@@ -33,6 +33,9 @@ class TableMapEvent(BinlogEvent, frozen=True, tag="TABLE_MAP"):
     """Names, signedness, character sets and so on, as the server wrote them (binlog_row_metadata)."""
     columns: tuple[MapColumn, ...]
     """All of that, column by column."""
+    primary_key: tuple[tuple[int, int], ...]
+    """Columns of the primary key in its order: the column's place from 0 on, and how many characters of it count (0:
+    all). Empty if there is none, or without binlog_row_metadata = FULL."""
 
 
 class RowsFlag(IntFlag):

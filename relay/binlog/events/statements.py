@@ -49,6 +49,8 @@ class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """19: the session's variable of that name."""
     default_table_encryption: bool | None = None
     """20: the session's variable of that name."""
+    enable_cascade_triggers: bool | None = None
+    """21: the session's variable of that name (MySQL 9.7 and later)."""
     gtid_flags3: int | None = None
     """130: MariaDB's `GtidExtra` bits of an ALTER TABLE in two phases."""
     start_alter_seq_no: int | None = None

@@ -103,7 +103,7 @@ class MariadbGtidEvent(BinlogEvent, frozen=True, tag="MARIADB_GTID"):
     flags_extra: int = 0
     """`GtidExtra` bits."""
     extra_engines: int | None = None
-    """How many engines take part beyond the first."""
+    """How many engines take part beyond the first; 255 where the server does not count them."""
     sa_seq_no: int | None = None
     """Sequence number of the GTID with which the ALTER TABLE began that ends here."""
     thread_id: int | None = None
