@@ -197,15 +197,67 @@ def test_binary_that_may_be_a_uuid_is_asked_for(catalog: Catalog) -> None:
     assert question.definition.columns[0].sql_type == "uuid"
 
 
-def test_an_old_time_with_a_fraction_is_refused_by_name(catalog: Catalog) -> None:
-    body = table_map([(Type.TIME, b"")], names("t"))
+OLD = table_map([(Type.TIME, b"")])
+OLD_FULL = table_map([(Type.TIME, b"")], names("t"))
+
+
+def old_time(column_type: str) -> tuple[SchemaColumn, ...]:
+    return (SchemaColumn("t", "time", column_type, "", True, False),)
+
+
+@pytest.mark.parametrize("body", [OLD, OLD_FULL])
+def test_the_fraction_of_an_old_time_is_asked_for_and_waits_for_its_proof(catalog: Catalog, body: bytes) -> None:
     world = World(catalog, hidden_types=True)
-    world.columns = (SchemaColumn("t", "time", "time(3)", "", True, False),)
+    world.columns = old_time("time(3) /* mariadb-5.3 */")
+    verdict = world.definitions.decide(body, at(100))
+    assert verdict.definition is not None and verdict.question is not None
+    assert verdict.definition.columns[0].meta == 3
+    world.definitions.wait(7, verdict.question)
+    [resolution] = world.definitions.passed(at(500))
+    assert resolution.definition is not None
+    assert (resolution.definition.columns[0].meta, resolution.definition.columns[0].sql_type) == (3, "time(3)")
+    again = World(catalog, hidden_types=True)
+    assert again.definitions.decide(body, at(600)).question is None
+    assert again.asked == []
+
+
+@pytest.mark.parametrize("body", [OLD, OLD_FULL])
+@pytest.mark.parametrize("columns", [(), old_time("time(3)"), old_time("time /* mariadb-5.3 */") * 2])
+def test_an_old_time_whose_fraction_nobody_knows_is_refused_by_name(
+    catalog: Catalog, body: bytes, columns: tuple[SchemaColumn, ...]
+) -> None:
+    world = World(catalog, hidden_types=True)
+    world.columns = columns
     with pytest.raises(RelayError) as refused:
         world.definitions.decide(body, at(1))
     assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
-    world.columns = (SchemaColumn("t", "time", "time", "", True, False),)
-    assert world.definitions.decide(body, at(1)).definition is not None
+    assert "shop.users" in str(refused.value) and "binlog.000001:1" in str(refused.value)
+    skipping = World(catalog, Rules(skip_unknown=True), hidden_types=True)
+    skipping.columns = columns
+    assert skipping.definitions.decide(body, at(1)).definition is None
+    assert skipping.logged == ["table_skipped"]
+
+
+@pytest.mark.parametrize("body", [OLD, OLD_FULL])
+@pytest.mark.parametrize("digits", ["", "(3)"])
+def test_an_old_time_is_never_read_on_a_guess(catalog: Catalog, body: bytes, digits: str) -> None:
+    world = World(catalog, hidden_types=True)
+    world.columns = old_time(f"time{digits} /* mariadb-5.3 */")
+    question = world.definitions.decide(body, at(100)).question
+    assert question is not None
+    world.definitions.wait(7, question)
+    with pytest.raises(RelayError) as refused:
+        world.definitions.statement(classify("ALTER TABLE users MODIFY t TIME(6)", "shop"), at(300))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    with pytest.raises(RelayError):
+        world.definitions.abandon()
+
+
+def test_an_old_time_of_mysql_has_no_fraction(catalog: Catalog) -> None:
+    world = World(catalog)
+    verdict = world.definitions.decide(OLD_FULL, at(1))
+    assert (verdict.question, world.asked) == (None, [])
+    assert verdict.definition is not None and verdict.definition.columns[0].meta == 0
 
 
 def test_versions_and_ids_stay_and_change_with_the_content(catalog: Catalog, tmp_path: Path) -> None:

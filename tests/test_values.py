@@ -7,7 +7,7 @@ import random
 import secrets
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -337,30 +337,6 @@ def test_numbers_of_every_size_are_printed_as_the_server_does(
     got = [tuple(cell.after for cell in cells(payload)[0][1:]) for payload in payloads]
     wrong = [pair for pair in zip(expected, got, strict=True) if pair[0] != pair[1]]
     assert not wrong, wrong[:20]
-
-
-def test_columns_of_the_old_temporal_formats(
-    mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str]
-) -> None:
-    server, db = mariadb1011, make_db(mariadb1011)
-    start = binlog_end(server)
-    server.execute("SET GLOBAL mysql56_temporal_format = OFF")
-    try:
-        server.execute(
-            f"CREATE TABLE {db}.t (id INT PRIMARY KEY, a TIME, b DATETIME, c TIMESTAMP NULL)",
-            f"CREATE TABLE {db}.u (id INT PRIMARY KEY, a TIME(3))",
-        )
-    finally:
-        server.execute("SET GLOBAL mysql56_temporal_format = ON")
-    server.execute(
-        f"INSERT INTO {db}.t VALUES (1, '-12:34:56', '2024-02-29 01:02:03', FROM_UNIXTIME(1719835200))",
-        f"INSERT INTO {db}.u VALUES (1, '01:02:03.5')",
-    )
-    plain, fractional = (event for event in rows_events(server, start) if event.table.schema == db)
-    columns, _ = cells(render(plain, packed(from_schema(server, plain.table)), "poll")[0])
-    assert [column.after for column in columns] == [b"1", b"-12:34:56", b"2024-02-29 01:02:03", b"2024-07-01 12:00:00"]
-    with pytest.raises(ValueError, match=rf"column a of {db}\.u: column type 11"):
-        render(fractional, packed(from_schema(server, fractional.table)), "poll")
 
 
 def test_what_cannot_be_decoded_is_refused() -> None:

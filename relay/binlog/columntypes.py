@@ -56,7 +56,7 @@ COMPRESSED: Final = frozenset({Type.BLOB_COMPRESSED, Type.VARCHAR_COMPRESSED})
 """MariaDB's COMPRESSED columns."""
 TEXTUAL: Final = frozenset({Type.VARCHAR, Type.VAR_STRING, Type.STRING, Type.BLOB}) | COMPRESSED
 OLD_TEMPORAL: Final = frozenset({Type.TIME, Type.DATETIME, Type.TIMESTAMP})
-"""Formats of before MySQL 5.6. MariaDB gives them fractions, which change their length unseen by the table map."""
+"""Formats of before MySQL 5.6. In MariaDB they have fractions, which change their length unseen by table maps."""
 
 
 class MapColumn(msgspec.Struct, frozen=True):

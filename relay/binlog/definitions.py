@@ -16,6 +16,7 @@ import msgspec
 
 from relay.binlog import schema, tablemap
 from relay.binlog.catalog import Catalog, Place
+from relay.binlog.columntypes import OLD_TEMPORAL
 from relay.binlog.statements import Statement
 from relay.binlog.tablemap import TableMap
 from relay.errors import RelayError, StopCode
@@ -119,23 +120,23 @@ class Definitions:
     def _decide(self, table_map: TableMap, place: Place) -> Verdict:
         fallback = (tablemap.definition if table_map.full else tablemap.provisional)(table_map, self._charset_of)
         if table_map.full and not (self._hidden_types and schema.hides_a_type(table_map)):
-            return self._verdict(table_map, fallback, fallback, place)
+            return self._verdict(table_map, fallback, fallback)
         proven = self._catalog.proven_at(table_map.schema, table_map.table, place)
         if proven is not None and tablemap.fits(table_map, proven):
-            return self._verdict(table_map, proven, proven, place)
+            return self._verdict(table_map, proven, proven)
         answer = self._ask(table_map.schema, table_map.table)
         found = schema.matched(table_map, answer)
         if isinstance(found, str):
+            self._require_lengths(fallback, place, found)
             if not table_map.full:  # otherwise only the difference of BINARY and UUID or INET is uncertain
-                self._give_up(table_map.schema, table_map.table, place, found)
-            return self._verdict(table_map, fallback, fallback, place)
-        verdict = self._verdict(table_map, fallback, found, place)
+                self._give_up(fallback, place, found)
+            return self._verdict(table_map, fallback, fallback)
+        verdict = self._verdict(table_map, tablemap.sized(fallback, found), found)
         return verdict._replace(question=Question(place, answer.until, found, verdict.keep))
 
-    def _verdict(self, table_map: TableMap, shown: Definition, named: Definition, place: Place) -> Verdict:
+    def _verdict(self, table_map: TableMap, shown: Definition, named: Definition) -> Verdict:
         """The verdict with columns left out by the names in `named`."""
         keep = tuple(self._rules.keeps(table_map.schema, table_map.table, column.name) for column in named.columns)
-        tablemap.refuse(table_map, named, str(place))
         return Verdict(self._catalog.numbered(shown), keep)
 
     def wait(self, handle: int, question: Question) -> None:
@@ -147,10 +148,10 @@ class Definitions:
         self._catalog.end_proofs(statement, place)
         ended = []
         for handle, question in self._questions.items():
-            owner, table = question.definition.schema, question.definition.table
-            if statement.mentions(owner, table):
+            if statement.mentions(question.definition.schema, question.definition.table):
                 cause = f"the statement {statement.verb.upper()} at {place} came before the answer could be proven"
-                self._give_up(owner, table, question.since, cause)
+                self._require_lengths(question.definition, question.since, cause)
+                self._give_up(question.definition, question.since, cause)
                 ended.append(handle)
         for handle in ended:
             del self._questions[handle]
@@ -160,7 +161,8 @@ class Definitions:
         """The stream goes on elsewhere, where no place can prove anything of what waits. Raises `RelayError`."""
         cause = "the stream moved to another server before the answer could be proven"
         for question in self._questions.values():
-            self._give_up(question.definition.schema, question.definition.table, question.since, cause)
+            self._require_lengths(question.definition, question.since, cause)
+            self._give_up(question.definition, question.since, cause)
         resolutions = [Resolution(handle, None) for handle in self._questions]
         self._questions.clear()
         return resolutions
@@ -180,7 +182,22 @@ class Definitions:
         """Whether some table waits for its proof."""
         return bool(self._questions)
 
-    def _give_up(self, owner: str, table: str, place: Place, cause: str) -> None:
+    def _require_lengths(self, definition: Definition, place: Place, cause: str) -> None:
+        """Raise `RelayError` (unsupported_column) if not even the lengths of values are certain without an answer."""
+        old = [column for column in definition.columns if self._hidden_types and column.type in OLD_TEMPORAL]
+        if old:
+            raise RelayError(
+                StopCode.UNSUPPORTED_COLUMN,
+                "read a table map",
+                f"column {old[0].name} of {definition.schema}.{definition.table} is in MariaDB's format of before 10.1,"
+                f" and how many digits its fraction has is not certain: {cause}",
+                position=str(place),
+                hint="leave the table out (ExcludeTables) until its rows are of the newer format; ALTER TABLE ... FORCE"
+                " converts it where mysql56_temporal_format is ON",
+            )
+
+    def _give_up(self, definition: Definition, place: Place, cause: str) -> None:
+        owner, table = definition.schema, definition.table
         if self._rules.columns_at_stake(owner, table):
             raise RelayError(
                 StopCode.SCHEMA_UNPROVEN,

@@ -82,14 +82,16 @@ def matched(table_map: TableMap, answer: Answer) -> Definition | str:
             return f"column {number}, {said.name}, is {said.data_type}, but of type {seen.type} in its rows"
         if seen.name is not None and seen.name != said.name:
             return f"column {number} is {said.name}, but {seen.name} in its rows"
+        if seen.type in OLD_TEMPORAL and "(" in said.column_type and _OLD_FORMAT not in said.column_type:
+            return f"column {number}, {said.name}, is {said.column_type}, but of an older format in its rows"
     pairs = zip(columns, table_map.columns, strict=True)
     return Definition(table_map.schema, table_map.table, 0, 0, 0, True, [_column(said, seen) for said, seen in pairs])
 
 
 def hides_a_type(table_map: TableMap) -> bool:
-    """Whether a MariaDB column may be of a type that table maps do not tell.
+    """Whether a MariaDB column may be of a type that table maps do not tell in full.
 
-    UUID and INET look like BINARY there, and old temporal types do not show their fractions.
+    UUID and INET look like BINARY there, and old temporal types do not show the digits of their fractions.
     """
     return any(
         column.type in OLD_TEMPORAL
@@ -141,14 +143,24 @@ def _column(said: SchemaColumn, seen: MapColumn) -> Column:
         name=said.name,
         name_id=0,
         type=seen.type,
-        meta=seen.meta,
+        meta=_digits(said) if seen.type in OLD_TEMPORAL else seen.meta,
         unsigned=seen.type in NUMERIC and " unsigned" in said.column_type,
         nullable=seen.nullable,
         primary=said.primary,
         charset=(said.charset or "binary") if seen.type in TEXTUAL else "",
         labels=labels(said.column_type) if seen.type in (Type.ENUM, Type.SET) else [],
-        sql_type=said.column_type.removesuffix(" /* mariadb-5.3 */"),
+        sql_type=said.column_type.removesuffix(_OLD_FORMAT),
     )
+
+
+_OLD_FORMAT: Final = " /* mariadb-5.3 */"
+"""What MariaDB adds to the type of a temporal column in the format of before 10.1."""
+
+
+def _digits(said: SchemaColumn) -> int:
+    """Of the fraction of a TIME, DATETIME or TIMESTAMP."""
+    found = re.search(r"\((\d)\)", said.column_type)
+    return int(found[1]) if found else 0
 
 
 _LABEL: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)

@@ -8,7 +8,7 @@ precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import Final
 
@@ -99,19 +99,22 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
     return TableMap(table_id, schema, table, described, primary_key)
 
 
-def refuse(table_map: TableMap, named: Definition, position: str = "") -> None:
-    """Raise `RelayError` (unsupported_column) if a column cannot be stepped over."""
-    for column, described in zip(table_map.columns, named.columns, strict=True):
-        if column.type in OLD_TEMPORAL and "(" in described.sql_type:
-            what = f"{described.sql_type} in MariaDB's format of before 10.1"
-            hint = "convert it on the source: ALTER TABLE ... FORCE, with mysql56_temporal_format = ON"
-            raise _unsupported(table_map.name, described.name, what, column.type, position, hint)
+def sized(definition: Definition, known: Definition) -> Definition:
+    """The definition that a table map tells, with the metadata that it leaves unsaid as `known` has it."""
+    columns = [
+        msgspec.structs.replace(column, meta=other.meta) if column.type in OLD_TEMPORAL else column
+        for column, other in zip(definition.columns, known.columns, strict=True)
+    ]
+    return msgspec.structs.replace(definition, columns=columns)
 
 
 def fits(table_map: TableMap, definition: Definition) -> bool:
     """Whether a definition is of as many columns, and of the types, that the table map has."""
-    shapes = [(column.type, column.meta) for column in definition.columns]
-    return shapes == [(column.type, column.meta) for column in table_map.columns]
+    return _shapes(table_map.columns) == _shapes(definition.columns)
+
+
+def _shapes(columns: Iterable[MapColumn | Column]) -> list[tuple[int, int]]:
+    return [(column.type, 0 if column.type in OLD_TEMPORAL else column.meta) for column in columns]
 
 
 def _name(cursor: Cursor) -> str:

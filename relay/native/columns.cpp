@@ -211,19 +211,22 @@ inline bool ColumnBatch::put_value(Lane& lane, const Step& step, const Column& c
     case Value::float32: return put_fixed(lane, load<float>(p));
     case Value::float64: return put_fixed(lane, load<double>(p));
     case Value::year: return put_fixed(lane, static_cast<int16_t>(*p ? 1900 + *p : 0));
-    case Value::old_time: return put_fixed(lane, old_time_to_micros(p));
+    case Value::old_time: {
+      int64_t micros;
+      return old_time_to_micros(p, digits, &micros) && put_fixed(lane, micros);
+    }
     case Value::time: return put_fixed(lane, time_to_micros(p, digits));
     case Value::date:
       return put_moment<int32_t>(lane, step, column, bytes, [p](int32_t* out) { return date_to_days(p, out); });
     case Value::old_datetime:
       return put_moment<int64_t>(lane, step, column, bytes,
-                                 [p](int64_t* out) { return old_datetime_to_micros(p, out); });
+                                 [=](int64_t* out) { return old_datetime_to_micros(p, digits, out); });
     case Value::datetime:
       return put_moment<int64_t>(lane, step, column, bytes,
                                  [=](int64_t* out) { return datetime_to_micros(p, digits, out); });
     case Value::old_timestamp:
       return put_moment<int64_t>(lane, step, column, bytes,
-                                 [p](int64_t* out) { return old_timestamp_to_micros(p, out); });
+                                 [=](int64_t* out) { return old_timestamp_to_micros(p, digits, out); });
     case Value::timestamp:
       return put_moment<int64_t>(lane, step, column, bytes,
                                  [=](int64_t* out) { return timestamp_to_micros(p, digits, out); });

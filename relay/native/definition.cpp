@@ -3,6 +3,7 @@
 #include "charset.hpp"
 #include "layout.hpp"
 #include "msgpack.hpp"
+#include "temporal.hpp"
 
 namespace relay {
 
@@ -22,13 +23,6 @@ bool is_text(uint8_t type) {
     default:
       return false;
   }
-}
-
-// Columns of tables made by very old servers keep TIME, DATETIME and TIMESTAMP in layouts whose size a fraction
-// changes, and the event does not say so.
-bool has_hidden_fraction(const Column& column) {
-  bool old = column.type == kTimestamp || column.type == kTime || column.type == kDatetime;
-  return old && column.sql_type.find('(') != std::string::npos && column.sql_type.find("(0)") == std::string::npos;
 }
 
 bool read_column(msgpack::Unpacker& in, Column* c) {
@@ -52,7 +46,7 @@ std::string name_of(const Definition& d, const Column& c) {
 }
 
 bool understand(const Definition& d, Column* c, Extent* extent, std::string* error) {
-  if (!extent_of(*c, extent) || has_hidden_fraction(*c)) {
+  if (!extent_of(*c, extent)) {
     *error = name_of(d, *c) + ": column type " + std::to_string(c->type) + " (metadata " + std::to_string(c->meta) +
              (c->sql_type.empty() ? "" : ", " + c->sql_type) + ") cannot be read";
     return false;
@@ -100,9 +94,12 @@ bool extent_of(const Column& c, Extent* out) {
   switch (c.type) {
     case kTiny: case kYear: return fixed(1);
     case kShort: return fixed(2);
-    case kInt24: case kDate: case kNewDate: case kTime: return fixed(3);
-    case kLong: case kFloat: case kTimestamp: return fixed(4);
-    case kLongLong: case kDouble: case kDatetime: return fixed(8);
+    case kInt24: case kDate: case kNewDate: return fixed(3);
+    case kLong: case kFloat: return fixed(4);
+    case kLongLong: case kDouble: return fixed(8);
+    case kTime: return m <= 6 && fixed(old_time_size(m));
+    case kTimestamp: return m <= 6 && fixed(old_timestamp_size(m));
+    case kDatetime: return m <= 6 && fixed(old_datetime_size(m));
     case kTime2: return m <= 6 && fixed(3 + (m + 1) / 2);
     case kTimestamp2: return m <= 6 && fixed(4 + (m + 1) / 2);
     case kDatetime2: return m <= 6 && fixed(5 + (m + 1) / 2);

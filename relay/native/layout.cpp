@@ -137,7 +137,7 @@ Step step_of(const Column& c, Extent extent, bool proven) {
       step.precision = static_cast<uint8_t>(c.meta >> 8);
       step.digits = static_cast<uint8_t>(c.meta);
       break;
-    case kTime2: case kDatetime2: case kTimestamp2:
+    case kTime: case kDatetime: case kTimestamp: case kTime2: case kDatetime2: case kTimestamp2:
       step.digits = static_cast<uint8_t>(c.meta);
       break;
     case kFloat: case kDouble: {

@@ -9,6 +9,7 @@ namespace relay {
 namespace {
 
 constexpr unsigned kMaxYear = 9999;
+constexpr unsigned kTimeHours = 839;  // a TIME is shorter
 constexpr int64_t kMicros = 1000000;  // in a second
 
 struct Civil {
@@ -47,14 +48,17 @@ inline uint32_t fraction_micros(uint32_t stored, unsigned digits) {
   return digits <= 2 ? stored * 10000 : digits <= 4 ? stored * 100 : stored;
 }
 
-uint8_t* put_fraction(uint8_t* p, uint32_t stored, unsigned digits) {
+uint8_t* put_micros(uint8_t* p, uint32_t micro, unsigned digits) {
   if (!digits) return p;
   *p++ = '.';
-  uint32_t micro = fraction_micros(stored, digits);
   put_two(p, micro / 10000 % 100);
   put_two(p + 2, micro / 100 % 100);
   put_two(p + 4, micro % 100);
   return p + digits;
+}
+
+uint8_t* put_fraction(uint8_t* p, uint32_t stored, unsigned digits) {
+  return put_micros(p, fraction_micros(stored, digits), digits);
 }
 
 inline unsigned fraction_bytes(unsigned digits) { return (digits + 1) / 2; }
@@ -132,23 +136,69 @@ bool seconds_to_micros(uint32_t seconds, uint32_t fraction, int64_t* micros) {
   return seconds != 0 && fraction < kMicros;
 }
 
-Civil old_datetime(uint64_t v) {
-  uint64_t date = v / 1000000, time = v % 1000000;
-  return Civil{static_cast<unsigned>(date / 10000), static_cast<unsigned>(date / 100 % 100),
-               static_cast<unsigned>(date % 100),   static_cast<unsigned>(time / 10000),
-               static_cast<unsigned>(time / 100 % 100), static_cast<unsigned>(time % 100)};
+// How many of the last of so many digits make a second.
+inline uint32_t units(unsigned digits) {
+  static const uint32_t kUnits[] = {1, 10, 100, 1000, 10000, 100000, 1000000};
+  return kUnits[digits];
+}
+
+// Takes the fraction off a number of units, in microseconds.
+uint32_t take_fraction(uint64_t* v, unsigned digits) {
+  uint32_t unit = units(digits);
+  auto fraction = static_cast<uint32_t>(*v % unit);
+  *v /= unit;
+  return fraction * (1000000 / unit);
+}
+
+// A remainder of `*v`, which loses it.
+unsigned take(uint64_t* v, unsigned base) {
+  auto part = static_cast<unsigned>(*v % base);
+  *v /= base;
+  return part;
+}
+
+bool old_datetime(const uint8_t* image, unsigned digits, Civil* c, uint32_t* micros) {
+  static const unsigned kDecimal[] = {100, 100, 100, 100, 100}, kPacked[] = {60, 60, 24, 32, 13};
+  const unsigned* bases = digits ? kPacked : kDecimal;
+  uint64_t v = digits ? load_be(image, old_datetime_size(digits)) : load<uint64_t>(image);
+  *micros = take_fraction(&v, digits);
+  c->second = take(&v, bases[0]);
+  c->minute = take(&v, bases[1]);
+  c->hour = take(&v, bases[2]);
+  c->day = take(&v, bases[3]);
+  c->month = take(&v, bases[4]);
+  c->year = static_cast<unsigned>(v);
+  return v <= kMaxYear;
+}
+
+bool old_timestamp(const uint8_t* image, unsigned digits, uint32_t* seconds, uint32_t* micros) {
+  *seconds = digits ? load_be32(image) : load<uint32_t>(image);
+  uint64_t fraction = digits ? load_be(image + 4, fraction_bytes(digits)) : 0;
+  *micros = take_fraction(&fraction, digits);
+  return fraction == 0;
 }
 
 struct Duration {
   bool negative;
   unsigned hour, minute, second;
-  uint32_t fraction;  // as stored
+  uint32_t fraction;  // as stored; of the old format in microseconds
 };
 
-Duration old_duration(const uint8_t* image) {
-  auto v = static_cast<int32_t>(load_le(image, 3) << 8) >> 8;
-  unsigned t = static_cast<unsigned>(v < 0 ? -v : v);
-  return Duration{v < 0, t / 10000, t / 100 % 100, t % 100, 0};
+bool old_duration(const uint8_t* image, unsigned digits, Duration* out) {
+  if (!digits) {
+    auto v = static_cast<int32_t>(load_le(image, 3) << 8) >> 8;
+    unsigned t = static_cast<unsigned>(v < 0 ? -v : v);
+    *out = Duration{v < 0, t / 10000, t / 100 % 100, t % 100, 0};
+    return true;
+  }
+  const int64_t zero = int64_t{kTimeHours} * 3600 * units(digits);
+  int64_t v = static_cast<int64_t>(load_be(image, old_time_size(digits))) - zero;
+  bool negative = v < 0;
+  auto size = static_cast<uint64_t>(negative ? -v : v);
+  uint32_t micros = take_fraction(&size, digits);
+  auto seconds = static_cast<unsigned>(size);
+  *out = Duration{negative, seconds / 3600, seconds / 60 % 60, seconds % 60, micros};
+  return out->hour < kTimeHours;
 }
 
 Duration duration(const uint8_t* image, unsigned digits) {
@@ -199,15 +249,21 @@ uint8_t* put_date(uint8_t* p, const uint8_t* image) {
   return put_ymd(p, v >> 9, v >> 5 & 0xf, v & 0x1f);
 }
 
-uint8_t* put_old_time(uint8_t* p, const uint8_t* image) { return put_duration(p, old_duration(image)); }
-
-uint8_t* put_old_datetime(uint8_t* p, const uint8_t* image) {
-  Civil c = old_datetime(load<uint64_t>(image));
-  return c.year > kMaxYear ? nullptr : put_civil(p, c);
+uint8_t* put_old_time(uint8_t* p, const uint8_t* image, unsigned digits) {
+  Duration d;
+  return old_duration(image, digits, &d) ? put_micros(put_duration(p, d), d.fraction, digits) : nullptr;
 }
 
-uint8_t* put_old_timestamp(uint8_t* p, const uint8_t* image, bool utc) {
-  return put_seconds(p, load<uint32_t>(image), utc);
+uint8_t* put_old_datetime(uint8_t* p, const uint8_t* image, unsigned digits) {
+  Civil c;
+  uint32_t micros;
+  return old_datetime(image, digits, &c, &micros) ? put_micros(put_civil(p, c), micros, digits) : nullptr;
+}
+
+uint8_t* put_old_timestamp(uint8_t* p, const uint8_t* image, unsigned digits, bool utc) {
+  uint32_t seconds, micros;
+  if (!old_timestamp(image, digits, &seconds, &micros)) return nullptr;
+  return put_micros(put_seconds(p, seconds, utc), micros, digits);
 }
 
 uint8_t* put_time(uint8_t* p, const uint8_t* image, unsigned digits) {
@@ -232,13 +288,15 @@ bool date_to_days(const uint8_t* image, int32_t* days) {
   return v >> 9 <= kMaxYear && civil_to_days(v >> 9, v >> 5 & 0xf, v & 0x1f, days);
 }
 
-bool old_datetime_to_micros(const uint8_t* image, int64_t* micros) {
-  Civil c = old_datetime(load<uint64_t>(image));
-  return c.year <= kMaxYear && civil_to_micros(c, 0, micros);
+bool old_datetime_to_micros(const uint8_t* image, unsigned digits, int64_t* micros) {
+  Civil c;
+  uint32_t fraction;
+  return old_datetime(image, digits, &c, &fraction) && civil_to_micros(c, fraction, micros);
 }
 
-bool old_timestamp_to_micros(const uint8_t* image, int64_t* micros) {
-  return seconds_to_micros(load<uint32_t>(image), 0, micros);
+bool old_timestamp_to_micros(const uint8_t* image, unsigned digits, int64_t* micros) {
+  uint32_t seconds, fraction;
+  return old_timestamp(image, digits, &seconds, &fraction) && seconds_to_micros(seconds, fraction, micros);
 }
 
 bool datetime_to_micros(const uint8_t* image, unsigned digits, int64_t* micros) {
@@ -251,7 +309,12 @@ bool timestamp_to_micros(const uint8_t* image, unsigned digits, int64_t* micros)
   return seconds_to_micros(load_be32(image), fraction_micros(load_fraction(image + 4, digits), digits), micros);
 }
 
-int64_t old_time_to_micros(const uint8_t* image) { return duration_to_micros(old_duration(image), 0); }
+bool old_time_to_micros(const uint8_t* image, unsigned digits, int64_t* micros) {
+  Duration d;
+  if (!old_duration(image, digits, &d)) return false;
+  *micros = duration_to_micros(d, d.fraction);
+  return true;
+}
 
 int64_t time_to_micros(const uint8_t* image, unsigned digits) {
   Duration d = duration(image, digits);

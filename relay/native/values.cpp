@@ -135,9 +135,9 @@ uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options)
     case Value::set: return put_labels(p, cell, bits_of(cell));
     case Value::year: return put_year(p, *image);
     case Value::date: return put_date(p, image);
-    case Value::old_time: return put_old_time(p, image);
-    case Value::old_datetime: return put_old_datetime(p, image);
-    case Value::old_timestamp: return put_old_timestamp(p, image, options.utc);
+    case Value::old_time: return put_old_time(p, image, step.digits);
+    case Value::old_datetime: return put_old_datetime(p, image, step.digits);
+    case Value::old_timestamp: return put_old_timestamp(p, image, step.digits, options.utc);
     case Value::time: return put_time(p, image, step.digits);
     case Value::datetime: return put_datetime(p, image, step.digits);
     case Value::timestamp: return put_timestamp(p, image, step.digits, options.utc);

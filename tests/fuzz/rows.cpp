@@ -29,6 +29,7 @@ const std::vector<std::vector<build::ColumnSpec>> kTables = {
     {{"b", kBlobCompressed, 1, false, "binary"}, {"l", kBlobCompressed, 4, false, "latin1"},
      {"v", kVarcharCompressed, 256, false, "utf8mb4"}},
     {{"id", kTiny}, {"a", kJson, 4}, {"b", kJson, 4}, {"n", kShort}, {"c", kJson, 4}},
+    {{"t4", kTime, 4}, {"d3", kDatetime, 3}, {"s6", kTimestamp, 6}, {"t1", kTime, 1}, {"d6", kDatetime, 6}, {"s2", kTimestamp, 2}},
 };
 
 size_t width_of(const char* format) {
@@ -198,6 +199,7 @@ std::vector<std::string> fuzz_seeds() {
       bytes("05 00 04 ff f0 0d000000 00 01000c000b0001000500026100 04000000'abcd' 04000000 0000803f 0200'ab'"),
       bytes("07 03 05 ff ff 00 01 0d000000 00 01000c000b0001000500026100 02000000 0401 0200 02000000 0401 01 05 00 01")
           + bytes("09000000 00 03'$.a' 03 050200 02000000 0401 0300 00000000"),
+      bytes("08 00 06 ff c0 070a849182 00422bb5c294d3 65e0832701e240 01cd71cf 01027abe00155a00 65e083270c"),
       bytes("06 00 03 ff f8 0d 8103 789c4b4c4a0600024d0127 04000000 00'abc' 0700 8903 4b4c4a0600"),
   };
 }

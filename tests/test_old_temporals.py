@@ -1,0 +1,137 @@
+"""TIME, DATETIME and TIMESTAMP in the formats of before MySQL 5.6 and MariaDB 10.1 are what a SELECT gives."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay._native import Columns, RowImages
+from relay.client import RelayClient
+from tests import rowsource
+from tests.arrowvalues import as_column
+from tests.consumer import Consumer
+from tests.journaled import Journaled
+from tests.relayproc import RelayProcess
+from tests.value_cases import DATETIMES, TIMES, TIMESTAMPS
+
+VALUES = {
+    "TIME": [*TIMES, "'838:59:59.999999'", "'-838:59:59.999999'", "'00:00:00.000001'", "'-00:00:00.000001'"],
+    "DATETIME": [*DATETIMES, "'9999-12-31 23:59:59.999999'", "'1000-01-01'", "'0001-01-01 00:00:00.1'", "'2024-00-00'"],
+    "TIMESTAMP": [*TIMESTAMPS, "'2038-01-19 03:14:07.999999'", "'1970-01-01 00:00:01'"],
+}
+COLUMNS = [f"{kind}({digits})" for kind in VALUES for digits in range(7)]
+
+
+@pytest.fixture(params=["mariadb1011", "mariadb118"])
+def mariadb(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """Each MariaDB in turn, making columns in the old formats; global settings are as they were afterwards."""
+    running: DatabaseServer = request.getfixturevalue(request.param)
+    [(metadata, newer)] = running.execute("SELECT @@GLOBAL.binlog_row_metadata, @@GLOBAL.mysql56_temporal_format")
+    running.execute("SET GLOBAL mysql56_temporal_format = OFF")
+    yield running
+    running.execute(f"SET GLOBAL binlog_row_metadata = {metadata}, GLOBAL mysql56_temporal_format = {newer}")
+
+
+def write(server: DatabaseServer, db: str, table: str) -> None:
+    """Fill a table with a column for each type and number of digits; NULL in each at least once."""
+    columns = ", ".join(f"c{number} {sql} NULL" for number, sql in enumerate(COLUMNS))
+    rows = itertools.zip_longest(*(VALUES[sql.split("(")[0]] for sql in COLUMNS), fillvalue="NULL")
+    values = ", ".join(f"({', '.join(row)}, DEFAULT)" for row in [("NULL",) * len(COLUMNS), *rows])
+    with server.connect(database=db) as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00', sql_mode = 'NO_ENGINE_SUBSTITUTION'")
+        cursor.execute(f"CREATE TABLE {table} ({columns}, id INT PRIMARY KEY AUTO_INCREMENT)")
+        names = ", ".join(f"c{number}" for number in range(len(COLUMNS)))
+        cursor.execute(f"INSERT INTO {table} ({names}, id) VALUES {values}")
+        connection.commit()
+
+
+def selected(server: DatabaseServer, db: str, table: str) -> list[dict[str, bytes | None]]:
+    """The table as the server prints it."""
+    with server.connect(database=db, use_unicode=False, conv={}) as connection, connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(f"SELECT * FROM {table} ORDER BY id")
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def test_old_temporals_of_every_length_are_what_a_select_gives(
+    mariadb: DatabaseServer, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    db = make_db(mariadb)
+    start = rowsource.binlog_end(mariadb)
+    write(mariadb, db, "t")
+    [event] = [event for event in rowsource.rows_events(mariadb, start) if event.table.schema == db]
+    assert {column.type for column in event.table.columns} == {3, 7, 11, 12}
+    table = rowsource.from_schema(mariadb, event.table)
+    rows = Journaled(table, rowsource.packed(table), event.kind, event.body)
+    expected = selected(mariadb, db, "t")
+    assert [after for _, after in rows.texts()] == expected
+    typed = [
+        {name: value and str(value).encode() for name, value in (after or {}).items()} for _, after in rows.typed()
+    ]
+    assert typed == expected
+    batch = rows.columns()
+    for number in range(len(COLUMNS)):
+        name = f"c{number}"
+        kind, texts = batch.schema.field(name).type, f"{name}__text"
+        asides: Any = batch.column(texts).to_pylist() if texts in batch.schema.names else itertools.repeat(None)
+        for row, value, aside in zip(expected, batch.column(name).to_pylist(), asides, strict=False):
+            wanted: tuple[object, object]
+            try:
+                wanted = (as_column(kind, row[name]), None)
+            except ValueError:  # a date that no calendar has
+                wanted = (None, (row[name] or b"").decode())
+            assert (value, aside) == wanted, f"{COLUMNS[number]} {row[name]!r}"
+
+
+def test_a_relay_reads_old_temporals_with_and_without_full_metadata(
+    mariadb: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Callable[..., RelayProcess]
+) -> None:
+    db = make_db(mariadb)
+    relay = start_relay(mariadb, {"Relay.TimeZone": "UTC"})
+
+    def add_filter(client: RelayClient) -> None:
+        client.add_filter(db)
+
+    consumer = Consumer(relay.port, "old", add_filter)
+    for metadata in ("FULL", "NO_LOG"):
+        mariadb.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
+        write(mariadb, db, metadata.lower())
+    expected = [(table, row) for table in ("full", "no_log") for row in selected(mariadb, db, table)]
+    consumer.wait_for(len(expected))
+    consumer.stop()
+    got = [
+        (row.table, {name: None if value is None else str(value).encode() for name, value in (row.after or {}).items()})
+        for row in consumer.rows
+    ]
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "digits", "value"),
+    [
+        (11, 1, b"\0\0\0\0"), (11, 1, b"\xff\xff\xff\xff"), (11, 6, b"\xff" * 6), (12, 1, b"\xff" * 6),
+        (12, 6, b"\xff" * 8), (12, 0, b"\xff" * 8), (7, 1, b"\1\2\3\4\x0a"), (7, 4, b"\1\2\3\4\x27\x10"),
+        (7, 6, b"\1\2\3\4\x0f\x42\x40"),
+    ],
+)  # fmt: skip
+def test_what_is_no_time_is_refused_by_name(kind: int, digits: int, value: bytes) -> None:
+    column = ["v", 1, kind, digits, False, True, False, "", [], ""]
+    packed = msgspec.msgpack.encode(["shop", "t", 1, 1, 1, True, [column]])
+    with pytest.raises(ValueError, match=r"column v of shop\.t holds bytes that are no value"):
+        RowImages(packed, 1, b"\1\1\xfe" + value).render("poll")
+    if kind == 11:  # those of dates stand as text, or not at all
+        with pytest.raises(ValueError, match=r"column v of shop\.t holds bytes that are no value"):
+            Columns(packed).add(1, b"\1\1\xfe" + value)
+
+
+def test_a_fraction_of_more_than_six_digits_is_no_definition() -> None:
+    for kind in (7, 11, 12):
+        column = ["v", 1, kind, 7, False, True, False, "", [], ""]
+        with pytest.raises(ValueError, match=rf"column v of shop\.t: column type {kind}"):
+            RowImages(msgspec.msgpack.encode(["shop", "t", 1, 1, 1, True, [column]]), 1, b"\1\1\xfe")
