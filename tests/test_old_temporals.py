@@ -11,9 +11,14 @@ import pytest
 
 from examples.dbserver import DatabaseServer
 from relay._native import Columns, RowImages
+from relay.binlog import tablemap
+from relay.binlog.decoder import Decoder
+from relay.binlog.events import WriteRowsEvent
 from relay.client import RelayClient
+from relay.errors import RelayError, StopCode
 from tests import rowsource
 from tests.arrowvalues import as_column
+from tests.binlogs import event_type, place, record, split
 from tests.consumer import Consumer
 from tests.journaled import Journaled
 from tests.relayproc import RelayProcess
@@ -110,6 +115,28 @@ def test_a_relay_reads_old_temporals_with_and_without_full_metadata(
         for row in consumer.rows
     ]
     assert got == expected
+
+
+def test_the_decoder_of_events_needs_to_be_told_the_digits(
+    mariadb: DatabaseServer, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    db = make_db(mariadb)
+    start = place(mariadb)
+    mariadb.execute(
+        "SET GLOBAL binlog_row_metadata = FULL",
+        f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v TIME(2))",
+        f"INSERT INTO {db}.t VALUES (1, '-01:02:03.45')",
+    )
+    decoder = Decoder()
+    events = [decoder.decode(packet[5:]) for packet in split(record(mariadb, start)) if event_type(packet) >= 0]
+    [rows] = [event for event in events if isinstance(event, WriteRowsEvent)]
+    with pytest.raises(RelayError, match=rf"column v of {db}\.t") as refused:
+        decoder.rows(rows)
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    assert rows.table_map is not None
+    told = tablemap.TableMap(rows.table_id, db, "t", rows.table_map.columns)
+    [row] = decoder.rows(rows, rowsource.from_schema(mariadb, told))
+    assert row.after == {"id": "1", "v": "-01:02:03.45"}
 
 
 @pytest.mark.parametrize(

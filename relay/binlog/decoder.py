@@ -54,6 +54,7 @@ class Decoder:
         """
         self._given = checksums
         self._told: bool | None = None
+        self._mariadb = False
         self._state = State(charset_of)
         self._file = ""
         self._rows = RowReader(charset_of)
@@ -74,6 +75,7 @@ class Decoder:
         event = self._event(raw, self._checked(raw, position), position)
         if isinstance(event, FormatDescriptionEvent):
             self._told = event.checksum_algorithm == _CRC32
+            self._mariadb = "mariadb" in event.server_version.lower()
             self._state.header_lengths = event.post_header_lengths
             self._state.table_maps.clear()
         elif isinstance(event, RotateEvent):
@@ -92,7 +94,7 @@ class Decoder:
         Raises `RelayError`: unknown_event where the rows cannot be read, or their table map was not seen;
         unsupported_column; schema_unproven where `definition` does not fit.
         """
-        return self._rows.rows(event, definition)
+        return self._rows.rows(event, definition, self._mariadb)
 
     def _event(self, raw: bytes, checksum: int | None, position: str) -> Event:
         timestamp, kind, server_id, length, end, flags = _HEADER.unpack_from(raw)

@@ -16,7 +16,6 @@ import msgspec
 
 from relay.binlog import schema, tablemap
 from relay.binlog.catalog import Catalog, Place
-from relay.binlog.columntypes import OLD_TEMPORAL
 from relay.binlog.statements import Statement
 from relay.binlog.tablemap import TableMap
 from relay.errors import RelayError, StopCode
@@ -183,18 +182,9 @@ class Definitions:
         return bool(self._questions)
 
     def _require_lengths(self, definition: Definition, place: Place, cause: str) -> None:
-        """Raise `RelayError` (unsupported_column) if not even the lengths of values are certain without an answer."""
-        old = [column for column in definition.columns if self._hidden_types and column.type in OLD_TEMPORAL]
-        if old:
-            raise RelayError(
-                StopCode.UNSUPPORTED_COLUMN,
-                "read a table map",
-                f"column {old[0].name} of {definition.schema}.{definition.table} is in MariaDB's format of before 10.1,"
-                f" and how many digits its fraction has is not certain: {cause}",
-                position=str(place),
-                hint="leave the table out (ExcludeTables) until its rows are of the newer format; ALTER TABLE ... FORCE"
-                " converts it where mysql56_temporal_format is ON",
-            )
+        """Raise `RelayError` (unsupported_column) if rows cannot be read without the source's answer."""
+        if self._hidden_types:
+            tablemap.require_lengths(definition, cause, str(place))
 
     def _give_up(self, definition: Definition, place: Place, cause: str) -> None:
         owner, table = definition.schema, definition.table

@@ -46,15 +46,15 @@ class RowReader:
         self._charset_of = charset_of
         self._packed: dict[int, tuple[TableMapEvent, bytes]] = {}  # by identity, and what it is the identity of
 
-    def rows(self, event: RowsEvent, definition: Definition | None) -> list[Row]:
-        """As `relay.binlog.decoder.Decoder.rows`."""
+    def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
+        """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows come from such a server."""
         position = str(event.header.next_event_pos - event.header.event_length) if event.header.next_event_pos else ""
         if event.table_map is None:
             if not event.row_data:
                 return []  # it only ends a statement
             raise _malformed(f"table {event.table_id} was not mapped", position)
         table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
-        described = self._defined(table_map, definition, position)
+        described = self._defined(table_map, definition, mariadb, position)
         try:
             images = RowImages(described, _kind(event), _body(event, described))
             return [Row(*msgspec.msgpack.decode(row)) for row in images.render("sides")]
@@ -65,7 +65,7 @@ class RowReader:
         except (ValueError, msgspec.MsgspecError) as error:
             raise _malformed(f"rows of {name} cannot be read: {error}", position) from error
 
-    def _defined(self, event: TableMapEvent, given: Definition | None, position: str) -> bytes:
+    def _defined(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
         """The packed definition. Raises `RelayError` (unsupported_column)."""
         if given is None and (known := self._packed.get(id(event))):
             return known[1]
@@ -77,10 +77,11 @@ class RowReader:
                 if table_map.full
                 else tablemap.provisional(table_map, self._charset_of)
             )
+            if mariadb:
+                tablemap.require_lengths(definition, "table maps do not say it", position)
         elif not tablemap.fits(table_map, definition):
             cause = f"{table_map.name} has other columns than the definition that was given"
             raise RelayError(StopCode.SCHEMA_UNPROVEN, _READ, cause, position=position)
-        tablemap.refuse(table_map, definition, position)
         packed = msgspec.msgpack.encode(definition)
         if given is None:
             if len(self._packed) >= _MOST_TABLES:
