@@ -10,7 +10,7 @@ from relay.binlog.catalog import Place
 from relay.binlog.commands import ServerError
 from relay.binlog.definitions import Definitions, Resolution, kept, packed
 from relay.binlog.failures import SourceLost, judge
-from relay.binlog.statements import Kind, Statement, classify
+from relay.binlog.statements import ANYTHING, Kind, Statement, classify
 from relay.errors import RelayError, StopCode
 from relay.log import Log
 
@@ -44,6 +44,7 @@ class Answers:
                 self._statement(attention)
             case "unknown":
                 self._refuse(StopCode.UNKNOWN_EVENT, "read the binlog", f"{attention.message} is not understood", place)
+                self._redefine(ANYTHING, attention)
                 self._ingest.skip()
             case "partial":
                 if not self._policy.send_partial:
@@ -97,13 +98,15 @@ class Answers:
             case Kind.UNKNOWN:
                 cause = f"the statement {_shortened(attention.statement)} is not understood"
                 self._refuse(StopCode.UNKNOWN_EVENT, "read the binlog", cause, str(place))
+                self._redefine(statement, attention)
             case Kind.TRANSACTION | Kind.HARMLESS:
                 pass
         self._ingest.ddl(False)
 
     def _redefine(self, statement: Statement, attention: Attention) -> None:
-        place = Place(attention.file, attention.position)
-        self._resolve(self._definitions.statement(statement, place))
+        # What was proven before the statement began is not undone by it.
+        self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
+        self._resolve(self._definitions.statement(statement, Place(attention.file, attention.position)))
         self._ingest.new_epoch()
 
     def _resolve(self, resolutions: Iterable[Resolution]) -> None:

@@ -60,7 +60,8 @@ class Catalog:
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL"):
+        # An end of a proof has to be on disk before the statement that ended it is in the journal: FULL.
+        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.executescript(_SCHEMA)
         self._numbered: dict[bytes, Definition] = {}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -78,13 +79,17 @@ def connect(account: Account) -> Connection[Any]:
         raise _judged(error, operation) from error
 
 
-def query(connection: Connection[Any], sql: str, operation: str) -> list[tuple[Any, ...]]:
-    """All rows of a query. Raises as `connect` does."""
+def query(
+    connection: Connection[Any], sql: str, operation: str, instead: Mapping[int, list[tuple[Any, ...]]] | None = None
+) -> list[tuple[Any, ...]]:
+    """All rows of a query; those of `instead` where the source's error has a number in it. Raises as `connect` does."""
     try:
         with connection.cursor() as cursor:
             cursor.execute(sql)
             return list(cursor.fetchall())
     except pymysql.MySQLError as error:
+        if instead and error.args and error.args[0] in instead:
+            return instead[error.args[0]]
         raise _judged(error, operation) from error
 
 

@@ -64,8 +64,21 @@ def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: st
         f" AND TABLE_NAME = {connection.escape(table)} AND TABLE_TYPE = 'SYSTEM VERSIONED'",
         f"ask for the type of {schema}.{table}",
     )
+    settled = server.mariadb or _settled(connection, schema, table)
     end = binlog_position(connection, server)
-    return Answer(columns, Place(end.file, end.position), bool(versioned))
+    return Answer(columns if settled else (), Place(end.file, end.position), bool(versioned))
+
+
+def _settled(connection: Connection[Any], schema: str, table: str) -> bool:
+    """Wait until whatever redefines the table has ended; False if the account may not.
+
+    MySQL's information_schema waits for nobody, and shows what became of a table whose engine has no transactions
+    before the statement is in the binlog. A statement that opens the table waits for its metadata lock, which is held
+    until then; MariaDB's information_schema is one.
+    """
+    name = ".".join("`" + part.replace("`", "``") + "`" for part in (schema, table))
+    gone = {number: [(table, "")] for number in (_NO_SUCH_SCHEMA, _NO_SUCH_TABLE, _BROKEN_VIEW)}
+    return bool(query(connection, f"SHOW CREATE TABLE {name}", f"open {schema}.{table}", {**gone, _DENIED: []}))
 
 
 def matched(table_map: TableMap, answer: Answer) -> Definition | str:
@@ -100,6 +113,10 @@ def hides_a_type(table_map: TableMap) -> bool:
     )
 
 
+_NO_SUCH_SCHEMA: Final = 1049
+_DENIED: Final = 1142
+_NO_SUCH_TABLE: Final = 1146
+_BROKEN_VIEW: Final = 1356
 _PERIOD: Final = tuple(
     SchemaColumn(name, "timestamp", "timestamp(6)", "", False, False) for name in ("row_start", "row_end")
 )

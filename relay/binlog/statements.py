@@ -50,6 +50,9 @@ class Statement(NamedTuple):
         )
 
 
+ANYTHING: Final = Statement(Kind.UNKNOWN, "", unreadable=True)
+"""What may stand where nothing could be read."""
+
 _TRANSACTION: Final = frozenset({"begin", "commit", "rollback", "savepoint", "release", "xa", "end"})
 _HARMLESS: Final = frozenset({
     "analyze", "backup", "cache", "change", "check", "checksum", "deallocate", "flush", "grant", "install", "kill",
@@ -124,7 +127,7 @@ def classify(statement: str, schema: str = "") -> Statement:
     if verb == "delete" and _GENERATED in statement:
         # A MEMORY table is empty after a restart, and the server tells its replicas so.
         return Statement(Kind.HARMLESS, verb)
-    return Statement(Kind.DML if verb in _DML else Kind.UNKNOWN, verb)
+    return Statement(Kind.DML, verb) if verb in _DML else ANYTHING._replace(verb=verb)
 
 
 def _defining(statement: str, schema: str, verb: str, tokens: list[_Token]) -> Statement:
@@ -134,7 +137,7 @@ def _defining(statement: str, schema: str, verb: str, tokens: list[_Token]) -> S
     if verb == "rename" and thing == "user":
         return Statement(Kind.HARMLESS, verb)
     if not thing or thing in _OTHER_OBJECTS or temporary:
-        return Statement(Kind.HARMLESS if thing else Kind.UNKNOWN, verb)
+        return Statement(Kind.HARMLESS, verb) if thing else ANYTHING._replace(verb=verb)
     kind = Kind.DML if verb == "create" and thing == "table" and _selects(tokens) else Kind.DDL
     alone = {token.name for token in tokens if token.name}
     return Statement(

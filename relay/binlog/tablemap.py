@@ -127,8 +127,10 @@ def sized(definition: Definition, known: Definition) -> Definition:
 
 
 def fits(table_map: TableMap, definition: Definition) -> bool:
-    """Whether a definition is of as many columns, and of the types, that the table map has."""
-    return _shapes(table_map.columns) == _shapes(definition.columns)
+    """Whether a definition is of as many columns, and of the types and names, that the table map has."""
+    return _shapes(table_map.columns) == _shapes(definition.columns) and all(
+        seen.name in (None, known.name) for seen, known in zip(table_map.columns, definition.columns, strict=True)
+    )
 
 
 def _shapes(columns: Iterable[MapColumn | Column]) -> list[tuple[int, int]]:

@@ -1,0 +1,167 @@
+"""A reader without a process: it lags as far behind its source as a test wants, and asks the source when a test wants.
+
+The parts are the real ones: a stream recorded from a server, the native ingest, answers, definitions, catalog and
+journal. What a row was written under is written in the row: the value of each column tells the column's name.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from pymysql.cursors import Cursor
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay._native import Ingest, JournalReader, JournalWriter, RowImages
+from relay.binlog import facts, schema
+from relay.binlog.answers import Answers, Policy
+from relay.binlog.catalog import Catalog
+from relay.binlog.connect import Account, connect
+from relay.binlog.definitions import Definitions, Question, Rules
+from relay.binlog.schema import Answer
+from relay.journal import frames
+from relay.journal.frames import Definition
+from tests.binlogs import Place, decompress, place, record
+from tests.test_values import cells
+
+
+class Delivered(NamedTuple):
+    """A row in the journal: its table, whether its names are proven, and (name, value) of each column."""
+
+    schema: str
+    table: str
+    proven: bool
+    cells: tuple[tuple[str, str | None], ...]
+
+    @property
+    def names(self) -> str:
+        return ",".join(name for name, _ in self.cells)
+
+    @property
+    def true(self) -> bool:
+        """Whether each column has its own name, or, where that is not proven, only its number."""
+        if not self.proven:
+            return self.names == ",".join(f"@{number}" for number in range(1, len(self.cells) + 1))
+        return all(value == identity(name) for name, value in self.cells)
+
+
+def identity(name: str) -> str:
+    """The value that a column of that name is given: the same in a column of text and in one of integers."""
+    return str(zlib.crc32(name.encode()) % 1_000_000)
+
+
+def write(cursor: Cursor, owner: str, table: str) -> None:
+    """Insert a row whose values tell the names that its columns have at this moment."""
+    cursor.execute(
+        "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
+        (owner, table),
+    )
+    names = [str(name) for (name,) in cursor.fetchall()]
+    columns = ", ".join(_quoted(name) for name in names)
+    values = ", ".join(f"'{identity(name)}'" for name in names)
+    cursor.execute(f"INSERT INTO {_quoted(owner)}.{_quoted(table)} ({columns}) VALUES ({values})")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+class Laggard:
+    """Reads `database` of a server into a journal and a catalog in a folder, which outlive `restart`."""
+
+    def __init__(self, server: DatabaseServer, folder: Path, database: str, start: Place | None = None) -> None:
+        self.server = server
+        self.folder = folder
+        self.database = database
+        self.before_answer: Callable[[], object] = lambda: None
+        self.after_answer: Callable[[], object] = lambda: None
+        self.asked = 0
+        self.logged: list[tuple[str, str]] = []
+        self._first = start or place(server)
+        with closing(server.connect()) as connection:
+            self._facts = facts.facts(connection)
+            self._collations = facts.collations(connection)
+        self._connection = connect(Account("127.0.0.1", server.port, USER, PASSWORD))
+        self._open()
+
+    def close(self) -> None:
+        self._connection.close()
+        self._catalog.close()
+
+    def restart(self) -> None:
+        """As when the process was killed: what is not in the journal or the catalog is forgotten."""
+        self._catalog.close()
+        self._open()
+
+    def _open(self) -> None:
+        self._writer = JournalWriter(self.folder, 1 << 20)
+        if not self._writer.state().file:
+            self._writer.source(self._first.position, self._first.file, "", "test")
+        self._catalog = Catalog(self.folder / "state.db")
+        self._questions: dict[int, Question] = {}
+        self._ingest = Ingest(self._writer, self.folder, decompress)
+
+    def catch_up(self, bytes_: int | None = None) -> int:
+        """Read to the binlog's end, or no more than so many bytes of the stream; the bytes there were."""
+        here = self._ingest.resume()
+        stream = record(self.server, Place(here.file, here.position))
+        self._ingest.start(here.file, here.position)
+        definitions = Definitions(
+            self._catalog,
+            Rules((f"{self.database}*.*",)),
+            self._collations,
+            self._ask,
+            lambda event, **fields: self.logged.append((event, str(fields.get("cause", "")))),
+            hidden_types=self._facts.mariadb,
+            questions=self._questions,
+        )
+        answers = Answers(self._ingest, self._writer, definitions, Policy(False, False), lambda *_, **__: None)
+        data = stream[:bytes_]
+        for at in range(0, len(data), 65536):
+            piece = data[at : at + 65536]
+            self._ingest.buffer(len(piece))[: len(piece)] = piece
+            self._ingest.received(len(piece))
+            while (asked := self._ingest.step()) is not None:
+                if asked.asks == "end":
+                    break
+                answers.answer(asked)
+            answers.passed()
+        self._writer.rollback()
+        return len(stream)
+
+    def _ask(self, owner: str, table: str) -> Answer:
+        self.asked += 1
+        self.before_answer()
+        answer = schema.ask(self._connection, self._facts, owner, table)
+        self.after_answer()
+        return answer
+
+    def rows(self) -> list[Delivered]:
+        """Every row of the database that may be published by now."""
+        journal = JournalReader(self.folder)
+        found = []
+        for _, payload in journal.frames(self._writer.first(), self._writer.committed()):
+            frame = frames.decode(payload)
+            if not isinstance(frame, frames.Rows):
+                continue
+            packed = _definition(journal, frame.table)
+            definition = msgspec.msgpack.decode(packed, type=Definition)
+            for row in RowImages(packed, frame.kind, frame.body).render("poll"):
+                values = tuple((cell.name, _text(cell.after or cell.before)) for cell in cells(row)[0])
+                found.append(Delivered(definition.schema, definition.table, definition.proven, values))
+        return found
+
+
+def _definition(journal: JournalReader, position: int) -> bytes:
+    frame = frames.decode(journal.frame(position)[1])
+    assert isinstance(frame, frames.Table)
+    return _definition(journal, frame.link) if frame.link else frame.definition
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
