@@ -297,6 +297,7 @@ class DatabaseServer:
             "--bind-address=127.0.0.1",
             f"--socket={self.socket}",
             f"--pid-file={self.folder / 'pid'}",
+            f"--tmpdir={self.folder}",  # MariaDB starts by deleting temporary tables there, whosever they are
             f"--server-id={self.port}",
             "--log-bin=binlog",
             "--binlog-format=ROW",
