@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
 import socket
-import struct
 import time
 from collections.abc import Iterator
 from enum import StrEnum
@@ -21,15 +19,13 @@ from typing import Any, Final, NamedTuple
 from pymysql.connections import Connection
 
 from relay import admin
-from relay.binlog import commands, connect
+from relay.binlog import Flag, Replication, Stream, connect
 from relay.binlog.failures import SourceLost
 from relay.config import Config
 from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
 
 _DAY: Final = 86400
 _SHORTEST_EXPIRY: Final = _DAY
-_FIRST_POSITION: Final = 4
-_EVENT_HEADER: Final = 19
 
 
 class Level(StrEnum):
@@ -302,21 +298,11 @@ def _growth(config: Config, connection: Connection[Any]) -> Iterator[Finding]:
 
 def _birth(connection: Connection[Any], name: str) -> int:
     """Unix time at which a binlog file was begun, from its first event. The connection is spent afterwards."""
-    connect.query(connection, "SET @master_binlog_checksum = @@global.binlog_checksum", "set up the stream")
-    server_id = 2**31 + secrets.randbelow(2**31)
-    with connect.take_socket(connection) as stream, stream.makefile("rb") as packets:
-        stream.sendall(commands.binlog_dump(server_id, name, _FIRST_POSITION))
-        while True:
-            length = int.from_bytes(packets.read(4)[:3], "little")
-            packet = packets.read(length)
-            if (refusal := commands.parse_error(packet)) is not None:
-                raise SourceLost(f"{refusal.text} ({refusal.code})")
-            if len(packet) <= _EVENT_HEADER:
-                raise SourceLost("the stream ended before its first event")
-            # An event header follows the OK byte, timestamp first. The rotation that opens every stream carries none.
-            (timestamp,) = struct.unpack_from("<I", packet, 1)
-            if timestamp:
-                return int(timestamp)
+    with Stream(connection, Replication(file_name=name, flags=Flag.NON_BLOCK)) as stream:
+        for event in stream:  # the rotation that opens every stream has no time
+            if event.header.timestamp:
+                return event.header.timestamp
+    raise SourceLost("the stream ended before its first event")
 
 
 def _tls(connection: Connection[Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -43,22 +45,36 @@ def _parse_set(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
     return flags
 
 
-def configured(verb: Callable[..., None]) -> Callable[..., None]:
-    """Give a verb `-c` and `--set`, and hand it the configuration as its first argument."""
+def configurable(verb: Callable[..., None]) -> Callable[..., None]:
+    """Give a verb `-c` and `--set`, and hand it as its first argument what loads the configuration."""
 
     @click.option("-c", "--config", "path", metavar="FILE", help="Configuration file.")
     @click.option("--set", "flags", metavar="SECTION.KEY=VALUE", multiple=True, callback=_parse_set,
                   help="Override a key of the configuration; may be repeated.")  # fmt: skip
     @wraps(verb)
     def wrapper(path: str | None, flags: Mapping[str, str], **arguments: Any) -> None:
-        found = configuration.find(path)
-        config, warnings = configuration.load(found, os.environ, flags)
-        context = click.get_current_context()
-        context.obj = found
-        if context.command.name in ("start", "check"):
-            for warning in warnings:
-                click.echo(f"relay: warning: {warning}", err=True)
-        verb(config, **arguments)
+        def load() -> Config:
+            found = configuration.find(path)
+            config, warnings = configuration.load(found, os.environ, flags)
+            context = click.get_current_context()
+            context.obj = found
+            if context.command.name in ("start", "check"):
+                for warning in warnings:
+                    click.echo(f"relay: warning: {warning}", err=True)
+            return config
+
+        verb(load, **arguments)
+
+    return wrapper
+
+
+def configured(verb: Callable[..., None]) -> Callable[..., None]:
+    """As `configurable`, with the configuration itself."""
+
+    @configurable
+    @wraps(verb)
+    def wrapper(load: Callable[[], Config], **arguments: Any) -> None:
+        verb(load(), **arguments)
 
     return wrapper
 
@@ -232,17 +248,65 @@ def check(config: Config) -> None:
 
 
 @cli.command()
-@configured
-@click.argument("tables", nargs=-1, metavar="[SCHEMA.TABLE]...")
-def tail(config: Config, tables: tuple[str, ...]) -> None:
-    """Print rows as they change, as JSON lines, until Ctrl-C."""
-    patterns = [table.partition(".")[::2] for table in tables or ("*.*",)]
-    if not all(schema and table for schema, table in patterns):
+@configurable
+@click.option("--from", "place", metavar="PLACE",
+              help="Straight from the source: oldest, newest, FILE:POS or a GTID set.")  # fmt: skip
+@click.option("--to-end", is_flag=True, help="With --from: end where the source's binlog ends.")
+@click.option("--file", "from_files", is_flag=True, help="From binlog files: the arguments are files, in their order.")
+@click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True,
+              help="As an argument; may be repeated. The way to say it with --file.")  # fmt: skip
+@click.option("--rows", is_flag=True, help="With --from or --file: the values of rows, a line a row.")
+@click.option("--json", "as_json", is_flag=True, help="With --from or --file: a JSON document a line.")
+@click.argument("arguments", nargs=-1, metavar="[SCHEMA.TABLE]... | --file FILE...")
+def tail(
+    load: Callable[[], Config],
+    place: str | None,
+    to_end: bool,
+    from_files: bool,
+    patterns: tuple[str, ...],
+    rows: bool,
+    as_json: bool,
+    arguments: tuple[str, ...],
+) -> None:
+    """Print what changes, until Ctrl-C.
+
+    From the running relay: rows, as JSON lines. With --from or --file: all events of the source's binlog or of files,
+    or the rows of some tables. Tables are SCHEMA.TABLE, * for all.
+    """
+    tables = patterns if from_files else (*arguments, *patterns)
+    if not all(schema and table for schema, _, table in (pattern.partition(".") for pattern in tables)):
         raise click.BadParameter("tables are SCHEMA.TABLE, * for all")
+    if from_files and (place or not arguments):
+        raise click.UsageError("--file needs the names of binlog files, and no --from")
+    if to_end and not place:
+        raise click.UsageError("--to-end needs --from")
+    with _as_long_as_read():
+        if not from_files and place is None:
+            _tail_relay(load(), tables or ("*.*",))
+            return
+        from relay import tail as events  # opens a database driver that few verbs need
+        from relay.eventlines import Form
+
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        form = Form(tables=tables, rows=rows, json=as_json, width=width)
+        if place is None:
+            found = events.from_files([Path(name) for name in arguments], form, _note)
+        else:
+            found = events.from_source(load(), place, to_end, form)
+        for line in found:
+            click.echo(line)
+
+
+def _note(text: str) -> None:
+    click.echo(f"relay: note: {text}", err=True)
+
+
+def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
+    patterns = [table.partition(".")[::2] for table in tables]
     name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
     host, port = admin.classic_address(config)
     secret, tls = config.server.auth_secret, admin.tls_context(config)
-    with _as_long_as_read(), RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls) as connection:
+    with RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls) as connection:
         try:
             for schema, table in patterns:
                 connection.add_filter(schema, table)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 # From top to bottom; a module may import from its own layer and from those below. The first pattern that fits counts.
 LAYERS: dict[str, tuple[str, ...]] = {
-    "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.check"),
+    "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.check", "relay.tail"),
     "supervisor": ("relay.supervisor",),
     "processes": ("relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.process"),
     "codecs": ("relay.wire.*", "relay.binlog", "relay.binlog.*", "relay.journal.frames"),

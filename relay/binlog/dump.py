@@ -92,7 +92,8 @@ def open_dump(connection: Connection[Any], mariadb: bool, request: Request, poll
             query(connection, statement, operation)
         taken = take_socket(connection)
     except BaseException:
-        connection.close()
+        if connection.open:
+            take_socket(connection).close()  # as a stream's end leaves it: its owner may still close it
         raise
     try:
         taken.settimeout(CONNECT_SECONDS)

@@ -10,15 +10,13 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Final, Self, cast
+from typing import BinaryIO, Final, cast
 
 from relay.binlog.commands import FIRST_POSITION
-from relay.binlog.decoder import Decoder
 from relay.binlog.errors import BinlogError, DescriptionError, Misuse, MisuseError
-from relay.binlog.events import Event, EventType, FormatDescriptionEvent, HeaderFlag, RotateEvent
+from relay.binlog.events import EventType, FormatDescriptionEvent, HeaderFlag, RotateEvent
+from relay.binlog.eventstream import EventStream
 from relay.binlog.progress import HEADER_SIZE, FileProgress
 from relay.binlog.replication import Flag, Replication
 from relay.errors import ErrorCode, StopCode
@@ -33,27 +31,23 @@ _CHECKSUM_BYTES: Final = 4
 _HEADER: Final = struct.Struct("<9xIIH")  # size, end, flags
 
 
-class BinlogFile:
-    """One binlog file as a stream: the interface of `Stream`, and also a context manager and an iterator.
+class BinlogFile(EventStream):
+    """One binlog file as a stream. Iteration ends at the end of what was written.
 
     `replication`, if given, says with `start_position` where in the file to begin; its `file_name` becomes the file's.
     """
 
     def __init__(self, path: str | os.PathLike[str], replication: Replication | None = None) -> None:
+        super().__init__(replication or Replication(flags=Flag.NON_BLOCK))
         self.path = Path(path)
-        """The file."""
-        self.replication = replication or Replication(flags=Flag.NON_BLOCK)
-        """The description; `fetch` updates it. Positions are those in the file, also in a relay log."""
+        """The file. Positions in the description are those in it, also of a relay log."""
         self.next_file = ""
         """At the end of a file that its server closed: the name of the next one; "" if it was not closed so."""
         self.incomplete = 0
         """At the end: how many bytes of an event stand there whose rest was not written, yet or ever."""
-        self._decoder = Decoder()
         self._file: BinaryIO | None = None
-        self._closed = False
         self._progress: FileProgress | None = None
         self._checksums = False
-        self._event: Event | None = None
         self._at = self._start = FIRST_POSITION
         self._relay_log = False
 
@@ -124,22 +118,8 @@ class BinlogFile:
         self._closed = True
         file.close()
 
-    def __enter__(self) -> Self:
-        """Open, unless that was done."""
-        if self._file is None or self._closed:
-            self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close, unless that was done."""
-        if not self._closed:
-            self.close()
-
-    def __iter__(self) -> Iterator[Event]:
-        """The events to come, decoded, `buffer` and all else as after `fetch`. Ends at the file's end."""
-        _, progress = self._opened("fetch an event")
-        while self.fetch() == 0 and self.replication.size:
-            yield self._event or progress.decoded(memoryview(self.replication.buffer)[1:])
+    def _reading(self) -> FileProgress:
+        return self._opened("fetch an event")[1]
 
     def _opened(self, operation: str) -> tuple[BinaryIO, FileProgress]:
         if self._closed:

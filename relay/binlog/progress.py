@@ -69,6 +69,8 @@ class Progress:
         self._gtid = ""  # of the transaction under way
         self._group = False  # one is under way
         self._explicit = False  # and ends with a COMMIT, not with its first statement
+        self.began = self.where
+        """`file:position` at which the last event began, for errors."""
 
     @property
     def where(self) -> str:
@@ -81,6 +83,7 @@ class Progress:
             cause = f"{len(data)} bytes came as an event whose size is not its own"
             raise for_callers(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause), self.where)
         kind, size, log_pos, flags = _HEADER.unpack_from(data)
+        self.began = self.where
         event = self.decoded(data) if kind in _READ else None
         self._at = self._end(kind, size, log_pos, flags)
         self._replication.position = self._at
@@ -92,7 +95,7 @@ class Progress:
         try:
             return self._decoder.decode(data)
         except RelayError as error:
-            raise for_callers(error, self.where) from error
+            raise for_callers(error, self.began) from error
 
     def _end(self, kind: int, size: int, log_pos: int, flags: int) -> int:
         """Where the event ends. The header has the low 32 bits, or none inside transactions of MariaDB 11.4 and on."""

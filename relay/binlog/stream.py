@@ -11,9 +11,7 @@ only be closed afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, NoReturn
 
 from pymysql.connections import Connection
 
@@ -21,10 +19,10 @@ from relay._native import GtidSet
 from relay.binlog import commands
 from relay.binlog.commands import FIRST_POSITION
 from relay.binlog.connect import has_unread_result, is_mariadb, is_taken
-from relay.binlog.decoder import Decoder
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.errors import BinlogError, Misuse, MisuseError, for_callers
-from relay.binlog.events import Event, EventType
+from relay.binlog.events import EventType
+from relay.binlog.eventstream import EventStream
 from relay.binlog.failures import SourceLost, judge
 from relay.binlog.packets import Packets
 from relay.binlog.progress import Progress
@@ -40,25 +38,17 @@ _SILENCE_SECONDS: Final = 3 * _HEARTBEAT_SECONDS
 _POLL_SECONDS: Final = 1.0
 
 
-class Stream:
-    """A stream that is described by a `Replication`; also a context manager that opens and closes, and an iterator.
-
-    Iteration gives typed events (`relay.binlog.events`) and ends with a non-blocking stream. Not for use by several
-    threads at once.
-    """
+class Stream(EventStream):
+    """A stream that a server sends, described by a `Replication`. Iteration ends with a non-blocking one."""
 
     def __init__(self, connection: Connection[Any], replication: Replication) -> None:
-        self.replication = replication
-        """The description; `fetch` updates it."""
+        super().__init__(replication)
         self._connection = connection
-        self._decoder = Decoder()
         self._packets = Packets()
         self._progress: Progress | None = None
         self._dump: Dump | None = None
-        self._closed = False
         self._ended = False
         self._error: BinlogError | None = None
-        self._event: Event | None = None
 
     def open(self) -> int:
         """Ask the server for the stream. Returns 0.
@@ -124,22 +114,8 @@ class Stream:
         self._closed = True
         dump.close()
 
-    def __enter__(self) -> Self:
-        """Open, unless that was done."""
-        if self._dump is None or self._closed:
-            self.open()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close, unless that was done."""
-        if not self._closed:
-            self.close()
-
-    def __iter__(self) -> Iterator[Event]:
-        """The events to come, decoded, `buffer` and all else as after `fetch`. Raises as `fetch`, and for damage."""
-        _, progress = self._opened("fetch an event")
-        while self.fetch() == 0 and self.replication.size:
-            yield self._event or progress.decoded(memoryview(self.replication.buffer)[1:])
+    def _reading(self) -> Progress:
+        return self._opened("fetch an event")[1]
 
     def _opened(self, operation: str, *, closing: bool = False) -> tuple[Dump, Progress]:
         if self._closed:
