@@ -26,6 +26,7 @@ class ExitCode(IntEnum):
     ENVIRONMENT = 9
     REFUSED = 10
     CHECK_FAILED = 11
+    UNVERIFIED = 12
 
 
 class StopCode(StrEnum):
@@ -62,6 +63,8 @@ class ErrorCode(StrEnum):
     LOGIN_REFUSED = "login_refused"
     PROTOCOL = "protocol"
     CHECK_FAILED = "check_failed"
+    DIFFERENCE = "difference"
+    UNVERIFIED = "unverified"
 
 
 class Meaning(NamedTuple):
@@ -92,6 +95,13 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     ErrorCode.PROTOCOL: Meaning(ExitCode.UNEXPECTED, "is a relay listening at this address and port?"),
     ErrorCode.CHECK_FAILED: Meaning(ExitCode.CHECK_FAILED, "apply the remedies above and check again"),
+    ErrorCode.DIFFERENCE: Meaning(
+        ExitCode.UNEXPECTED,
+        "the journal is suspect: please report the differences above with the definition of the table",
+    ),
+    ErrorCode.UNVERIFIED: Meaning(
+        ExitCode.UNVERIFIED, "what was compared is said above: try again, or with a range behind that position"
+    ),
     StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
     StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),
     StopCode.WRONG_SOURCE: Meaning(

@@ -21,6 +21,7 @@ from relay import __version__, admin, render
 from relay import config as configuration
 from relay.client import RelayClient
 from relay.config import Config
+from relay.config_keys import start_position
 from relay.errors import ErrorCode, RelayError
 
 _STOP_SECONDS: Final = 10.0
@@ -320,6 +321,34 @@ def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
             if config.server.admin_secret:
                 with admin.connect(config) as commands:
                     commands.forget(name)
+
+
+def _parse_position(_: click.Context, __: click.Parameter, value: str) -> str:
+    try:
+        return start_position("newest" if value.lower() == "now" else value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+@cli.command()
+@configured
+@click.option("--from", "start", default="oldest", metavar="POS", callback=_parse_position,
+              help="FILE:POS, a GTID set, or oldest (the default): what journal and source still have.")  # fmt: skip
+@click.option("--to", "end", default="newest", metavar="POS", callback=_parse_position,
+              help="FILE:POS, a GTID set, or newest (the default): all that the journal has.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The report as a document, on one line.")
+def verify(config: Config, start: str, end: str, as_json: bool) -> None:
+    """Compare the journal row by row with the source's binlog, read by mysql-replication."""
+    from relay.verify import run  # opens mysql-replication, which no other verb needs
+    from relay.verify.progress import Bar
+
+    with Bar(sys.stderr) as bar:
+        report = run.run(config, start, end, bar.show)
+    click.echo(msgspec.json.encode(report).decode() if as_json else report.text())
+    if report.differences:
+        raise RelayError(ErrorCode.DIFFERENCE, "verify", f"{report.differences} differences", position=report.range)
+    if report.incomplete:
+        raise RelayError(ErrorCode.UNVERIFIED, "verify", report.incomplete, position=report.range)
 
 
 @cli.command()

@@ -40,7 +40,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 ORDER = ["command line", "supervisor", "processes", "parts", "contexts", "codecs", "foundation"]
 SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor"}
 # The half of relay.binlog that talks to a server; all else there parses.
-_TALKING = ("catalog", "connect", "dump", "facts", "files", "schema", "sources", "stream", "verify")
+_TALKING = ("catalog", "connect", "dump", "facts", "files", "schema", "sources", "stream")
 BINLOG_IO = {f"relay.binlog.{name}" for name in _TALKING}
 IO = {"asyncio", "io", "mmap", "multiprocessing", "os", "pathlib", "pymysql", "select", "selectors", "shutil", "signal"}
 IO |= {"socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"}

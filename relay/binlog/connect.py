@@ -47,24 +47,8 @@ def connect(account: Account) -> Connection[Any]:
     Raises `SourceLost` if it may work later, `RelayError` (source_denied, source_unreachable) if not.
     """
     operation = f"connect to {account.address}"
-    options: dict[str, Any] = {"ssl_disabled": True} if account.tls == "off" else {}
-    if account.tls in ("required", "verify"):
-        options["ssl"] = _tls(account)
     try:
-        return pymysql.connect(
-            host=account.host,
-            port=account.port,
-            user=account.login,
-            # Taken as bytes it is not squeezed through latin1.
-            password=cast(str, account.password.encode()),
-            charset="utf8mb4",
-            connect_timeout=CONNECT_SECONDS,
-            read_timeout=QUERY_SECONDS,
-            write_timeout=QUERY_SECONDS,
-            autocommit=True,
-            program_name="binlog-relay",
-            **options,
-        )
+        return pymysql.connect(**settings(account))
     except pymysql.MySQLError as error:
         cause: BaseException | None = getattr(error, "original_exception", None)
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -77,6 +61,26 @@ def connect(account: Account) -> Connection[Any]:
                 hint="give the source a certificate, or set SourceTLS = prefer in [Server]",
             ) from error  # fmt: skip
         raise _judged(error, operation) from error
+
+
+def settings(account: Account) -> dict[str, Any]:
+    """What PyMySQL has to be given to connect. Raises `OSError` for a file of CA certificates that cannot be read."""
+    options: dict[str, Any] = {"ssl_disabled": True} if account.tls == "off" else {}
+    if account.tls in ("required", "verify"):
+        options["ssl"] = _tls(account)
+    return options | {
+        "host": account.host,
+        "port": account.port,
+        "user": account.login,
+        # Taken as bytes it is not squeezed through latin1.
+        "password": account.password.encode(),
+        "charset": "utf8mb4",
+        "connect_timeout": CONNECT_SECONDS,
+        "read_timeout": QUERY_SECONDS,
+        "write_timeout": QUERY_SECONDS,
+        "autocommit": True,
+        "program_name": "binlog-relay",
+    }
 
 
 def query(

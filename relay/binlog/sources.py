@@ -28,6 +28,11 @@ class Sources:
         """The host connected to last."""
         return self._config.server.ip_addr[self._current]
 
+    @property
+    def account(self) -> Account:
+        """The account on that host."""
+        return self._account(self.host)
+
     def connect(self) -> tuple[Connection[Any], ServerFacts]:
         """A connection for a stream. Raises `SourceLost`, and the next attempt is at the next host; `RelayError`."""
         self.close()

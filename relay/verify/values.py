@@ -1,0 +1,250 @@
+"""One value, ours and the witness': the same, different, or as the witness has it by a known fault. Pure.
+
+Ours are as PollMany's msgpack form has them: int, float, bytes, and for all else the text that the server prints. The
+witness' are what mysql-replication makes of the type.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+from relay.binlog.columntypes import OLD_TEMPORAL, TEXTUAL, Type
+from relay.journal.frames import Column
+from relay.verify import faults
+
+SAME: Final = ""
+DIFFERENT: Final = "difference"
+
+_BITS: Final = {Type.TINY: 8, Type.SHORT: 16, Type.INT24: 24, Type.LONG: 32, Type.LONGLONG: 64}
+_HIDDEN: Final = ("uuid", "inet4", "inet6")
+_SHORT_SECONDS: Final = 2**31
+_EPOCH: Final = datetime(1970, 1, 1)
+_ZERO: Final = "0000-00-00 00:00:00"
+
+
+def judge(column: Column, ours: Any, theirs: Any, raw: Callable[[], Any], *, encoding: str | None, told: bool) -> str:
+    """`SAME`, `DIFFERENT`, or the name of the witness' fault by which its value is what it is.
+
+    `raw` gives our value as the bytes that the server wrote, for text and binary strings. The witness took text for
+    `encoding`; it had the column's metadata if `told`.
+    """
+    if ours is None:
+        return _compared(theirs is None)
+    if column.type in _BITS:
+        return _integer(column, ours, theirs, told)
+    if column.type in TEXTUAL:
+        return _text(column, ours, theirs, raw, encoding, told)
+    if column.type in OLD_TEMPORAL:
+        return SAME if theirs is not None and _printed(theirs, 0) == ours else faults.OLD_TEMPORAL
+    compare = _BY_TYPE.get(column.type)
+    return compare(column, ours, theirs, encoding, told) if compare else _compared(ours == theirs)
+
+
+def breaks_date(ours: Any) -> bool:
+    """Whether the witness fails at this DATE: it has all parts, but no calendar has it."""
+    return isinstance(ours, str) and not _calendar(ours) and all(int(part) for part in ours.split("-"))
+
+
+def _compared(same: bool) -> str:
+    return SAME if same else DIFFERENT
+
+
+def _integer(column: Column, ours: int, theirs: Any, told: bool) -> str:
+    if ours == theirs:
+        return SAME
+    wrapped = not told and column.unsigned and theirs == ours - (1 << _BITS[Type(column.type)])
+    return faults.NO_SIGNS if wrapped else DIFFERENT
+
+
+def _floating(_: Column, ours: float, theirs: Any, __: str | None, ___: bool) -> str:
+    return _compared(
+        isinstance(theirs, float) and ours == theirs and math.copysign(1, ours) == math.copysign(1, theirs)
+    )
+
+
+def _decimal(_: Column, ours: str, theirs: Any, __: str | None, ___: bool) -> str:
+    return _compared(isinstance(theirs, Decimal) and Decimal(ours) == theirs)
+
+
+def _bit(column: Column, ours: bytes, theirs: Any, _: str | None, __: bool) -> str:
+    return _compared(f"{int.from_bytes(ours, 'big'):0{column.meta}b}" == theirs)
+
+
+def _year(_: Column, ours: int, theirs: Any, __: str | None, ___: bool) -> str:
+    if ours == 0 and theirs == 1900:
+        return faults.ZERO_YEAR
+    return _compared(ours == theirs)
+
+
+def _text(
+    column: Column, ours: str | bytes, theirs: Any, raw: Callable[[], bytes], encoding: str | None, told: bool
+) -> str:
+    if type(ours) is type(theirs) and ours == theirs:
+        return SAME
+    if column.sql_type in _HIDDEN:
+        return faults.HIDDEN_TYPE if theirs == _decoded(raw(), encoding, told) else DIFFERENT
+    if theirs != _decoded(raw(), encoding, told):
+        return DIFFERENT
+    if not told:
+        return faults.NO_CHARSET
+    return faults.PADDING if isinstance(ours, bytes) else faults.CHARSET
+
+
+def _decoded(raw: bytes, encoding: str | None, told: bool) -> str | bytes:
+    """What the witness makes of the bytes of a string."""
+    try:
+        return raw.decode(encoding if told and encoding else "utf-8", "ignore")
+    except LookupError:
+        return raw
+
+
+def _enum(_: Column, ours: str, theirs: Any, encoding: str | None, told: bool) -> str:
+    if not told:
+        return faults.NO_LABELS if theirs is None else DIFFERENT
+    if ours == theirs:
+        return SAME
+    return faults.LABEL_CHARSET if theirs == _label(ours, encoding) else DIFFERENT
+
+
+def _set(_: Column, ours: str, theirs: Any, encoding: str | None, told: bool) -> str:
+    if not told:
+        return faults.NO_LABELS if theirs is None else DIFFERENT
+    if not ours:
+        return faults.EMPTY_SET if theirs is None or theirs == {""} else DIFFERENT
+    labels = ours.split(",")
+    if theirs == set(labels):
+        return SAME
+    return faults.LABEL_CHARSET if theirs == {_label(label, encoding) for label in labels} else DIFFERENT
+
+
+def _label(label: str, encoding: str | None) -> str:
+    """A label as the witness reads it: as UTF-8, empty if it is none."""
+    try:
+        return label.encode(encoding or "utf-8").decode()
+    except (LookupError, UnicodeError):
+        return ""
+
+
+def _date(_: Column, ours: str, theirs: Any, __: str | None, ___: bool) -> str:
+    if theirs is None:
+        return DIFFERENT if _calendar(ours) else faults.ZERO_DATE
+    return _compared(isinstance(theirs, date) and theirs.isoformat() == ours)
+
+
+def _datetime(column: Column, ours: str, theirs: Any, _: str | None, __: bool) -> str:
+    if theirs is None:
+        return DIFFERENT if _calendar(ours) else faults.ZERO_DATE
+    return _compared(isinstance(theirs, datetime) and _printed(theirs, column.meta) == ours)
+
+
+def _timestamp(column: Column, ours: str, theirs: Any, _: str | None, __: bool) -> str:
+    if not isinstance(theirs, datetime):
+        return DIFFERENT
+    if _printed(theirs, column.meta) == ours:
+        return SAME
+    if ours.startswith(_ZERO):
+        return faults.ZERO_TIMESTAMP if theirs == _EPOCH else DIFFERENT
+    late = datetime.fromisoformat(ours) - timedelta(seconds=2 * _SHORT_SECONDS)
+    at = datetime.fromisoformat(ours).replace(tzinfo=UTC).timestamp()
+    return faults.LATE_TIMESTAMP if at >= _SHORT_SECONDS and _printed(late, 6) == _printed(theirs, 6) else DIFFERENT
+
+
+def _time(column: Column, ours: str, theirs: Any, _: str | None, __: bool) -> str:
+    if not isinstance(theirs, timedelta):
+        return DIFFERENT
+    if _printed(theirs, column.meta) == ours:
+        return SAME
+    if ours.startswith("-") and column.meta and theirs == _miscounted(ours, column.meta):
+        return faults.NEGATIVE_TIME
+    return DIFFERENT
+
+
+def _miscounted(ours: str, digits: int) -> timedelta:
+    """What the witness makes of a negative TIME: it reads whole part and fraction of a two's complement apart."""
+    whole, _, fraction = ours[1:].partition(".")
+    hours, minutes, seconds = map(int, whole.split(":"))
+    size = (digits + 1) // 2
+    units = int(fraction.ljust(2 * size, "0"))
+    packed = -(((hours << 12 | minutes << 6 | seconds) << 8 * size) | units)
+    above, below = -(packed >> 8 * size), packed & (1 << 8 * size) - 1
+    if below >= 1 << 8 * size - 1:
+        below -= 1 << 8 * size
+    if digits % 2:
+        below = int(below / 10)
+    return -timedelta(
+        hours=above >> 12 & 0x3FF, minutes=above >> 6 & 0x3F, seconds=above & 0x3F,
+        microseconds=below * 10 ** (6 - digits),
+    )  # fmt: skip
+
+
+class _Number(str):
+    """A number with a point or an exponent in JSON, as it is spelled."""
+
+    __slots__ = ()
+
+
+def _json(_: Column, ours: str, theirs: Any, __: str | None, ___: bool) -> str:
+    opaque: list[bool] = []
+    same = _same_json(json.loads(ours, parse_float=_Number), theirs, opaque)
+    return DIFFERENT if not same else faults.OPAQUE_JSON if opaque else SAME
+
+
+def _same_json(ours: Any, theirs: Any, opaque: list[bool]) -> bool:
+    """Whether two documents are the same but for opaque values; each of those is noted."""
+    if isinstance(theirs, dict):
+        named = {_string(key): value for key, value in theirs.items()}
+        return isinstance(ours, dict) and ours.keys() == named.keys() and all(
+            _same_json(value, named[key], opaque) for key, value in ours.items()
+        )  # fmt: skip
+    if isinstance(theirs, list):
+        return isinstance(ours, list) and len(ours) == len(theirs) and all(
+            _same_json(one, other, opaque) for one, other in zip(ours, theirs, strict=True)
+        )  # fmt: skip
+    if isinstance(theirs, Decimal | date | time | timedelta) or (
+        isinstance(ours, str) and ours.startswith("base64:type")
+    ):
+        opaque.append(True)
+        return not isinstance(ours, dict | list)
+    if isinstance(theirs, float):
+        return isinstance(ours, _Number) and float(ours) == theirs
+    if isinstance(theirs, bytes | str):
+        return not isinstance(ours, _Number) and ours == _string(theirs)
+    return type(ours) is type(theirs) and bool(ours == theirs)
+
+
+def _string(text: Any) -> Any:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+
+
+def _calendar(text: str) -> bool:
+    """Whether a calendar has the date that a text begins with."""
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return False
+    return True
+
+
+def _printed(value: date | timedelta, digits: int) -> str:
+    """A date, datetime or time as the server prints it with that many digits of fraction."""
+    if isinstance(value, timedelta):
+        sign, total = ("-", -value) if value < timedelta() else ("", value)
+        seconds, micros = total.days * 86400 + total.seconds, total.microseconds
+        text = f"{sign}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    elif isinstance(value, datetime):
+        text, micros = f"{value.year:04}{value:-%m-%d %H:%M:%S}", value.microsecond
+    else:
+        return value.isoformat()
+    return f"{text}.{micros:06}"[: len(text) + 1 + digits] if digits else text
+
+
+_BY_TYPE: Final[dict[int, Callable[[Column, Any, Any, str | None, bool], str]]] = {
+    Type.FLOAT: _floating, Type.DOUBLE: _floating, Type.NEWDECIMAL: _decimal, Type.BIT: _bit, Type.YEAR: _year,
+    Type.ENUM: _enum, Type.SET: _set, Type.DATE: _date, Type.NEWDATE: _date, Type.DATETIME2: _datetime,
+    Type.TIMESTAMP2: _timestamp, Type.TIME2: _time, Type.JSON: _json,
+}  # fmt: skip
