@@ -54,7 +54,7 @@ def rows_events(server: DatabaseServer, start: tuple[str, int]) -> Iterator[Rows
             event = packet.get_all_data()[1:]
             kind, body = event[4], event[HEADER : len(event) - checksum]
             if kind == TABLE_MAP:
-                table = parse(body)
+                table = parse(body, mariadb=not server.kind.mysql)
                 maps[table.table_id] = table
             elif kind in KINDS:
                 table_id = int.from_bytes(body[:6], "little")

@@ -133,6 +133,23 @@ def test_a_geometry_and_a_vector_say_what_they_are() -> None:
     assert sql_type(second, "", []) == "vector(16)"
 
 
+@pytest.mark.parametrize(("shape", "mariadb"), [(Type.GEOMETRY, True), (Type.VECTOR, False)])
+@pytest.mark.parametrize("collations", [field(3, b"\x3f\x08\x2d"), field(2, b"\x2d\x00\x3f\x01\x08")])
+def test_what_a_server_counts_as_text_does_not_shift_the_character_sets(
+    shape: int, mariadb: bool, collations: bytes
+) -> None:
+    columns = [(shape, b"\x04"), (Type.VARCHAR, b"\x28\x00"), (Type.BLOB, b"\x02")]
+    found = parse(table_map(columns, names("g", "a", "b") + collations), mariadb=mariadb)
+    assert [column.charset for column in definition(found, CHARSETS).columns] == ["", "latin1", "utf8mb4"]
+
+
+@pytest.mark.parametrize(("shape", "mariadb"), [(Type.GEOMETRY, False), (Type.VECTOR, True)])
+def test_what_a_server_counts_as_no_text_has_no_character_set(shape: int, mariadb: bool) -> None:
+    columns = [(shape, b"\x04"), (Type.VARCHAR, b"\x28\x00"), (Type.BLOB, b"\x02")]
+    found = parse(table_map(columns, names("g", "a", "b") + field(3, b"\x08\x2d")), mariadb=mariadb)
+    assert [column.charset for column in definition(found, CHARSETS).columns] == ["", "latin1", "utf8mb4"]
+
+
 @given(st.integers(0, 80), st.binary(max_size=40))
 def test_damage_is_an_error_and_nothing_worse(cut: int, tail: bytes) -> None:
     body = table_map([(Type.LONG, b""), (Type.VARCHAR, b"\x28\x00")], names("a", "b") + field(2, b"\x2d"))

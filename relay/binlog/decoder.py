@@ -77,6 +77,7 @@ class Decoder:
             self._told = event.checksum_algorithm == _CRC32
             self._mariadb = "mariadb" in event.server_version.lower()
             self._state.header_lengths = event.post_header_lengths
+            self._state.mariadb = control.is_mariadb(event.server_version)
             self._state.table_maps.clear()
         elif isinstance(event, RotateEvent):
             self._file = event.filename

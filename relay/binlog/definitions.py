@@ -109,7 +109,7 @@ class Definitions:
         if not self._rules.wants(owner, table):
             return Verdict()
         try:
-            return self._decide(tablemap.parse(body, str(place)), place)
+            return self._decide(tablemap.parse(body, str(place), mariadb=self._hidden_types), place)
         except RelayError as error:
             if error.code is not StopCode.UNSUPPORTED_COLUMN or not self._rules.skip_unknown:
                 raise

@@ -73,8 +73,10 @@ def table_name(body: bytes | memoryview, position: str = "") -> tuple[str, str]:
     return names[0], names[1]
 
 
-def parse(body: bytes | memoryview, position: str = "") -> TableMap:
+def parse(body: bytes | memoryview, position: str = "", *, mariadb: bool = False) -> TableMap:
     """Read the body of a TABLE_MAP event: after its 19 bytes of header, without checksum; `position` is for errors.
+
+    `mariadb`: it is one of MariaDB, which counts columns with a character set in its own way.
 
     Raises `RelayError`: unsupported_column for a type that not even the length is known of, unknown_event for a
     malformed
@@ -94,7 +96,7 @@ def parse(body: bytes | memoryview, position: str = "") -> TableMap:
             {"type": real, "meta": meta, "nullable": bool(nullable[i // 8] >> i % 8 & 1)}
             for i, (real, meta) in enumerate(metas)
         ]
-        primary_key = _optional(cursor, columns)
+        primary_key = _optional(cursor, columns, mariadb)
     described = tuple(MapColumn(**column) for column in columns)  # type: ignore[arg-type]
     return TableMap(table_id, schema, table, described, primary_key)
 
@@ -202,9 +204,11 @@ class _Field(IntEnum):
     DIMENSIONS = 13
 
 
-def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> tuple[tuple[int, int], ...]:
+def _optional(cursor: Cursor, columns: list[dict[str, object]], mariadb: bool) -> tuple[tuple[int, int], ...]:
     """Read the optional metadata into `columns`, and give the primary key. Kinds not known add nothing rows need."""
     key: list[tuple[int, int]] = []
+    # Geometry is binary text to MariaDB, vectors are to MySQL: they have a collation, and shift those after them.
+    with_charset = TEXTUAL | {Type.GEOMETRY} if mariadb else TEXTUAL | {Type.VECTOR}
 
     def of(*types: int) -> list[dict[str, object]]:
         return [column for column in columns if column["type"] in types]
@@ -216,9 +220,9 @@ def _optional(cursor: Cursor, columns: list[dict[str, object]]) -> tuple[tuple[i
             case _Field.SIGNEDNESS:
                 _flags(field, of(*NUMERIC), "unsigned")
             case _Field.DEFAULT_CHARSET:
-                _default_collations(field, of(*TEXTUAL), "collation")
+                _default_collations(field, of(*with_charset), "collation")
             case _Field.COLUMN_CHARSET:
-                _each(field, of(*TEXTUAL), "collation")
+                _each(field, of(*with_charset), "collation")
             case _Field.COLUMN_NAME:
                 for column in columns:
                     column["name"] = field.text().decode()

@@ -28,10 +28,15 @@ _KNOW_CHECKSUMS: Final = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}
 _VERSION_BYTES: Final = 50
 
 
+def is_mariadb(server_version: str) -> bool:
+    """Whether that is the version of a MariaDB server."""
+    return "mariadb" in server_version.lower()
+
+
 def knows_checksums(server_version: str) -> bool:
     """Whether FORMAT_DESCRIPTIONs of that server end in `CHECKSUM_FIELDS`, switched on or not."""
     release = tuple(int(part) for part in re.findall(r"\d+", server_version)[:3])
-    return release >= _KNOW_CHECKSUMS["mariadb" if "mariadb" in server_version.lower() else "mysql"]
+    return release >= _KNOW_CHECKSUMS["mariadb" if is_mariadb(server_version) else "mysql"]
 
 
 def server_version(body: bytes) -> str:

@@ -28,7 +28,7 @@ _SHORT_ID_BYTES: Final = 4  # where the fixed part of the body has 6 bytes
 
 
 def table_map(header: Header, body: Cursor, state: State) -> Event:
-    parsed = tablemap.parse(body.data, state.position)
+    parsed = tablemap.parse(body.data, state.position, mariadb=state.mariadb)
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
     names = []
     for _ in range(2):

@@ -21,6 +21,8 @@ class State:
     """The last of each table number."""
     header_lengths: bytes = b""
     """Bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
+    mariadb: bool = False
+    """Whether a MariaDB server wrote it, as its FORMAT_DESCRIPTION says."""
     position: str = ""
     """Of the event that is being read, for errors."""
 
