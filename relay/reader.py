@@ -305,12 +305,12 @@ class _Reader:
         if not idle and now - self._reported < REPORT_SECONDS:
             return
         self._reported = now
+        here = Place(self._ingest.file, self._ingest.position)
         if self._again and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
             self._progress = now
-            here = Place(self._ingest.file, self._ingest.position)
             self._context.log("reading_again", position=here, until=self._again, reason="no_gtid_beyond_4_GiB")
         state = self._writer.state()
-        self._low.passed(state.file, state.position)
+        self._low.passed(Place(state.file, state.position), here)
         self._arena.sequence = state.sequence
         self._arena.set_source(
             host=self._sources.host,

@@ -11,6 +11,7 @@ import pytest
 
 from relay.binlog import resume
 from relay.binlog.catalog import Catalog
+from relay.binlog.catalog import Place as CatalogPlace
 from relay.binlog.commands import SHORT_POSITION, binlog_dump_gtid
 from relay.binlog.facts import ServerFacts
 from relay.binlog.resume import Known, LowPlace
@@ -69,9 +70,8 @@ def test_without_gtids_the_file_is_read_again(
 ) -> None:
     start = resume.plan(known(server, BEYOND, gtid_set, possible), server, low)
     assert start == (False, FILE, 4, gtid_set, False, f"{FILE}:{BEYOND}")
-    low.passed(FILE, 1000)
-    low.passed(FILE, 3_000_000_000)
-    low.passed(FILE, BEYOND)
+    for position in (1000, 3_000_000_000, BEYOND):
+        low.passed(CatalogPlace(FILE, position), CatalogPlace(FILE, position + 7))
     start = resume.plan(known(server, BEYOND, gtid_set, possible), server, low)
     assert start[:3] == (False, FILE, 3_000_000_000)
 
@@ -80,13 +80,23 @@ def test_the_last_low_place_of_a_file_outlives_the_process(tmp_path: Path) -> No
     with closing(Catalog(tmp_path / "state.db")) as catalog:
         before = LowPlace(catalog)
         for position in (500, SHORT_POSITION, BEYOND, BEYOND + 1):
-            before.passed(FILE, position)
+            before.passed(CatalogPlace(FILE, position), CatalogPlace(FILE, position))
     with closing(Catalog(tmp_path / "state.db")) as catalog:
         after = LowPlace(catalog)
         assert after.of(FILE) == SHORT_POSITION
         assert after.of("binlog.000008") == 4
-        after.passed(FILE, BEYOND + 2)  # a stream that begins beyond
+        after.passed(CatalogPlace(FILE, BEYOND), CatalogPlace(FILE, BEYOND))  # a stream that begins beyond
         assert after.of(FILE) == SHORT_POSITION
+
+
+def test_a_low_place_is_kept_while_the_transaction_behind_it_goes_on(low: LowPlace) -> None:
+    done = CatalogPlace(FILE, 700)
+    low.passed(done, CatalogPlace(FILE, 3_000_000_000))
+    assert low.of(FILE) == 4
+    low.passed(done, CatalogPlace(FILE, BEYOND))
+    assert low.of(FILE) == 700
+    low.passed(CatalogPlace("binlog.000008", 4), CatalogPlace("binlog.000009", BEYOND))
+    assert low.of(FILE) == 700
 
 
 def transaction(number: int, at: int) -> bytes:

@@ -44,21 +44,21 @@ class Start(NamedTuple):
 
 
 class LowPlace:
-    """The last place in a binlog file that COM_BINLOG_DUMP can ask for, kept for when the stream has gone beyond it."""
+    """The last place in a binlog file that COM_BINLOG_DUMP can ask for, kept once the stream has gone beyond it."""
 
     _KEY: Final = "low_place"
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._last = Place("", 0)
+        self._last = self._kept = Place("", 0)
 
-    def passed(self, file: str, position: int) -> None:
-        """A transaction has ended there. Written down once a file, when the first ends beyond 4 GiB."""
-        if position <= SHORT_POSITION:
-            self._last = Place(file, position)
-        elif self._last.file == file:
-            self._catalog.put(self._KEY, f"{file}:{self._last.position}")
-            self._last = Place("", 0)
+    def passed(self, done: Place, here: Place) -> None:
+        """The stream has come to `here`, the last transaction ended at `done`."""
+        if done.position <= SHORT_POSITION:
+            self._last = done
+        if here.position > SHORT_POSITION and here.file == self._last.file and self._last != self._kept:
+            self._catalog.put(self._KEY, str(self._last))
+            self._kept = self._last
 
     def of(self, file: str) -> int:
         """A position of the file at which a transaction begins; 4, its beginning, if none other is known."""

@@ -1,0 +1,192 @@
+"""A transaction larger than 4 GiB: what it does to the reader's memory, and how a reader goes on beyond it.
+
+Slow: each server writes a binlog file beyond 4 GiB, 14 GB of disk for a minute or two.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay._native import GtidSet, JournalWriter
+from relay.binlog import facts
+from relay.binlog.catalog import Catalog
+from relay.journal import frames
+from tests.binlogs import Place
+from tests.readerproc import Reader
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROW_BYTES = 16_000_000
+ROWS = 272  # 4.35 GB
+ANONYMOUS = 160 << 20  # more than the reader may need besides the journal's pages, which are the kernel's to drop
+
+KINDS = {
+    "mysql97": ("mysql97", ()),
+    "mysql97-without-gtids": ("mysql97", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")),
+    "mariadb118": ("mariadb118", ()),
+    "mariadb1011": ("mariadb1011", ()),
+}
+
+
+@pytest.fixture(params=KINDS)
+def server(request: pytest.FixtureRequest, own_server: Callable[..., DatabaseServer]) -> DatabaseServer:
+    kind, options = KINDS[request.param]
+    server = own_server(kind, *options)
+    engine = "BLACKHOLE" if server.kind.mysql else "MyISAM"  # the binlog is what matters
+    server.execute(
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.huge (id INT, data LONGBLOB) ENGINE = {engine}",
+        "CREATE TABLE d.numbers (id INT)",
+        f"INSERT INTO d.numbers VALUES {', '.join(f'({number})' for number in range(ROWS))}",
+        "CREATE TABLE d.small (id INT PRIMARY KEY)",
+    )
+    return server
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Not `tmp_path`, which is kept for a while."""
+    with TemporaryDirectory(prefix="relay-huge-") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def new_reader(server: DatabaseServer, folder: Path) -> Iterator[Callable[[Path], Reader]]:
+    """Starts readers that end before `folder` does."""
+    with ExitStack() as stack:
+
+        def start(folder: Path) -> Reader:
+            made = Reader(server, folder, {"Relay.SegmentBytes": "64MiB"})
+            stack.callback(made.close)
+            return made.start()
+
+        yield start
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Memory of a process that no file stands behind."""
+    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("RssAnon")]
+    return int(line.split()[1]) << 10
+
+
+def write_beyond(server: DatabaseServer) -> None:
+    """One huge transaction, and small ones behind it in the same file.
+
+    A server changes files once it has written that much; what was committed meanwhile still goes into the old one.
+    """
+    if server.kind.mysql:
+        server.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000", "SET GLOBAL sync_binlog = 1")
+    else:
+        server.execute("SET GLOBAL binlog_commit_wait_count = 8", "SET GLOBAL binlog_commit_wait_usec = 4000000")
+    done = threading.Event()
+
+    def write_small(first: int) -> None:
+        number = first
+        while not done.is_set():
+            server.execute(f"INSERT INTO d.small VALUES ({number})")
+            number += 1
+            time.sleep(0.1)
+
+    writers = [threading.Thread(target=write_small, args=(first,)) for first in range(0, 5_000_000, 1_000_000)]
+    for writer in writers:
+        writer.start()
+    try:
+        server.execute(f"INSERT INTO d.huge SELECT id, REPEAT('x', {ROW_BYTES}) FROM d.numbers")
+    finally:
+        done.set()
+        for writer in writers:
+            writer.join()
+
+
+class Commit(NamedTuple):
+    """A transaction in the journal: its file, where it ends, its GTID, and its rows by their place in the binlog."""
+
+    file: str
+    position: int
+    gtid: str
+    rows: tuple[tuple[int, int, int], ...]
+
+
+def commits(reader: Reader) -> list[Commit]:
+    file, found = "", list[Commit]()
+    rows: list[tuple[int, int, int]] = []
+    for frame in reader.frames():
+        if isinstance(frame, frames.File | frames.Source):
+            file = frame.file
+        elif isinstance(frame, frames.Rows):
+            rows.append((frame.end_position, frame.rows, len(frame.body)))
+        elif isinstance(frame, frames.Commit):
+            found.append(Commit(file, frame.position, frame.gtid, tuple(rows)))
+            rows.clear()
+    return found
+
+
+def journal_at(folder: Path, identity: str, place: Place, gtid_set: str) -> Path:
+    """A DataDir whose reader has read everything up to a place."""
+    folder.mkdir()
+    JournalWriter(folder / "journal", 1 << 20).source(place.position, place.file, gtid_set, identity)
+    return folder
+
+
+def gtids_after(before: str, done: Sequence[Commit]) -> str:
+    gtids = GtidSet(before)
+    for commit in done:
+        if commit.gtid:
+            gtids.add(commit.gtid)
+    return str(gtids)
+
+
+def test_beyond_4_gib(server: DatabaseServer, new_reader: Callable[[Path], Reader], folder: Path) -> None:
+    with closing(server.connect()) as connection:
+        about = facts.facts(connection)
+        before = facts.binlog_end(connection, about).gtid_set
+    first = new_reader(folder).streaming()
+    writing = threading.Thread(target=write_beyond, args=(server,))
+    writing.start()
+    most = 0
+    while writing.is_alive():
+        most = max(most, anonymous_bytes(first.pid))
+        time.sleep(0.02)
+    written = server.execute("SELECT COUNT(*) FROM d.small")[0][0]
+    while first.arena.sequence <= ROWS + written:
+        most = max(most, anonymous_bytes(first.pid))
+        time.sleep(0.2)
+    first.until(lambda: first.count("huge") == ROWS)  # its names are proven
+    assert first.count("small") == written
+    assert most < ANONYMOUS, f"a transaction of 4 GiB took {most >> 20} MiB"
+    assert len(list((folder / "journal").glob("*.seg"))) > 60
+
+    read = commits(first)
+    beyond = [at for at, commit in enumerate(read) if commit.position > 2**32]
+    assert len(beyond) >= 3, "no small transactions behind the huge one in its file"
+    assert len({read[at].file for at in beyond}) == 1
+    with closing(Catalog(folder / "state.db")) as catalog:
+        kept = catalog.get("low_place")
+    low = read[beyond[0] - 1]
+    assert kept == f"{low.file}:{low.position}"
+    first.close()
+
+    # The reader dies behind the huge transaction, behind one that follows it, and behind the last of the file.
+    for number, at in enumerate((beyond[0], beyond[1], beyond[-1])):
+        known = gtids_after(before, read[: at + 1]) if about.has_gtids else ""
+        place = Place(read[at].file, read[at].position)
+        ways = [known] if server.kind.mysql else [known, ""]  # MariaDB also as if its GTIDs were of no use
+        for way, gtid_set in enumerate(ways):
+            data = journal_at(folder / f"{number}-{way}", about.identity, place, gtid_set)
+            again = new_reader(data).streaming()
+            rest = read[at + 1 :]
+            deadline = time.monotonic() + 120
+            while len(found := commits(again)) < len(rest):
+                assert time.monotonic() < deadline, f"resumed at {place}: {len(found)} of {len(rest)} transactions"
+                time.sleep(0.1)
+            assert found == rest, f"resumed at {place} with the GTIDs {gtid_set or '(none)'}"
+            again.close()
