@@ -33,7 +33,8 @@ CHUNK: Final = 1 << 20  # bytes asked of the socket at a time
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
 PROGRESS_SECONDS: Final = 10.0  # between two lines on how far what is read again has come
-LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent
+LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
+BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
 _GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE})
 
@@ -189,7 +190,7 @@ class _Reader:
             return
         now = time.monotonic()
         self._lacking = self._lacking or now
-        if now - self._lacking > LACKING_SECONDS:
+        if now - self._lacking > (LACKING_SECONDS if known.identity == server.identity else BEHIND_SECONDS):
             raise stop
         raise SourceLost(str(stop))
 

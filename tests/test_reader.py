@@ -6,7 +6,6 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -323,48 +322,3 @@ def test_a_source_that_lost_what_it_sent_is_a_named_stop(
     running = make_reader(server, accept_gap=True).streaming()
     server.execute("INSERT INTO d.t VALUES (2)")
     running.until(lambda: running.count() == 2)
-
-
-def follow(replica: DatabaseServer, source: DatabaseServer) -> None:
-    if source.name == "mysql97":
-        replica.execute(
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={source.port}, SOURCE_USER='relay',"
-            " SOURCE_PASSWORD='relaypw', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1",
-            "START REPLICA",
-        )
-    else:
-        replica.execute(
-            f"CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={source.port}, MASTER_USER='relay',"
-            " MASTER_PASSWORD='relaypw', MASTER_USE_GTID=slave_pos",
-            "START SLAVE",
-        )
-
-
-def test_the_next_host_goes_on_by_gtid(
-    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader], tmp_path: Path
-) -> None:
-    options = ("--log-slave-updates",)
-    first = own_server(kind, *options)
-    second = own_server(kind, *options)
-    if kind == "mysql97":
-        second.execute("RESET BINARY LOGS AND GTIDS")
-    else:
-        second.execute("RESET MASTER", "SET GLOBAL gtid_slave_pos = ''")
-        first.execute("RESET MASTER")
-    follow(second, first)
-    first.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
-    running = make_reader(first, {"Source.StartPosition": "oldest"})
-    running.until(lambda: running.count() == 1)
-    deadline = time.monotonic() + 20
-    while not second.execute("SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'")[0][0] or (
-        second.execute("SELECT COUNT(*) FROM d.t")[0][0] < 1
-    ):
-        assert time.monotonic() < deadline, "the replica does not follow"
-        time.sleep(0.05)
-    running.signal(signal.SIGTERM)
-    first.kill()
-    second.execute("INSERT INTO d.t VALUES (2)")
-    moved = make_reader(second)
-    moved.until(lambda: moved.count() == 2)
-    sources = [frame.identity for frame in moved.frames() if isinstance(frame, Source) and frame.identity]
-    assert len(set(sources)) == 2

@@ -76,19 +76,25 @@ def spelled_out(start_position: str) -> BinlogStatus:
 
 
 def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError | None:
-    """The stop, if the source the journal was read from does not have what it once sent.
+    """The stop, if the source does not have all that the journal holds.
 
-    Its binlog was begun anew, or it lost its end in a crash, and a position in it may mean something else by now.
+    Where the journal was read from it: its binlog was begun anew, or it lost its end in a crash, and a position in it
+    may mean something else by now. Another server, which is to go on by GTID: it has not replicated that yet, or never
+    will, and what it writes instead would follow on rows that it does not have.
     """
-    if known.identity != server.identity or not known.gtid_set or not server.has_gtids:
+    if not known.gtid_set or not server.has_gtids or known.identity.partition(":")[0] != server.flavor:
         return None
     theirs = end.gtid_set or server.variables.get("gtid_binlog_pos", "")
-    if GtidSet(known.gtid_set).issubset(GtidSet(theirs)):
+    lacks = GtidSet(known.gtid_set) - GtidSet(theirs)
+    if not lacks:
         return None
+    same = known.identity == server.identity
+    sent = "that it sent before" if same else f"that {known.identity} sent"
     return RelayError(
         StopCode.GTID_GAP,
         "resume the binlog",
-        f"the source lacks transactions that it sent before: received {known.gtid_set}, it has {theirs or 'none'}",
+        f"the source{'' if same else f', {server.identity},'} lacks transactions {sent}: {lacks} of {known.gtid_set};"
+        f" it has {theirs or 'none'}",
         position=f"{known.file}:{known.position}",
     )
 
