@@ -1,18 +1,35 @@
-"""Record the seeds of the ingest's fuzz target from real servers: python -m tests.fuzz.record
+"""Record the seeds of the fuzz targets from the three servers: python -m tests.fuzz.record
 
-Run it again only when the target's table or the streams that are worth starting from change.
+One pack of inputs for each target and server. Record them again when a target's input changes, or what is worth
+starting from; a run writes every pack anew.
 """
 
 from __future__ import annotations
 
+import struct
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from examples.dbserver import KINDS, DatabaseServer
-from tests.binlogs import place, record
+from relay.binlog import tablemap
+from relay.binlog.compression import decompress
+from relay.binlog.facts import collations
+from tests import binlogs
+from tests.rowsource import packed
+from tests.value_cases import CASES
 
-SEEDS = Path(__file__).parent / "seeds" / "ingest"
-MEND_CHECKSUMS = b"\x01"
-OPTIONS = {True: ("--binlog-row-metadata=MINIMAL",), False: ("--log-bin-compress=1", "--log-bin-compress-min-len=10")}
+SEEDS = Path(__file__).parent / "seeds"
+LONGEST = 2500  # bytes of an input: what is long is slow, and not more code is reached by it
+
+FORMAT_DESCRIPTION, ROTATE, TABLE_MAP, PAYLOAD, COMPRESSED_ROWS = 15, 4, 19, 40, range(166, 172)
+COMPRESSED_QUERY = 165
+ARTIFICIAL = 0x20
+ROWS = {23: 0, 24: 1, 25: 2, 30: 0, 31: 1, 32: 2, 39: 3}  # what the rows target calls their kinds
+SECOND_VERSION = (30, 31, 32, 39)
+OWN_TABLE = b"\xff"
+RECORDS = b"\0\0"  # how the ingest target is told that its input is events, not the bytes of a connection
+
 WORK = {
     "rows": (
         "INSERT INTO t VALUES (1, 'one', 'x'), (2, NULL, NULL)",
@@ -26,29 +43,185 @@ WORK = {
         "SAVEPOINT s",
         "INSERT INTO t VALUES (4, 'four', '')",
         "COMMIT",
-        "XA START 'x'",
-        "INSERT INTO t VALUES (5, 'five', '')",
-        "XA END 'x'",
-        "XA PREPARE 'x'",
-        "XA COMMIT 'x'",
     ),
-    "compressed": ("SET binlog_transaction_compression = ON", "INSERT INTO t VALUES (6, 'six', REPEAT('y', 200))"),
+    "xa": (
+        "XA START 'x', 'y', 3",
+        "INSERT INTO t VALUES (5, 'five', '')",
+        "XA END 'x', 'y', 3",
+        "XA PREPARE 'x', 'y', 3",
+        "XA COMMIT 'x', 'y', 3",
+        "XA START 'z'",
+        "INSERT INTO t VALUES (6, 'six', '')",
+        "XA END 'z'",
+        "XA PREPARE 'z'",
+        "XA ROLLBACK 'z'",
+    ),
+    "variables": (
+        "SET binlog_format = STATEMENT, insert_id = 77, rand_seed1 = 5, rand_seed2 = 6, @v = 'é'",
+        "INSERT INTO t (b, c) VALUES (@v, RAND())",
+    ),
+    "minimal": (
+        "SET binlog_row_image = MINIMAL",
+        "INSERT INTO t (a) VALUES (8)",
+        "UPDATE t SET c = 'long' WHERE a = 8",
+        "DELETE FROM t WHERE a = 8",
+    ),
 }
+MYSQL_WORK = {
+    "compressed": ("SET binlog_transaction_compression = ON", "INSERT INTO t VALUES (9, 'nine', REPEAT('y', 200))"),
+    "tagged": ("SET gtid_next = 'AUTOMATIC:tag'", "INSERT INTO t VALUES (10, 'ten', 'z')"),
+    "partial": (
+        "SET binlog_row_value_options = PARTIAL_JSON",
+        """INSERT INTO j VALUES (1, '{"a": 1, "b": [1, 2.5, {"c": null}], "k": "x"}', 0, '[]')""",
+        "UPDATE j SET n = 1, a = JSON_SET(a, '$.a', 'two', '$.b[last].c', 70000, '$.b[9]', 1), b = NULL",
+        "UPDATE j SET a = JSON_REMOVE(a, '$.b[last-1]', '$.k'), b = JSON_OBJECT('new \\\\ \"key\"', 1.5)",
+        "UPDATE j SET a = JSON_SET(a, '$.x', REPEAT('ab', 99)), b = JSON_ARRAY(JSON_ARRAY(1), JSON_OBJECT('k', 'v'))",
+        "UPDATE j SET a = JSON_SET(a, '$.x', 1), b = JSON_SET(b, '$[0][0]', 2, '$[1].k', 'w', '$[last].l', 3)",
+        "UPDATE j SET a = JSON_SET(a, '$.\"q \\\\\"k\"', true), b = JSON_SET(b, '$.x', CAST('2024-02-29' AS DATE))",
+    ),
+}
+MARIADB_WORK = {
+    "compressed": (
+        "SET GLOBAL log_bin_compress = ON, GLOBAL log_bin_compress_min_len = 10",
+        "INSERT INTO t VALUES (9, 'nine', REPEAT('y', 200))",
+        "UPDATE t SET b = 'ten'",
+        "DELETE FROM t",
+        "CREATE TABLE u (i INT) COMMENT 'a comment that is long enough to be compressed, as it seems, seems, seems'",
+        "SET GLOBAL log_bin_compress = OFF",
+    ),
+}
+TABLES = "CREATE TABLE t (a INT PRIMARY KEY AUTO_INCREMENT, b VARCHAR(20) CHARACTER SET utf8mb4, c BLOB)"
+JSON_TABLE = "CREATE TABLE j (id INT PRIMARY KEY, a JSON, n INT, b JSON)"
+
+
+def events(stream: bytes, checksum: int = 4) -> Iterator[bytes]:
+    """The events of a recorded stream, header first, without what every stream begins with."""
+    for packet in binlogs.split(stream):
+        event = packet[5 : len(packet) - checksum]
+        artificial = len(event) >= 19 and int.from_bytes(event[17:19], "little") & ARTIFICIAL
+        if packet[4] == 0 and event[4] != FORMAT_DESCRIPTION and not artificial:
+            yield event
+
+
+def as_records(stream: bytes) -> bytes:
+    """The events as the ingest target takes them, with plain bytes where its stand-in for zlib and zstd reads them."""
+    records = b""
+    for event in events(stream):
+        kind, body = event[4], event[19:]
+        if kind == PAYLOAD:
+            body = inflated_payload(body)
+        elif kind in COMPRESSED_ROWS or kind == COMPRESSED_QUERY:
+            body = inflated_part(body)
+        if len(body) > LONGEST:
+            continue
+        records += struct.pack("<BBHH", kind, 0, 0, len(body)) + body
+    return RECORDS + records
+
+
+def inflated_part(body: bytes) -> bytes:
+    """A MariaDB event whose packed part, up to its end, is kept behind the same head and not packed."""
+    for at in range(len(body)):
+        head = body[at]
+        width = head & 7
+        if head & 0xF8 == 0x80 and 1 <= width <= 4 and body[at + 1 + width : at + 2 + width] == b"\x78":
+            size = int.from_bytes(body[at + 1 : at + 1 + width], "big")
+            return body[: at + 1 + width] + decompress("zlib", body[at + 1 + width :], size)
+    raise ValueError("a compressed event without a packed part")
+
+
+def inflated_payload(body: bytes) -> bytes:
+    """A TRANSACTION_PAYLOAD that says it is not compressed."""
+    at, size = 0, 0
+    while (field := body[at]) != 0:
+        length, start = body[at + 1], at + 2
+        if field == 3:
+            value = body[start : start + length]
+            size = value[0] if length == 1 else int.from_bytes(value[1:], "little")
+        at = start + length
+    data = decompress("zstd", body[at + 1 :], size)
+    length = b"\xfc" + struct.pack("<H", len(data))
+    return b"\2\3\xfc\xff\0" + b"\1\3" + length + b"\0" + data
+
+
+def as_rows(server: DatabaseServer, stream: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The definition of each rows event's table, and the event as the rows target takes it."""
+    with server.connect() as connection:
+        names = collations(connection)
+    maps: dict[bytes, bytes] = {}
+    for event in events(stream):
+        kind, body = event[4], event[19:]
+        if kind == TABLE_MAP:
+            maps[body[:6]] = packed(tablemap.definition(tablemap.parse(body), names))
+        elif kind in ROWS:
+            definition = maps[body[:6]]
+            start = 8 + (int.from_bytes(body[8:10], "little") if kind in SECOND_VERSION else 0)
+            head = OWN_TABLE + struct.pack("<H", len(definition)) + definition
+            yield definition, head + bytes([ROWS[kind] | 0xA8]) + body[start:]
+
+
+def as_documents(stream: bytes) -> Iterator[bytes]:
+    """JSON values of the second column of updated rows and what changed in them, as the json target takes them."""
+    for event in events(stream):
+        if event[4] != 39:
+            continue
+        body = event[19 + 10 + 3 :]  # bitmaps of up to eight columns
+        at = 1 + 4  # NULLs, and an INT
+        size = int.from_bytes(body[at : at + 4], "little")
+        document = body[at + 4 : at + 4 + size]
+        at += 4 + size + 4
+        has_second = not body[0] & 8
+        at += 4 + int.from_bytes(body[at : at + 4], "little") if has_second else 0
+        if not body[at] or not body[at + 1] & 1:
+            continue
+        at += 2 + 1 + 4
+        changes = int.from_bytes(body[at : at + 4], "little")
+        yield struct.pack("<H", size) + document + body[at + 4 : at + 4 + changes]
+
+
+def case_statements(server: DatabaseServer) -> Iterator[tuple[str, ...]]:
+    """For each column type: a table, rows, updates and deletes of them. Each has few values, for short inputs."""
+    for number, case in enumerate(case for case in CASES if server.name in case.on):
+        table = f"c{number}"
+        yield (
+            "SET time_zone = '+00:00', sql_mode = 'NO_ENGINE_SUBSTITUTION'",
+            f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, v {case.sql}, w INT)",
+            f"INSERT INTO {table} (v, w) VALUES (NULL, -7), " + ", ".join(f"({value}, 9)" for value in case.values[:9]),
+            f"UPDATE {table} SET v = NULL, w = 5 WHERE id = 2",
+            f"DELETE FROM {table} WHERE id = 3",
+        )
+
+
+def write(target: str, name: str, inputs: list[bytes]) -> None:
+    """A pack: each input behind its size."""
+    folder = SEEDS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = sorted({each for each in inputs if len(each) <= LONGEST}, key=lambda each: (len(each), each))
+    (folder / f"{name}.pack").write_bytes(b"".join(struct.pack("<I", len(each)) + each for each in kept))
+    print(f"{target}/{name}.pack: {len(kept)} inputs, {sum(map(len, kept))} bytes", file=sys.stderr)
+
+
+def record(server: DatabaseServer, *statements: str) -> bytes:
+    """What the statements leave in the binlog of the database `fuzz`."""
+    start = binlogs.place(server)
+    server.execute("USE fuzz", *statements)
+    return binlogs.record(server, start)
 
 
 def main() -> None:
-    """Write one file a server and kind of work."""
-    SEEDS.mkdir(parents=True, exist_ok=True)
+    """Write the packs of every server."""
     for kind in KINDS:
-        with DatabaseServer(kind, options=OPTIONS[KINDS[kind].mysql]) as server:
-            table = "CREATE TABLE test.t (a INT PRIMARY KEY, b VARCHAR(20) CHARACTER SET utf8mb4, c BLOB)"
-            server.execute(table)
-            for name, statements in WORK.items():
-                if name == "compressed" and not server.kind.mysql:
-                    statements = statements[1:]
-                start = place(server)
-                server.execute("USE test", *statements)
-                (SEEDS / f"{kind}-{name}").write_bytes(MEND_CHECKSUMS + record(server, start))
+        with DatabaseServer(kind, options=("--binlog-row-metadata=FULL",)) as server:
+            server.execute("CREATE DATABASE fuzz CHARACTER SET utf8mb4", "USE fuzz", TABLES, JSON_TABLE)
+            work = WORK | (MYSQL_WORK if server.kind.mysql else MARIADB_WORK)
+            streams = [record(server, *statements) for statements in work.values()]
+            values = [record(server, *statements) for statements in case_statements(server)]
+            rows = [pair for stream in (*streams[:1], *values) for pair in as_rows(server, stream)]
+            write("ingest", kind, [as_records(stream) for stream in (*streams, *values)])
+            write("rows", kind, [each for _, each in rows])
+            write("definitions", kind, [definition for definition, _ in rows])
+            if server.kind.mysql:
+                write("rows", f"{kind}-partial", [each for _, each in as_rows(server, streams[-1])])
+                write("json", kind, list(as_documents(streams[-1])))
 
 
 if __name__ == "__main__":
