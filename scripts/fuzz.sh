@@ -10,25 +10,6 @@ build=build/fuzz
 flags=(-std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I relay/native)
 mkdir -p $build
 
-# Objects of the core that changed, or all of them if a header did.
-newest_header=$(ls -t relay/native/*.hpp tests/fuzz/*.hpp tests/native/*.hpp | head -n 1)
-compile() {
-  local source=$1 object=$build/$2.o; shift 2
-  if [ ! -e "$object" ] || [ "$source" -nt "$object" ] || [ "$newest_header" -nt "$object" ]; then
-    echo "$source $object $*"
-  fi
-}
-objects=()
-{
-  for source in relay/native/*.cpp; do
-    [ "$source" = relay/native/_native.cpp ] || compile "$source" "core-$(basename "$source" .cpp)" -fsanitize-coverage=trace-pc
-  done
-  compile tests/fuzz/driver.cpp driver
-} | xargs -r -P "$(nproc)" -L 1 sh -c 'source=$1 object=$2; shift 2; exec c++ '"${flags[*]}"' "$@" -c -o "$object" "$source"' compile
-for source in relay/native/*.cpp; do
-  [ "$source" = relay/native/_native.cpp ] || objects+=("$build/core-$(basename "$source" .cpp).o")
-done
-
 targets=("$@")
 if [ ${#targets[@]} = 0 ]; then
   for source in tests/fuzz/*.cpp; do
@@ -36,10 +17,32 @@ if [ ${#targets[@]} = 0 ]; then
   done
 fi
 
+# What changed is compiled, or all of it if a header did.
+newest_header=$(ls -t relay/native/*.hpp tests/fuzz/*.hpp tests/native/*.hpp | head -n 1)
+objects=()
+stale() {
+  local source=$1 object=$build/$2.o; shift 2
+  if [ ! -e "$object" ] || [ "$source" -nt "$object" ] || [ "$newest_header" -nt "$object" ]; then
+    echo "$source $object $*"
+  fi
+}
+for source in relay/native/*.cpp; do
+  [ "$source" = relay/native/_native.cpp ] || objects+=("$build/core-$(basename "$source" .cpp).o")
+done
+{
+  for object in "${objects[@]}"; do
+    name=$(basename "$object" .o)
+    stale "relay/native/${name#core-}.cpp" "$name" -fsanitize-coverage=trace-pc
+  done
+  for target in "${targets[@]}"; do stale "tests/fuzz/$target.cpp" "$target" -fsanitize-coverage=trace-pc; done
+  stale tests/fuzz/driver.cpp driver
+} | xargs -r -P "$(nproc)" -L 1 sh -c 'source=$1 object=$2; shift 2; exec c++ '"${flags[*]}"' "$@" -c -o "$object" "$source"' compile
+
+# One input may not take all of the memory.
+export ASAN_OPTIONS=max_allocation_size_mb=2048:hard_rss_limit_mb=2048
 failed=0
 for target in "${targets[@]}"; do
   program=$build/$target crashers=tests/fuzz/crashers/$target
-  c++ "${flags[@]}" -fsanitize-coverage=trace-pc -c -o "$program.o" "tests/fuzz/$target.cpp"
   c++ "${flags[@]}" -o "$program" "$program.o" $build/driver.o "${objects[@]}" -lz
   mapfile -t kept < <(find "$crashers" "tests/fuzz/seeds/$target" -type f 2>/dev/null | sort)
   amount=${count:+${count}x}
