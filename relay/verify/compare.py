@@ -116,11 +116,11 @@ def judge(pair: Pair, policy: Policy) -> Finding:
         images = ours.values()
     except ValueError as error:
         return _finding(ours, _whole(ours, f"the journal's rows cannot be decoded: {error}"))
+    if any(column.type in OLD_TEMPORAL and column.meta for column in ours.table.definition.columns):
+        return _finding(ours)._replace(faults={faults.OLD_FRACTION: ours.rows})
     if seen.rows is None:
         fault = _reason(seen, ours.table.definition.columns, images) if seen.fault == faults.DIED else seen.fault
         return _finding(ours)._replace(faults={fault: ours.rows}, detail=seen.detail)
-    if any(column.type in OLD_TEMPORAL and column.meta for column in ours.table.definition.columns):
-        return _finding(ours)._replace(faults={faults.OLD_FRACTION: ours.rows})
     return _Rows(ours, seen, policy.rules).compared(images)
 
 

@@ -40,7 +40,11 @@ _READ_SECONDS: Final = 60
 
 
 _COMPRESSED_ROWS: Final = frozenset(range(166, 172))
-_LOOKED_INTO: Final = ROWS.keys() | {Code.QUERY, Code.TABLE_MAP, Code.XA_PREPARE}
+_LOOKED_INTO: Final = ROWS.keys() | {Code.QUERY, Code.TABLE_MAP, Code.XA_PREPARE, Code.MARIADB_GTID}
+_GTIDS: Final = frozenset({Code.GTID, Code.ANONYMOUS_GTID, Code.TAGGED_GTID, Code.MARIADB_GTID})
+_MARIADB_FLAGS: Final = 12  # of a GTID
+_PREPARES: Final = 64  # among them: an XA transaction up to its XA PREPARE, which MySQL begins by a statement
+_XID_AT: Final = 13  # in XA_PREPARE
 
 
 class Reached(Exception):
@@ -126,7 +130,7 @@ class Witness:
         self._tap = _Tap(start, end, 0 if checksum == "NONE" else 4)
         self._maps: dict[int, bytes] = {}
         self._unread: dict[int, str] = {}  # why it could not read the map of a table
-        self._group: bytes | None = None  # the xid of the XA transaction that is open
+        self._xa = False  # whether an XA transaction is open
         self._held: list[Seen] = []
         self._prepared: dict[bytes, list[Seen]] = {}
         self.rolled_back = 0
@@ -192,18 +196,21 @@ class Witness:
                 self._map(packet, failure if last else None)
             elif packet.code == Code.QUERY:
                 yield from self._query(packet)
-            elif packet.code == Code.XA_PREPARE and self._group is not None:
-                yield from self._prepare(self._group, packet)
+            elif packet.code in _GTIDS:
+                self._held = []
+                self._xa = packet.code == Code.MARIADB_GTID and bool(packet.body[_MARIADB_FLAGS] & _PREPARES)
+            elif packet.code == Code.XA_PREPARE and self._xa:
+                yield from self._prepare(packet)
             elif packet.code == Code.TRANSACTION_PAYLOAD:
                 yield self._blind(packet, faults.COMPRESSED_TRANSACTION)
             elif packet.code in ROWS:
                 seen = self._rows(packet, event if last else None, failure if last else None)
                 if seen is None:
                     continue
-                if self._group is None:
-                    yield seen
-                else:
+                if self._xa:
                     self._held.append(seen)
+                else:
+                    yield seen
 
     def _map(self, packet: _Packet, failure: Exception | None) -> None:
         table_id = int.from_bytes(packet.body[:6], "little")
@@ -212,12 +219,14 @@ class Witness:
         if failure is not None:
             self._unread[table_id] = _words(failure)
 
-    def _prepare(self, xid: bytes, packet: _Packet) -> Iterator[Seen]:
-        group, self._group, self._held = self._held, None, []
-        if packet.body[0]:  # one phase: committed at once
+    def _prepare(self, packet: _Packet) -> Iterator[Seen]:
+        group, self._held, self._xa = self._held, [], False
+        one_phase, _, first, second = struct.unpack_from("<BIII", packet.body)
+        if one_phase:  # committed at once
             yield from (seen._replace(at=packet.end) for seen in group)
-        else:
-            self._prepared[xid] = group
+            return
+        xid = packet.body[_XID_AT : _XID_AT + first + second].hex()
+        self._prepared[f"X'{xid[: 2 * first]}',X'{xid[2 * first :]}',".encode()] = group
 
     def _query(self, packet: _Packet) -> Iterator[Seen]:
         database, status = packet.body[8], int.from_bytes(packet.body[11:13], "little")
@@ -226,7 +235,7 @@ class Witness:
             return
         verb, xid = found[1].upper(), found[2]
         if verb in (b"START", b"BEGIN"):
-            self._group, self._held = xid, []
+            self._xa, self._held = True, []
         elif xid not in self._prepared:
             if verb == b"COMMIT":
                 yield self._blind(packet)
