@@ -11,7 +11,7 @@ import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog import schema
-from relay.binlog.catalog import Catalog, Place
+from relay.binlog.catalog import VERSIONS_KEPT, Catalog, Place
 from relay.binlog.columntypes import MapColumn, Type
 from relay.binlog.connect import Account, connect
 from relay.binlog.definitions import Definitions, Rules, kept
@@ -138,8 +138,8 @@ def test_a_proof_says_nothing_of_rows_before_it(catalog: Catalog) -> None:
     assert verdict.question is not None
     world.definitions.wait(7, verdict.question)
     world.definitions.passed(at(4, "binlog.000010"))
-    assert catalog.proven_at("shop", "users", at(99, "binlog.000009")) is None
-    assert catalog.proven_at("shop", "users", at(4, "binlog.000100")) is not None
+    assert catalog.definition_at("shop", "users", at(99, "binlog.000009")) is None
+    assert catalog.definition_at("shop", "users", at(4, "binlog.000100")) is not None
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_column_that_cannot_be_read_stops_or_leaves_its_table_out(catalog: Cat
 
 def test_binary_that_may_be_a_uuid_is_asked_for(catalog: Catalog) -> None:
     body = table_map([(Type.STRING, b"\xfe\x10")], names("u") + field(2, b"\x3f"))
-    assert World(catalog).definitions.decide(body, at(1)).question is None
+    assert World(catalog).definitions.decide(body, at(9)).question is None
     world = World(catalog, hidden_types=True)
     world.columns = (SchemaColumn("u", "uuid", "uuid", "", True, False),)
     question = world.definitions.decide(body, at(1)).question
@@ -276,6 +276,61 @@ def test_versions_and_ids_stay_and_change_with_the_content(catalog: Catalog, tmp
     ids = {first.schema_id, first.table_id, *(c.name_id for c in first.columns), *(c.name_id for c in other.columns)}
     assert len(ids) == 5
     assert 0 not in ids
+
+
+def test_what_is_known_of_a_table_has_a_version_and_a_place(catalog: Catalog, tmp_path: Path) -> None:
+    world = World(catalog)
+    world.definitions.decide(FULL, at(100))
+    world.definitions.decide(FULL, at(200))
+    world.definitions.statement(classify("ALTER TABLE users CHANGE name nom VARCHAR(10)", "shop"), at(300))
+    renamed = world.definitions.decide(table_map(COLUMNS, names("id", "nom") + field(2, b"\x2d")), at(400)).definition
+    world.definitions.decide(FULL, at(50))  # read again, as after a restart
+    reopened = Catalog(tmp_path / "state.db")
+    history = reopened.history("shop", "users")
+    assert [(column_names(known.definition)[1], known.since, known.until) for known in history] == [
+        ("name", at(50), at(100)), ("name", at(100), at(300)), ("nom", at(400), None),
+    ]  # fmt: skip
+    assert history[0].definition.version == history[1].definition.version != history[2].definition.version
+    assert history[2].definition == renamed
+    for place, name in ((99, "name"), (299, "name"), (400, "nom"), (9000, "nom")):
+        assert column_names(reopened.definition_at("shop", "users", at(place)))[1] == name
+    for place in (49, 300, 399):
+        assert reopened.definition_at("shop", "users", at(place)) is None
+    assert reopened.history("shop", "other") == []
+    reopened.close()
+
+
+def test_names_from_the_event_prove_rows_that_come_without(catalog: Catalog) -> None:
+    world = World(catalog)
+    world.definitions.decide(FULL, at(100))
+    assert column_names(world.definitions.decide(PLAIN, at(200)).definition) == ["id", "name"]
+    assert not world.asked
+    world.definitions.statement(classify("ALTER TABLE users MODIFY id INT AFTER name", "shop"), at(300))
+    assert column_names(world.definitions.decide(PLAIN, at(400)).definition) == ["@1", "@2"]
+
+
+def test_names_in_the_event_are_held_against_what_was_proven(catalog: Catalog) -> None:
+    """As after a statement that was kept out of the binlog, on MariaDB, where a BINARY has to be asked for."""
+    columns = [(Type.STRING, b"\xfe\x10"), (Type.STRING, b"\xfe\x10")]
+    world = World(catalog, hidden_types=True)
+    world.columns = tuple(SchemaColumn(name, "uuid", "uuid", "", True, False) for name in ("a", "b"))
+    question = world.definitions.decide(table_map(columns, names("a", "b") + field(2, b"\x3f")), at(100)).question
+    assert question is not None
+    world.definitions.wait(7, question)
+    world.definitions.passed(at(500))
+    swapped = world.definitions.decide(table_map(columns, names("b", "a") + field(2, b"\x3f")), at(600))
+    assert column_names(swapped.definition) == ["b", "a"]
+
+
+def test_only_so_many_versions_of_a_table_are_kept(catalog: Catalog) -> None:
+    definition = World(catalog).definitions.decide(FULL, at(1)).definition
+    assert definition is not None
+    for place in range(2, VERSIONS_KEPT + 12):
+        version = msgspec.structs.replace(definition, columns=definition.columns[: 1 + place % 2])
+        catalog.prove(version, at(place))
+    assert len(catalog.history("shop", "users")) == VERSIONS_KEPT
+    assert catalog.definition_at("shop", "users", at(5)) is None
+    assert catalog.definition_at("shop", "users", at(900)) is not None
 
 
 def test_facts_of_the_source_are_kept(catalog: Catalog) -> None:

@@ -99,3 +99,31 @@ def test_names_that_cannot_be_read_concern_every_table() -> None:
 
 def test_an_unknown_word_is_not_taken_for_harmless() -> None:
     assert classify("FROBNICATE t").kind is Kind.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "TRUNCATE t", "TRUNCATE TABLE `d`.`t`", "CREATE INDEX i ON t (a)", "CREATE FULLTEXT INDEX i ON t (a)",
+        "ALTER TABLE t DROP PARTITION p", "ALTER TABLE `d`.`t` ADD PARTITION (PARTITION q VALUES LESS THAN (2))",
+        "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
+    ],
+)  # fmt: skip
+def test_what_leaves_the_columns_as_they_are_is_known(statement: str) -> None:
+    assert classify(statement, "d").kind is Kind.DDL
+    assert classify(statement, "d").keeps_columns
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ALTER TABLE t ADD `partition` INT", "ALTER TABLE t ADD x INT", "CREATE UNIQUE INDEX i ON t (a)",
+        "DROP INDEX i ON t", "CREATE OR REPLACE INDEX i ON t (a)", "CREATE TABLE `index` (a INT)",
+        "ALTER TABLE t /*!99999 ADD PARTITION PARTITIONS 2 */ RENAME COLUMN a TO b", "DROP TABLE t",
+        "ALTER TABLE t CONVERT PARTITION p TO TABLE u", "ALTER TABLE t REMOVE PARTITIONING",
+        "ALTER TABLE t PARTITION BY HASH (a) PARTITIONS 2",
+        "RENAME TABLE t TO truncate", "CREATE /*!99999 INDEX i ON t (a) */ TABLE t (b INT)",
+    ],
+)  # fmt: skip
+def test_what_may_change_columns_is_never_taken_for_less(statement: str) -> None:
+    assert not classify(statement, "d").keeps_columns

@@ -104,6 +104,8 @@ class Answers:
         self._ingest.ddl(False)
 
     def _redefine(self, statement: Statement, attention: Attention) -> None:
+        if statement.keeps_columns:
+            return
         # What was proven before the statement began is not undone by it.
         self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
         self._resolve(self._definitions.statement(statement, Place(attention.file, attention.position)))

@@ -1,5 +1,5 @@
-"""What the reader keeps in DataDir/state.db: ids of names, versions of definitions, where they are proven, its
-server id.
+"""What the reader keeps in DataDir/state.db: ids of names, versions of definitions and where in the binlog each holds,
+its server id.
 
 The clients' tables in the same file belong to the broker. All writes are small and rare.
 """
@@ -9,14 +9,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.binlog.statements import Statement
 from relay.journal.frames import Column, Definition
 
+VERSIONS_KEPT: Final = 1000
+"""Of each table. Rows are read again from no further back than the oldest prepared transaction."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE);
@@ -24,6 +27,7 @@ CREATE TABLE IF NOT EXISTS proofs (
   id INTEGER PRIMARY KEY, schema_name TEXT NOT NULL, table_name TEXT NOT NULL, content BLOB NOT NULL,
   since_file TEXT NOT NULL, since_position INTEGER NOT NULL, until_file TEXT, until_position INTEGER);
 CREATE INDEX IF NOT EXISTS proofs_by_table ON proofs (schema_name, table_name);
+CREATE INDEX IF NOT EXISTS proofs_that_hold ON proofs (id) WHERE until_file IS NULL;
 CREATE TABLE IF NOT EXISTS gaps (
   at REAL NOT NULL, before_file TEXT NOT NULL, before_position INTEGER NOT NULL, after_file TEXT NOT NULL,
   after_position INTEGER NOT NULL, cause TEXT NOT NULL);
@@ -53,6 +57,17 @@ class Place(msgspec.Struct, frozen=True):
 def _number(file: str) -> int:
     suffix = file.rpartition(".")[2]
     return int(suffix) if suffix.isdecimal() else 0
+
+
+class Version(NamedTuple):
+    """A definition, with its numbers, and where in the binlog it holds: from `since` up to `until`, if that is known.
+
+    `until` is where a statement ended that mentions the table, or where another definition is known to hold.
+    """
+
+    definition: Definition
+    since: Place
+    until: Place | None
 
 
 class Catalog:
@@ -112,28 +127,54 @@ class Catalog:
                 ],
             )
 
-    def proven_at(self, schema: str, table: str, place: Place) -> Definition | None:
-        """The definition of a table that is proven at a place of the binlog, without numbers."""
+    def history(self, schema: str, table: str) -> list[Version]:
+        """What is known of a table over time, in the order of the binlog; between two versions nothing may be known."""
+        return [
+            Version(self._definition(number), since, until) for number, since, until in self._intervals(schema, table)
+        ]
+
+    def definition_at(self, schema: str, table: str, place: Place) -> Definition | None:
+        """The definition of a table that is known to hold at a place of the binlog."""
+        for number, since, until in self._intervals(schema, table):
+            if since <= place and (until is None or place < until):
+                return self._definition(number)
+        return None
+
+    def _intervals(self, schema: str, table: str) -> list[tuple[int, Place, Place | None]]:
+        """Number of each proof, and where it holds; in order, and none overlaps another."""
         rows = self._db.execute(
-            "SELECT content, since_file, since_position, until_file, until_position FROM proofs"
-            " WHERE schema_name = ? AND table_name = ? ORDER BY id DESC",
+            "SELECT id, since_file, since_position, until_file, until_position FROM proofs"
+            " WHERE schema_name = ? AND table_name = ? ORDER BY id",
             (schema, table),
         )
-        for content, since_file, since_position, until_file, until_position in rows:
-            after = place < Place(since_file, since_position)
-            before = until_file is not None and not place < Place(until_file, until_position)
-            if not after and not before:
-                return msgspec.msgpack.decode(content, type=Definition)
-        return None
+        found = [
+            (number, Place(since_file, since_position), None if until_file is None else Place(until_file, until))
+            for number, since_file, since_position, until_file, until in rows
+        ]
+        found.sort(key=lambda interval: interval[1])  # a restart may prove an earlier place later
+        for at, ((number, since, until), (_, after, _)) in enumerate(pairwise(found)):
+            if until is None or after < until:
+                found[at] = number, since, after
+        return found
+
+    def _definition(self, number: int) -> Definition:
+        (content,) = self._db.execute("SELECT content FROM proofs WHERE id = ?", (number,)).fetchone()
+        return self.numbered(msgspec.msgpack.decode(content, type=Definition))
 
     def prove(self, definition: Definition, since: Place) -> None:
         """The definition holds from `since` until a statement that mentions the table."""
-        if self.proven_at(definition.schema, definition.table, since) == _bare(definition):
+        known = self.definition_at(definition.schema, definition.table, since)
+        if known is not None and _bare(known) == _bare(definition):
             return
         content = msgspec.msgpack.encode(_bare(definition))
         self._db.execute(
             "INSERT INTO proofs (schema_name, table_name, content, since_file, since_position) VALUES (?, ?, ?, ?, ?)",
             (definition.schema, definition.table, content, since.file, since.position),
+        )
+        self._db.execute(
+            "DELETE FROM proofs WHERE schema_name = ? AND table_name = ? AND id <="
+            " (SELECT id FROM proofs WHERE schema_name = ? AND table_name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+            (*(definition.schema, definition.table) * 2, VERSIONS_KEPT),
         )
 
     def end_proofs(self, statement: Statement, place: Place) -> None:

@@ -119,8 +119,10 @@ class Definitions:
     def _decide(self, table_map: TableMap, place: Place) -> Verdict:
         fallback = (tablemap.definition if table_map.full else tablemap.provisional)(table_map, self._charset_of)
         if table_map.full and not (self._hidden_types and schema.hides_a_type(table_map)):
-            return self._verdict(table_map, fallback, fallback)
-        proven = self._catalog.proven_at(table_map.schema, table_map.table, place)
+            verdict = self._verdict(table_map, fallback, fallback)
+            self._catalog.prove(fallback, place)
+            return verdict
+        proven = self._catalog.definition_at(table_map.schema, table_map.table, place)
         if proven is not None and tablemap.fits(table_map, proven):
             return self._verdict(table_map, proven, proven)
         answer = self._ask(table_map.schema, table_map.table)

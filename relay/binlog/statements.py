@@ -38,6 +38,7 @@ class Statement(NamedTuple):
     names: frozenset[tuple[str, str]] = frozenset()
     schemas: frozenset[str] = frozenset()
     unreadable: bool = False  # names could not be read: it may concern any table
+    keeps_columns: bool = False  # it empties, indexes or partitions tables, whose columns stay as they are
 
     def mentions(self, schema: str, table: str) -> bool:
         """Whether the statement may concern that table; never a wrong no."""
@@ -74,6 +75,15 @@ _OTHER_OBJECTS: Final = frozenset({
     "server",
     "tablespace", "trigger", "user", "view",
 })  # fmt: skip
+_PLAIN_INDEXES: Final = (["fulltext"], ["spatial"])
+_PARTITION_CLAUSES: Final = frozenset(
+    (verb, "partition")
+    for verb in (
+        "add", "analyze", "check", "coalesce", "drop", "exchange", "optimize", "rebuild", "reorganize", "repair",
+        "truncate",
+    )
+)  # fmt: skip
+_EXECUTABLE: Final = re.compile(r"/\*M?!")
 _OBJECTS: Final = _TABLE_LIKE | _SCHEMA_LIKE | _OTHER_OBJECTS
 _LONGEST_PREFIX: Final = 40
 """Tokens in which CREATE OR REPLACE DEFINER = ... SQL SECURITY ... has named the kind of its object."""
@@ -146,7 +156,25 @@ def _defining(statement: str, schema: str, verb: str, tokens: list[_Token]) -> S
         _pairs(tokens, schema.casefold()),
         frozenset(alone) if thing in _SCHEMA_LIKE else frozenset(),
         "\ufffd" in statement + schema,
+        _keeps_columns(statement, verb, tokens),
     )
+
+
+def _keeps_columns(statement: str, verb: str, tokens: list[_Token]) -> bool:
+    """Whether it is of the few forms that surely leave names, order, types and the primary key as they were.
+
+    A unique index may become what counts as the primary key, and dropping an index the end of that. The clauses about
+    partitions stand alone in their statements.
+    """
+    if _EXECUTABLE.search(statement):  # which of it was executed depends on the server's version
+        return False
+    words = [token.word for token in tokens[:_LONGEST_PREFIX]]
+    if verb == "create":
+        return words[:1] == ["index"] or (words[:1] in _PLAIN_INDEXES and words[1:2] == ["index"])
+    if verb == "alter" and words[:1] == ["table"]:
+        clause = 4 if tokens[2:3] == [_Token(mark=".")] else 2
+        return tuple(words[clause : clause + 2]) in _PARTITION_CLAUSES
+    return verb == "truncate"
 
 
 def _pairs(tokens: list[_Token], default: str) -> frozenset[tuple[str, str]]:
