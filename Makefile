@@ -5,10 +5,10 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup demo test kill fuzz lint types fmt bench wheel lock clean
+.PHONY: help setup demo test test-types kill fuzz lint types fmt bench wheel lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: .venv/stamp-native  ## system packages, .venv from the lock file, native build
 	@echo "setup: in place (.venv/bin/relay)"
@@ -27,6 +27,9 @@ demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it
 
 test: setup  ## the suite, against three real database servers
 	@$(PY) -m pytest
+
+test-types: setup  ## every type on every server, with and without metadata, as a matrix
+	@$(PY) -m tests.types
 
 kill: setup  ## the slow suites: processes killed at every instruction, soaks; RELAY_KILLS=n for each kind
 	@$(PY) -m pytest -m slow --timeout 3000

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-MYSQL, MARIADB = ("mysql97",), ("mariadb1011", "mariadb118")
-
-
-class Case(NamedTuple):
-    """A column type and values for it, as SQL. `on`: server kinds; `told`: table maps tell all that it needs."""
-
-    sql: str
-    values: list[str]
-    on: tuple[str, ...] = MYSQL + MARIADB
-    told: bool = True
-
+from tests.types.case import MARIADB, MYSQL, Case, column
 
 DOUBLES = [
     "1e14", "1e15", "1e16", "123456789012345", "1234567890123456e0", "12345678901234567e0", "1.5e15", "0.1", "1e-4",
@@ -77,97 +65,221 @@ LONG_DECIMALS = [
     "0." + "0" * 29 + "1",
 ]
 
-CASES = [
-    Case("TINYINT", ["-128", "127", "0", "-1"]),
-    Case("TINYINT UNSIGNED", ["0", "200", "255"]),
-    Case("BOOL", ["TRUE", "FALSE"]),
-    Case("SMALLINT", ["-32768", "32767", "-1"]),
-    Case("SMALLINT UNSIGNED", ["65535", "0"]),
-    Case("MEDIUMINT", ["-8388608", "8388607", "-1"]),
-    Case("MEDIUMINT UNSIGNED", ["16777215", "0"]),
-    Case("INT", ["-2147483648", "2147483647", "-1", "0"]),
-    Case("INT UNSIGNED", ["4294967295", "0"]),
-    Case("BIGINT", ["-9223372036854775808", "9223372036854775807", "-1", "4294967296"]),
-    Case("BIGINT UNSIGNED", ["18446744073709551615", "0", "4294967295"]),
-    Case("INT(5) ZEROFILL", ["42", "123456", "0"], told=False),
-    Case("INT ZEROFILL", ["42"], told=False),
-    Case("BIGINT ZEROFILL", ["42"], told=False),
-    Case("DECIMAL(8,2) ZEROFILL", ["42.5", "0"], told=False),
-    Case("FLOAT ZEROFILL", ["42.5"], told=False),
-    Case("DOUBLE ZEROFILL", ["42.5", "1e100"], told=False),
-    Case("DOUBLE(9,3) ZEROFILL", ["42.5"], told=False),
-    Case("FLOAT", FLOATS),
-    Case("DOUBLE", DOUBLES),
-    Case("FLOAT(7,4)", ["1.5", "999.00009", "-0.00004", "0"], told=False),
-    Case("DOUBLE(12,3)", ["1.5", "123456789.1235", "-0.0005", "0.1255"], told=False),
-    Case("DECIMAL(10,2)", DECIMALS),
-    Case("DECIMAL(5,0)", ["7", "-7", "0", "99999"]),
-    Case("DECIMAL(5,5)", ["0.12345", "-0.00001", "0"]),
-    Case("DECIMAL(11,2)", ["123456789.12", "-5", "0"]),
-    Case("DECIMAL(18,9)", ["123456789.123456789", "-0.000000001", "1"]),
-    Case("DECIMAL(9,9)", ["0.123456789"]),
-    Case("DECIMAL(30,12)", ["-123456789012345678.123456789012", "10"]),
-    Case("DECIMAL(65,30)", LONG_DECIMALS),
-    Case("DECIMAL(65,0)", ["9" * 65, "-1"]),
-    Case("DECIMAL(1,0) UNSIGNED", ["9", "0"]),
-    *(Case(f"BIT({n})", ["0", "1", str((1 << n) - 1)]) for n in (1, 7, 8, 9, 33, 64)),
-    Case("YEAR", ["1901", "2155", "0", "2024"]),
-    Case("DATE", DATES),
-    *(Case(f"DATETIME({n})", DATETIMES) for n in range(7)),
-    *(Case(f"TIME({n})", TIMES) for n in range(7)),
-    *(Case(f"TIMESTAMP({n}) NULL", TIMESTAMPS) for n in range(7)),
-    Case("TIMESTAMP NULL", ["'2106-02-07 06:28:15'"], on=("mariadb118",)),
-    Case("VARCHAR(63) CHARACTER SET utf8mb4", TEXTS),
-    Case("VARCHAR(255) CHARACTER SET utf8mb4", WIDE_TEXTS),
-    Case("VARCHAR(300) CHARACTER SET utf8mb3", [*TEXTS, "REPEAT('€', 300)"]),
-    *(
-        Case(f"CHAR({n}) CHARACTER SET utf8mb4", [*WIDE_TEXTS[:-2], f"REPEAT('€', {n})"])
-        for n in (60, 63, 64, 65, 73, 81, 255)
-    ),
-    Case("CHAR(0)", ["''"]),
-    Case("CHAR(20) CHARACTER SET latin1", ["X'41E4F6FC80'", "'a  '", "''"]),
-    Case("VARCHAR(255) CHARACTER SET latin1", LATIN),
-    Case("TEXT CHARACTER SET latin1", LATIN),
-    Case("VARCHAR(50) CHARACTER SET ascii", ["'abc'", "''"]),
-    Case("VARCHAR(50) CHARACTER SET utf16", ["'aé€😀'", "''"]),
-    Case("CHAR(10) CHARACTER SET utf16", ["'aé€😀'", "''"]),
-    Case("VARCHAR(50) CHARACTER SET utf16le", ["'aé€😀'"]),
-    Case("VARCHAR(50) CHARACTER SET utf32", ["'aé€😀'"]),
-    Case("VARCHAR(50) CHARACTER SET ucs2", ["'aé€'"]),
-    Case("VARCHAR(50) CHARACTER SET sjis", ["'日本語ｶﾅ\\\\~'"]),
-    Case("VARCHAR(50) CHARACTER SET cp932", ["'日本語①～'"]),
-    Case("VARCHAR(50) CHARACTER SET gbk", ["'中文€'"]),
-    Case("VARCHAR(50) CHARACTER SET gb18030", ["'中文😀ḿ'"], on=MYSQL),
-    Case("VARCHAR(50) CHARACTER SET ujis", ["'日本語ｶﾅ仡'"]),
-    Case("VARCHAR(50) CHARACTER SET eucjpms", ["'日本語①仡'"]),
-    Case("VARCHAR(50) CHARACTER SET euckr", ["'한국어갂'"]),
-    Case("VARCHAR(50) CHARACTER SET koi8r", ["'Привет'"]),
-    Case("VARCHAR(50) CHARACTER SET keybcs2", ["'Čeština'"]),
-    *(Case(kind, ["'abc'", "''", "REPEAT('€', 80)"]) for kind in ("TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT")),
-    Case("MEDIUMTEXT CHARACTER SET utf8mb4", ["REPEAT('x', 70000)"]),
-    Case("BINARY(5)", BYTES),
-    Case("BINARY(255)", BYTES),
-    Case("VARBINARY(20)", BYTES),
-    Case("VARBINARY(300)", [*BYTES, "REPEAT(X'00', 300)"]),
-    *(Case(kind, BYTES) for kind in ("TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB")),
-    Case("LONGBLOB", ["REPEAT(X'0A', 300000)"]),
-    Case("ENUM('a','it''s','x,y','é','')", ["1", "2", "3", "4", "5", "0", "'a'"]),
-    Case("ENUM('é','ß') CHARACTER SET latin1", ["1", "2"]),
-    Case("ENUM(" + ",".join(f"'v{n}'" for n in range(300)) + ")", ["1", "256", "300"]),
-    Case("SET('a','it''s','c')", ["1", "5", "7", "0", "''"]),
-    Case("SET(" + ",".join(f"'v{n}'" for n in range(64)) + ")", ["1", "1<<63", "18446744073709551615"]),
-    Case("SET(" + ",".join(f"'v{n}'" for n in range(20)) + ")", ["1<<19", "(1<<20)-1"]),
-    Case("JSON", JSONS, on=MYSQL),
-    Case("JSON", [DOCUMENT, "'[]'", "'{\"a\":  1.10}'"], on=MARIADB),
-    Case("GEOMETRY", ["ST_GeomFromText('POINT(1 2)')", "ST_GeomFromText('LINESTRING(0 0,1 1)')"]),
-    Case("POINT", ["ST_GeomFromText('POINT(-1.5 2)')"]),
-    Case("VECTOR(3)", ["STRING_TO_VECTOR('[1,2.5,-3]')"], on=MYSQL),
-    Case("VECTOR(3)", ["VEC_FromText('[1,2.5,-3]')"], on=("mariadb118",)),
-    Case("UUID", ["'123e4567-e89b-12d3-a456-426655440000'", "'00000000-0000-0000-0000-000000000000'",
-                  "'01890a5d-ac96-774b-bcce-b302099a8057'"], on=MARIADB, told=False),
-    Case("INET6", ["'2001:db8::ff00:42:8329'", "'::'", "'::1.2.3.4'", "'::ffff:192.0.2.1'", "'1:0:0:2::3'", "'::1'",
-                   "'0:0:0:1::'", "'1::'"], on=MARIADB, told=False),
-    Case("INET4", ["'192.0.2.1'", "'0.0.0.0'", "'1.0.0.0'"], on=MARIADB, told=False),
+PLACES = "123456789012345678901234567890123456789012345678901234567890123456789"
+
+
+def decimals(precision: int, scale: int) -> list[str]:
+    """Zero, the largest, and some in between of a DECIMAL, of both signs."""
+    digits, tens = precision - scale, PLACES[:precision]
+    largest = "9" * digits + ("." + "9" * scale if scale else "")
+    middle = (tens[:digits] or "0") + ("." + tens[digits:] if scale else "")
+    smallest = "0." + "0" * (scale - 1) + "1" if scale else "1"
+    return ["0", largest, "-" + largest, middle, "-" + middle, smallest, "-" + smallest]
+
+
+def sweep(family: str, name: str, types: list[str], rows: list[list[str]]) -> Case:
+    """A case of many columns, a type each; each row has as many values, given column by column."""
+    columns = ", ".join(f"v{number} {sql}" for number, sql in enumerate(types))
+    values = ", ".join(f"({', '.join(row)}, -7)" for row in zip(*rows, strict=True))
+    names = ", ".join(f"v{number}" for number in range(len(types)))
+    return Case(family, name, f"id INT PRIMARY KEY AUTO_INCREMENT, {columns}, w INT", [f"({names}, w) VALUES {values}"])
+
+
+SCALES = [(p, s) for p in range(1, 66) for s in range(0, min(p, 30) + 1) if s in (0, 1, 2, 9, 10, p - 1, p, 30)]
+ALL_BITS = [f"BIT({n})" for n in range(1, 65)]
+BIT_VALUES = [["0", "1", str(1 << n - 1), str((1 << n) - 1), str(0xA5A5A5A5A5A5A5A5 >> 64 - n)] for n in range(1, 65)]
+
+
+def numbers() -> list[Case]:
+    """Integers at both ends, decimals, floating point as the server prints it, bits."""
+    cases = []
+    for name, bits in ("TINYINT", 8), ("SMALLINT", 16), ("MEDIUMINT", 24), ("INT", 32), ("BIGINT", 64):
+        half, whole = 1 << bits - 1, 1 << bits
+        cases.append(column("integers", name, [str(-half), str(half - 1), "0", "-1", "1", str(-half + 1)]))
+        cases.append(column("integers", f"{name} UNSIGNED", [str(whole - 1), str(half), str(half - 1), "0", "1"]))
+        cases.append(column("integers", f"{name} ZEROFILL", ["42", str(whole - 1), "0"]))
+    wide = [(p, s) for p, s in SCALES if p > 40]
+    return [
+        *cases,
+        column("integers", "BOOL", ["TRUE", "FALSE"]),
+        column("integers", "INT(5) ZEROFILL", ["42", "123456", "0"]),
+        column("integers", "SERIAL", ["18446744073709551615", "1"])._replace(
+            columns="v SERIAL PRIMARY KEY, w INT", inserts=["(v, w) VALUES (1, -7), (18446744073709551614, 2)"]
+        ),
+        column("decimals", "DECIMAL(10,2)", DECIMALS),
+        column("decimals", "DECIMAL(65,30)", LONG_DECIMALS),
+        column("decimals", "DECIMAL(1,0) UNSIGNED", ["9", "0"]),
+        column("decimals", "DECIMAL(65,30) UNSIGNED", ["9" * 35 + "." + "9" * 30, "0"]),
+        column("decimals", "DECIMAL(8,2) ZEROFILL", ["42.5", "0"]),
+        *(
+            sweep("decimals", name, [f"DECIMAL({p},{s})" for p, s in some], [decimals(p, s) for p, s in some])
+            for name, some in (
+                ("DECIMAL(1,0) to (40,30)", [pair for pair in SCALES if pair not in wide]),
+                ("DECIMAL(41,0) to (65,30)", wide),
+            )
+        ),
+        column("floating point", "FLOAT", FLOATS),
+        column("floating point", "DOUBLE", DOUBLES),
+        column("floating point", "FLOAT UNSIGNED", ["0.1", "3.4e38"]),
+        column("floating point", "FLOAT(53)", ["0.1", "1e300"]),
+        column("floating point", "FLOAT ZEROFILL", ["42.5"]),
+        column("floating point", "DOUBLE ZEROFILL", ["42.5", "1e100"]),
+        column("floating point", "FLOAT(7,4)", ["1.5", "999.00009", "-0.00004", "0"]),
+        column("floating point", "DOUBLE(12,3)", ["1.5", "123456789.1235", "-0.0005", "0.1255"]),
+        column("floating point", "DOUBLE(9,3) ZEROFILL", ["42.5"]),
+        sweep("bits", "BIT(1) to BIT(64)", ALL_BITS, BIT_VALUES),
+        column("bits", "BIT(1)", ["0", "1"]),
+        column("bits", "BIT(33)", ["0", "1", str((1 << 33) - 1)]),
+    ]
+
+
+def temporals() -> list[Case]:
+    """Dates and times, with zero parts, negative and with every number of fraction digits."""
+    return [
+        column("dates and times", "YEAR", ["1901", "2155", "0", "2024", "'00'", "'0000'"]),
+        column("dates and times", "DATE", DATES),
+        *(column("dates and times", f"DATETIME({n})", DATETIMES) for n in range(7)),
+        *(column("dates and times", f"TIME({n})", TIMES) for n in range(7)),
+        *(column("dates and times", f"TIMESTAMP({n}) NULL", TIMESTAMPS) for n in range(7)),
+        column("dates and times", "TIMESTAMP(6) NULL", LATE, on=("mariadb118",), name="TIMESTAMP(6) past 2038"),
+        column("dates and times", "TIMESTAMP NULL", LATE, on=("mariadb118",), name="TIMESTAMP past 2038"),
+    ]
+
+
+LATE = ["'2038-01-19 03:14:08'", "'2106-02-07 06:28:15'", "'2070-02-28 23:59:59.999999'", "'2100-03-01 00:00:00'"]
+
+
+def text(sql: str, charset: str, characters: int, *more: str) -> Case:
+    """A text column: short values, and one as long as it gets, of the widest character that its charset has."""
+    widest = {"latin1": "ß", "utf8mb3": "€", "utf8mb4": "😀"}[charset]
+    values = ["''", "'abc'", "'  x  '", f"REPEAT('x', {characters})", f"REPEAT('{widest}', {characters})", *more]
+    return column("text", f"{sql} CHARACTER SET {charset}", values)
+
+
+def texts() -> list[Case]:
+    """Text at every boundary of its length's prefix, and of what a table map can say of it."""
+    varchars = {"latin1": (0, 1, 255, 256, 1023, 1024), "utf8mb3": (85, 86, 300, 341, 342)}
+    varchars["utf8mb4"] = (63, 64, 255, 256, 1023, 1024)
+    chars = {"latin1": (1, 255), "utf8mb3": (84, 85, 86, 170, 171, 255)}
+    chars["utf8mb4"] = (60, 63, 64, 65, 73, 81, 127, 128, 191, 192, 255)
+    return [
+        *(text(f"VARCHAR({n})", charset, n) for charset, lengths in varchars.items() for n in lengths),
+        *(text(f"CHAR({n})", charset, n) for charset, lengths in chars.items() for n in lengths),
+        column("text", "CHAR(0)", ["''"]),
+        *(
+            column("text", f"VARCHAR({n}) CHARACTER SET {charset}", ["''", f"REPEAT('x', {n})"])
+            for charset, n in (("latin1", 65524), ("utf8mb3", 21841), ("utf8mb4", 16381))
+        ),
+        text("TINYTEXT", "latin1", 255),
+        text("TINYTEXT", "utf8mb4", 63, "REPEAT('x', 255)"),
+        text("TEXT", "latin1", 256, "REPEAT('x', 65535)"),
+        text("TEXT", "utf8mb4", 64, "REPEAT('x', 65535)"),
+        text("MEDIUMTEXT", "utf8mb4", 256, "REPEAT('€', 65536)"),
+        text("LONGTEXT", "utf8mb4", 256, "REPEAT('x', 300000)"),
+        column("text", "TEXT(70000)", ["REPEAT('x', 70000)"]),
+        column("text", "VARCHAR(255) CHARACTER SET latin1", LATIN, name="VARCHAR(255) latin1 is cp1252"),
+        column("text", "VARCHAR(80) CHARACTER SET utf8mb4", TEXTS, name="VARCHAR(80) that looks like NULL, quoted"),
+    ]
+
+
+def binaries() -> list[Case]:
+    """Bytes: padded, not padded, and long ones."""
+    blobs = [
+        ("TINYBLOB", (255,)), ("BLOB", (255, 256, 65535)), ("MEDIUMBLOB", (65535, 65536)), ("LONGBLOB", (65536, 300000))
+    ]  # fmt: skip
+    return [
+        *(column("bytes", f"BINARY({n})", BYTES if n > 2 else ["X'00'", "X'20'", "X'FF'"]) for n in (1, 4, 5, 16, 255)),
+        column("bytes", "BINARY(0)", ["''"]),
+        *(column("bytes", f"VARBINARY({n})", [*BYTES, f"REPEAT(X'00', {n})"]) for n in (20, 255, 256, 300)),
+        column("bytes", "VARBINARY(65524)", ["X''", "REPEAT(X'00', 65524)"]),
+        *(column("bytes", kind, [*BYTES, *(f"REPEAT(X'0A', {n})" for n in sizes)]) for kind, sizes in blobs),
+    ]
+
+
+def choices() -> list[Case]:
+    """ENUM and SET: labels that need quoting, the index 0, the empty set, many labels."""
+    awkward = r"""'a','it''s','x,y','é','"q"','back\\slash','line\nfeed','tab\t','(b)','C:\\new','%_','ß€'"""
+    sets = awkward.replace("'x,y',", "")
+    return [
+        column("enum and set", "ENUM('a','b')", ["1", "2", "0", "'a'"]),
+        column("enum and set", f"ENUM({awkward})", [*map(str, range(13))], name="ENUM with awkward labels"),
+        column("enum and set", "ENUM('','a')", ["1", "2", "0"], name="ENUM with an empty label"),
+        column("enum and set", "ENUM('😀','𝄞')", ["1", "2"], name="ENUM with labels of four bytes"),
+        column("enum and set", f"ENUM({labels(300)})", ["1", "255", "256", "300"], name="ENUM of 300 labels"),
+        column("enum and set", f"ENUM({labels(255)})", ["1", "255"], name="ENUM of 255 labels"),
+        column("enum and set", f"ENUM({labels(256)})", ["1", "255", "256"], name="ENUM of 256 labels"),
+        column("enum and set", "ENUM('a','B') CHARACTER SET binary", ["1", "2"]),
+        column("enum and set", "ENUM('é','ß','€') CHARACTER SET latin1", ["1", "2", "3"]),
+        column("enum and set", "SET('a','it''s','c')", ["1", "5", "7", "0", "''"]),
+        column("enum and set", f"SET({sets})", ["0", "1", "(1<<11)-1", "1<<10", "1365"], name="SET with awkward labels"),
+        column("enum and set", "SET('é','ß','€') CHARACTER SET latin1", ["7", "2", "0"]),
+        column("enum and set", "SET('😀','𝄞')", ["1", "3"], name="SET with labels of four bytes"),
+        *(
+            column("enum and set", f"SET({labels(n)})", ["1", f"1<<{n - 1}", top(n)], name=f"SET of {n} members")
+            for n in (1, 8, 9, 16, 17, 20, 24, 25, 32, 33, 63, 64)
+        ),
+    ]
+
+
+def labels(count: int) -> str:
+    """Labels v0, v1 ... as SQL."""
+    return ",".join(f"'v{number}'" for number in range(count))
+
+
+def top(count: int) -> str:
+    """The set of all members, as a number."""
+    return str((1 << count) - 1)
+
+
+SHAPES = {
+    "POINT": ["POINT(-1.5 2)"],
+    "LINESTRING": ["LINESTRING(0 0,1 1,2.5 -3)"],
+    "POLYGON": ["POLYGON((0 0,10 0,10 10,0 10,0 0),(1 1,2 1,2 2,1 1))"],
+    "MULTIPOINT": ["MULTIPOINT((0 0),(1 2))"],
+    "MULTILINESTRING": ["MULTILINESTRING((0 0,1 1),(2 2,3 3))"],
+    "MULTIPOLYGON": ["MULTIPOLYGON(((0 0,1 0,1 1,0 0)),((5 5,6 5,6 6,5 5)))"],
+    "GEOMETRYCOLLECTION": ["GEOMETRYCOLLECTION(POINT(1 2),LINESTRING(0 0,1 1))", "GEOMETRYCOLLECTION EMPTY"],
+}
+
+
+def others() -> list[Case]:
+    """JSON, geometry, vectors and MariaDB's own types."""
+    shapes = {**SHAPES, "GEOMETRY": [shape for some in SHAPES.values() for shape in some]}
+    compressed = ["''", "'abc'", "REPEAT('x', 99)", "REPEAT('ab', 5000)", "REPEAT('€', 3000)"]
+    return [
+        column("JSON", "JSON", JSONS, on=MYSQL),
+        column("JSON", "JSON", [DOCUMENT, "'[]'", "'{\"a\":  1.10}'", "'{\"ä\": \"😀\"}'"], on=MARIADB),
+        *(
+            column("geometry", kind, [f"ST_GeomFromText('{shape}')" for shape in some])
+            for kind, some in shapes.items()
+        ),
+        column("geometry", "GEOMETRY SRID 4326", ["ST_GeomFromText('POINT(1 2)', 4326)"], on=MYSQL),
+        column("vector", "VECTOR(3)", ["STRING_TO_VECTOR('[1,2.5,-3]')"], on=MYSQL),
+        column("vector", "VECTOR", [f"STRING_TO_VECTOR('[{','.join(map(str, range(2048)))}]')"], on=MYSQL),
+        column("vector", "VECTOR(3)", ["VEC_FromText('[1,2.5,-3]')"], on=("mariadb118",)),
+        column("vector", "VECTOR(1000)", [f"VEC_FromText('{[*range(1000)]}')"], on=("mariadb118",)),
+        column("uuid and inet", "UUID", UUIDS, on=MARIADB),
+        column("uuid and inet", "INET6", INET6, on=MARIADB),
+        column("uuid and inet", "INET4", ["'192.0.2.1'", "'0.0.0.0'", "'1.0.0.0'", "'255.255.255.255'"], on=MARIADB),
+        *(
+            column("compressed columns", sql, compressed, on=MARIADB)
+            for sql in (
+                "VARCHAR(10000) COMPRESSED", "VARCHAR(10000) COMPRESSED CHARACTER SET utf8mb4", "TEXT COMPRESSED",
+                "MEDIUMTEXT COMPRESSED", "LONGTEXT COMPRESSED CHARACTER SET utf8mb4", "VARBINARY(10000) COMPRESSED",
+                "BLOB COMPRESSED", "MEDIUMBLOB COMPRESSED", "LONGBLOB COMPRESSED",
+            )
+        ),
+        column("compressed columns", "TINYTEXT COMPRESSED", ["''", "'abc'", "REPEAT('x', 200)"], on=MARIADB),
+        column("compressed columns", "TINYBLOB COMPRESSED", ["''", "X'00FF'", "REPEAT('x', 200)"], on=MARIADB),
+    ]  # fmt: skip
+
+
+UUIDS = [
+    "'123e4567-e89b-12d3-a456-426655440000'", "'00000000-0000-0000-0000-000000000000'",
+    "'01890a5d-ac96-774b-bcce-b302099a8057'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
 ]  # fmt: skip
-INTEGERS = ("TINYINT", "BOOL", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "YEAR")
-BINARIES = ("BIT", "BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB", "GEOMETRY", "POINT", "VECTOR")
+INET6 = [
+    "'2001:db8::ff00:42:8329'", "'::'", "'::1.2.3.4'", "'::ffff:192.0.2.1'", "'1:0:0:2::3'", "'::1'", "'0:0:0:1::'",
+    "'1::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'", "'1:0:2:0:3:0:4:0'", "'0:1:0:1:0:1:0:1'", "'1:2:3:4:5:6:7::'",
+]  # fmt: skip
+CASES = [*numbers(), *temporals(), *texts(), *binaries(), *choices(), *others()]
