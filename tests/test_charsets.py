@@ -1,4 +1,4 @@
-"""Every character of every character set becomes the UTF-8 that the server makes of it."""
+"""Text of all character sets becomes UTF-8 as the server makes it; tests/types/charsets.py has all characters."""
 
 from __future__ import annotations
 
@@ -7,38 +7,15 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay._native import decode_text
 
-PASSED_THROUGH = {"binary", "ascii", "utf8", "utf8mb3", "utf8mb4"}
 UNICODE = {"ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
-
-
-def test_every_code_of_every_character_set(server: DatabaseServer, db: str) -> None:
-    codes = [f"X'{code:02X}'" for code in range(0x100)]
-    codes += [f"X'{lead:02X}{trail:02X}'" for lead in range(0x80, 0x100) for trail in range(0x20, 0x100)]
-    server.execute(
-        f"CREATE TABLE {db}.codes (code VARBINARY(4))", f"INSERT INTO {db}.codes VALUES ({'),('.join(codes)})"
-    )
-    sets = {str(name) for name, *_ in server.execute("SHOW CHARACTER SET")}
-    wrong, seen = [], 0
-    for charset in sorted(sets - PASSED_THROUGH - UNICODE.keys()):
-        rows = server.execute(
-            f"SELECT code, CAST(CONVERT(CONVERT(code USING {charset}) USING utf8mb4) AS BINARY) FROM {db}.codes"
-            f" WHERE CHAR_LENGTH(CONVERT(code USING {charset})) = 1"
-        )
-        # What is no character at all is NULL on MySQL; an incomplete one becomes nothing.
-        told = [(code, text, decode_text(charset, code)) for code, text in rows if text]
-        seen += len(told)
-        wrong += [
-            f"{charset} {code.hex()}: {text!r}, not {ours!r}" for code, text, ours in told if ours.encode() != text
-        ]
-    assert not wrong, f"{len(wrong)} differ:\n" + "\n".join(wrong[:50])
-    assert seen > 80_000
 
 
 def test_text_of_all_planes_in_the_unicode_sets() -> None:
     points = [*range(0x20, 0xD800, 7), *range(0xE000, 0x10000, 5), *range(0x10000, 0x110000, 997)]
     text = "".join(map(chr, points))
     for charset, codec in UNICODE.items():
-        assert decode_text(charset, text.encode(codec)) == text, charset
+        held = text if charset != "ucs2" else "".join(character for character in text if character <= "\uffff")
+        assert decode_text(charset, held.encode(codec)) == held, charset
 
 
 @pytest.mark.parametrize(

@@ -1,102 +1,21 @@
-"""Every value of every type becomes the text that the server itself prints in a SELECT."""
+"""Values in row images: both sides of a change, what is left out, what cannot be decoded; numbers of every size."""
 
 from __future__ import annotations
 
 import itertools
 import random
-import secrets
-import struct
 import time
-from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-import pyarrow
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import Columns, RowImages
+from relay._native import RowImages
 from relay.journal.frames import Definition
-from tests.arrowvalues import as_column
 from tests.rowsource import RowsEvent, binlog_end, from_event, from_nothing, from_schema, packed, rows_events
-from tests.value_cases import BINARIES, CASES, INTEGERS, Case
-
-
-class Filled(NamedTuple):
-    """A database with a table for each case, c0, c1 ...: NULL and the case's values, and the rows events of that."""
-
-    server: DatabaseServer
-    db: str
-    events: list[RowsEvent]
-
-    def cases(self) -> Iterator[tuple[int, Case, list[RowsEvent]]]:
-        """Number, case and events of each case that this server has."""
-        for number, case in enumerate(case for case in CASES if self.server.name in case.on):
-            yield number, case, [event for event in self.events if event.table.table == f"c{number}"]
-
-    def printed(self, number: int) -> list[bytes | None]:
-        """The case's column as the server prints it, in the order of insertion."""
-        with (
-            self.server.connect(database=self.db, use_unicode=False, conv={}) as connection,
-            connection.cursor() as cursor,
-        ):
-            cursor.execute("SET NAMES utf8mb4")
-            cursor.execute("SET time_zone = '+00:00'")
-            cursor.execute(f"SELECT v FROM c{number} ORDER BY id")
-            return [row[0] for row in cursor.fetchall()]
-
-
-def fill(server: DatabaseServer, db: str) -> Filled:
-    start = binlog_end(server)
-    with server.connect(database=db) as connection, connection.cursor() as cursor:
-        cursor.execute("SET time_zone = '+00:00', sql_mode = 'NO_ENGINE_SUBSTITUTION'")
-        for number, case, _ in Filled(server, db, []).cases():
-            cursor.execute(f"CREATE TABLE c{number} (id INT PRIMARY KEY AUTO_INCREMENT, v {case.sql}, w INT)")
-            for value in ["NULL", *case.values]:
-                cursor.execute(f"INSERT INTO c{number} (v, w) VALUES ({value}, -7)")
-        connection.commit()
-    return Filled(server, db, [event for event in rows_events(server, start) if event.table.schema == db])
-
-
-@pytest.fixture(scope="module")
-def filled(server: DatabaseServer) -> Iterator[Filled]:
-    db = f"values_{secrets.token_hex(5)}"
-    before = server.execute("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
-    server.execute(f"CREATE DATABASE {db} CHARACTER SET utf8mb4", "SET GLOBAL binlog_row_metadata = FULL")
-    tables = fill(server, db)
-    server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
-    yield tables
-    server.execute(f"DROP DATABASE {db}")
-
-
-class Cell(NamedTuple):
-    """One column of a classic payload."""
-
-    name: str
-    before: bytes
-    after: bytes
-
-
-def string(payload: bytes, at: int) -> tuple[bytes, int]:
-    length = int.from_bytes(payload[at : at + 4], "little")
-    assert payload[at + 3 + length] == 0
-    return payload[at + 4 : at + 3 + length], at + 4 + length
-
-
-def cells(payload: bytes, version: int = 1) -> tuple[list[Cell], bytes]:
-    """The columns of a Poll or PollV2 payload, and what stands behind it."""
-    at = 13 if version == 1 else 21
-    _, at = string(payload, at)
-    _, at = string(payload, at if version == 1 else at + 4)
-    count, at = int.from_bytes(payload[at : at + 4], "little"), at + 4
-    columns = []
-    for _ in range(count):
-        name, at = string(payload, at if version == 1 else at + 4)
-        before, at = string(payload, at)
-        after, at = string(payload, at)
-        columns.append(Cell(name.decode(), before, after))
-    return columns, payload[at:]
+from tests.types.payloads import Cell, cells
 
 
 def render(event: RowsEvent, definition: bytes, form: str, **options: Any) -> list[bytes]:
@@ -106,93 +25,6 @@ def render(event: RowsEvent, definition: bytes, form: str, **options: Any) -> li
 
 def of_table(events: list[RowsEvent], table: str) -> list[RowsEvent]:
     return [event for event in events if event.table.table == table]
-
-
-def test_text_is_what_the_server_prints(filled: Filled) -> None:
-    wrong = []
-    for number, case, events in filled.cases():
-        expected = filled.printed(number)
-        for describe in (from_event, from_schema) if case.told else (from_schema,):
-            definition = packed(describe(filled.server, events[0].table))
-            got: list[bytes | None] = []
-            for event in events:
-                for payload in render(event, definition, "poll", null_text=b"\0nothing"):
-                    columns, _ = cells(payload)
-                    assert [column.name for column in columns] == ["id", "v", "w"]
-                    assert [column.before for column in columns] == [b"", b"", b""]
-                    assert columns[2].after == b"-7"
-                    got.append(None if columns[1].after == b"\0nothing" else columns[1].after)
-            pairs = itertools.zip_longest(["NULL", *case.values], expected, got, fillvalue=b"(nothing)")
-            wrong += [
-                f"{case.sql} {value!r:.80}: server {right!r:.200}, relay {ours!r:.200}"
-                for value, right, ours in pairs
-                if right != ours
-            ]
-    assert not wrong, "\n".join(wrong)
-
-
-def test_every_form_says_the_same(filled: Filled) -> None:
-    for number, case, events in filled.cases():
-        definition = packed(from_schema(filled.server, events[0].table))
-        for event in events:
-            [poll] = render(event, definition, "poll", position=99, queue_size=3)
-            assert struct.unpack_from("<BQI", poll) == (1, 99, 3)
-            [poll2] = render(event, definition, "poll2", position=99, queue_size=3)
-            assert struct.unpack_from("<BQIII", poll2) == (1, 99, 3, 7, 1)
-            assert cells(poll2, 2) == cells(poll)
-            [many] = render(event, definition, "text", position=99, queue_size=3, sequence=12)
-            null = cells(many[8:], 2)[1] != b"\0"
-            assert many == struct.pack("<Q", 12) + poll2 + (b"\2" if null else b"\0")
-            [typed] = render(event, definition, "msgpack", position=99, sequence=12)
-            *head, before, after = msgspec.msgpack.decode(typed)
-            assert head == [12, 1, 99, filled.db, f"c{number}", 7] and before is None
-            assert list(after) == ["id", "v", "w"] and after["w"] == -7
-            if null:
-                assert after["v"] is None
-            else:
-                check_typed(case, cells(poll)[0][1].after, after["v"])
-
-
-def check_typed(case: Case, text: bytes, value: Any) -> None:
-    kind = case.sql.split("(")[0].split()[0]
-    if kind in INTEGERS:
-        assert value == int(text), case
-    elif kind in ("FLOAT", "DOUBLE"):
-        digits = 6 if kind == "FLOAT" else 17
-        assert isinstance(value, float), case
-        assert "(" in case.sql or f"{value:.{digits}g}" == f"{float(text):.{digits}g}", case
-    elif kind in BINARIES:
-        assert value == text, case
-    else:
-        assert value == text.decode(), case
-
-
-def test_columns_hold_what_the_server_prints(filled: Filled) -> None:
-    wrong = []
-    for number, case, events in filled.cases():
-        columns = Columns(packed(from_schema(filled.server, events[0].table)))
-        for event in events:
-            columns.add(event.kind, event.body)
-        batch = pyarrow.record_batch(columns)
-        batch.validate(full=True)
-        assert batch.num_rows == 1 + len(case.values)
-        kind = batch.schema.field("v").type
-        asides = batch.column("v__text").to_pylist() if "v__text" in batch.schema.names else itertools.repeat(None)
-        for text, *got in zip(filled.printed(number), batch.column("v").to_pylist(), asides, strict=False):
-            try:
-                expected = [as_column(kind, text), None]
-            except ValueError:
-                expected = [None, text.decode() if text else None]
-            if got != expected and not (isinstance(got[0], float) and rounded(case, got[0]) == expected[0]):
-                wrong.append(f"{case.sql} {text!r:.80}: {got!r:.200} instead of {expected!r:.200}")
-    assert not wrong, "\n".join(wrong)
-
-
-def rounded(case: Case, value: float) -> float:
-    """A number as the server prints it: six digits of a FLOAT; as many decimals as FLOAT(M,D) and DOUBLE(M,D) have."""
-    if "," in case.sql:
-        return round(value, int(case.sql.split(",")[1].split(")")[0]))
-    return float(f"{value:.6g}") if case.sql.startswith("FLOAT") else value
 
 
 def test_updates_and_deletes_have_both_sides(server: DatabaseServer, db: str, full_metadata: None) -> None:

@@ -85,7 +85,7 @@ def sweep(family: str, name: str, types: list[str], rows: list[list[str]]) -> Ca
     return Case(family, name, f"id INT PRIMARY KEY AUTO_INCREMENT, {columns}, w INT", [f"({names}, w) VALUES {values}"])
 
 
-SCALES = [(p, s) for p in range(1, 66) for s in range(0, min(p, 30) + 1) if s in (0, 1, 2, 9, 10, p - 1, p, 30)]
+SCALES = [(p, s) for p in range(1, 66) for s in range(min(p, 30) + 1) if s in (0, 1, 2, 9, 10, p - 1, p, 30)]
 ALL_BITS = [f"BIT({n})" for n in range(1, 65)]
 BIT_VALUES = [["0", "1", str(1 << n - 1), str((1 << n) - 1), str(0xA5A5A5A5A5A5A5A5 >> 64 - n)] for n in range(1, 65)]
 
@@ -211,7 +211,9 @@ def choices() -> list[Case]:
         column("enum and set", "ENUM('a','B') CHARACTER SET binary", ["1", "2"]),
         column("enum and set", "ENUM('é','ß','€') CHARACTER SET latin1", ["1", "2", "3"]),
         column("enum and set", "SET('a','it''s','c')", ["1", "5", "7", "0", "''"]),
-        column("enum and set", f"SET({sets})", ["0", "1", "(1<<11)-1", "1<<10", "1365"], name="SET with awkward labels"),
+        column(
+            "enum and set", f"SET({sets})", ["0", "1", "(1<<11)-1", "1<<10", "1365"], name="SET with awkward labels"
+        ),
         column("enum and set", "SET('é','ß','€') CHARACTER SET latin1", ["7", "2", "0"]),
         column("enum and set", "SET('😀','𝄞')", ["1", "3"], name="SET with labels of four bytes"),
         *(
@@ -260,6 +262,7 @@ def others() -> list[Case]:
         column("vector", "VECTOR(1000)", [f"VEC_FromText('{[*range(1000)]}')"], on=("mariadb118",)),
         column("uuid and inet", "UUID", UUIDS, on=MARIADB),
         column("uuid and inet", "INET6", INET6, on=MARIADB),
+        column("uuid and inet", "INET6", ZEROS, on=MARIADB, name="INET6 with zero groups anywhere"),
         column("uuid and inet", "INET4", ["'192.0.2.1'", "'0.0.0.0'", "'1.0.0.0'", "'255.255.255.255'"], on=MARIADB),
         *(
             column("compressed columns", sql, compressed, on=MARIADB)
@@ -282,4 +285,5 @@ INET6 = [
     "'2001:db8::ff00:42:8329'", "'::'", "'::1.2.3.4'", "'::ffff:192.0.2.1'", "'1:0:0:2::3'", "'::1'", "'0:0:0:1::'",
     "'1::'", "'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'", "'1:0:2:0:3:0:4:0'", "'0:1:0:1:0:1:0:1'", "'1:2:3:4:5:6:7::'",
 ]  # fmt: skip
+ZEROS = ["'" + ":".join(str(bits >> at & 1) for at in range(8)) + "'" for bits in range(256)]
 CASES = [*numbers(), *temporals(), *texts(), *binaries(), *choices(), *others()]

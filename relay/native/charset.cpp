@@ -15,7 +15,7 @@ using charsets::Shape;
 
 namespace {
 
-constexpr const char* kPassedThrough[] = {"", "binary", "utf8mb4", "utf8mb3", "utf8", "ascii"};
+constexpr const char* kPassedThrough[] = {"", "binary", "utf8mb4", "utf8mb3", "utf8"};
 constexpr uint32_t kTwoByteBase = 0x8000;
 constexpr uint32_t kNone = 0xffffffff;  // no character
 
@@ -49,7 +49,7 @@ class Converter {
 };
 
 // The C library's converters keep state: each thread has its own.
-uint32_t long_character(const char* name, const uint8_t* bytes, size_t n) {
+uint32_t by_library(const char* name, const uint8_t* bytes, size_t n) {
   thread_local std::map<std::string, std::unique_ptr<Converter>> converters;
   std::unique_ptr<Converter>& converter = converters[name];
   if (!converter) converter = std::make_unique<Converter>(name);
@@ -83,8 +83,11 @@ size_t length_of(Shape shape, const uint8_t* p, size_t left) {
     case Shape::one_byte: return 1;
     case Shape::double_byte: return lead > 0x80 ? 2 : 1;
     case Shape::shift_jis: return (lead >= 0x81 && lead <= 0x9f) || (lead >= 0xe0 && lead <= 0xfc) ? 2 : 1;
-    case Shape::euc_jp: return lead == 0x8f ? 3 : lead == 0x8e || lead >= 0xa1 ? 2 : 1;
+    case Shape::euc_jp:
+      if (lead == 0x8e) return left > 1 && p[1] == 0xa0 ? 1 : 2;
+      return lead == 0x8f ? 3 : lead >= 0xa1 ? 2 : 1;
     case Shape::gb18030: return lead <= 0x80 ? 1 : left > 1 && p[1] >= 0x30 && p[1] <= 0x39 ? 4 : 2;
+    case Shape::ucs2_be: return 2;
     case Shape::utf16_be: return (lead & 0xfc) == 0xd8 ? 4 : 2;
     case Shape::utf16_le: return left > 1 && (p[1] & 0xfc) == 0xd8 ? 4 : 2;
     case Shape::utf32_be: return 4;
@@ -92,8 +95,10 @@ size_t length_of(Shape shape, const uint8_t* p, size_t left) {
   return 1;
 }
 
+bool surrogate(uint32_t unit) { return unit >= 0xd800 && unit < 0xe000; }
+
 uint32_t utf16(uint32_t high, uint32_t low, bool pair) {
-  if (!pair) return (high & 0xfc00) == 0xdc00 ? kNone : high;
+  if (!pair) return surrogate(high) ? kNone : high;
   return (low & 0xfc00) == 0xdc00 ? 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff) : kNone;
 }
 
@@ -121,7 +126,7 @@ bool Charset::find(const std::string& name, const Charset** out) {
 }
 
 bool Charset::fill() {
-  if (known_.shape >= Shape::utf16_be) return true;
+  if (known_.shape >= Shape::ucs2_be) return true;
   one_.resize(0x100);
   for (unsigned byte = 0; byte < 0x80; ++byte) one_[byte] = static_cast<uint16_t>(byte);
   if (!known_.iconv) {
@@ -146,6 +151,7 @@ bool Charset::fill() {
   }
   for (unsigned r = 0; r < known_.run_count; ++r) {
     const Run& run = known_.runs[r];
+    if (run.last > 0xffff) continue;
     for (uint32_t c = run.first; c <= run.last; ++c) {
       uint16_t& entry = c < 0x100 ? one_[c] : two_[c - kTwoByteBase];
       entry = static_cast<uint16_t>(run.code_point ? run.code_point + (c - run.first) : 0);
@@ -154,12 +160,26 @@ bool Charset::fill() {
   return true;
 }
 
+// The code point of a character of three or four bytes; 0: none.
+uint32_t Charset::long_character(const uint8_t* p, size_t n) const {
+  uint32_t code = 0;
+  for (size_t i = 0; i < n; ++i) code = code << 8 | p[i];
+  for (unsigned r = 0; r < known_.run_count; ++r) {
+    const Run& run = known_.runs[r];
+    if (code >= run.first && code <= run.last) return run.code_point ? run.code_point + (code - run.first) : 0;
+  }
+  return by_library(known_.iconv, p, n);
+}
+
 // Reads the character at p: its bytes, and its code point or kNone.
 size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) const {
   size_t n = length_of(known_.shape, p, left);
   *code_point = kNone;
-  if (n > left) return known_.shape >= Shape::utf16_be ? left : 1;
+  if (n > left) return known_.shape >= Shape::ucs2_be ? left : 1;
   switch (known_.shape) {
+    case Shape::ucs2_be:
+      *code_point = utf16(load_be16(p), 0, false);
+      break;
     case Shape::utf16_be:
       *code_point = utf16(load_be16(p), n == 4 ? load_be16(p + 2) : 0u, n == 4);
       break;
@@ -167,12 +187,12 @@ size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) c
       *code_point = utf16(load<uint16_t>(p), n == 4 ? load<uint16_t>(p + 2) : 0u, n == 4);
       break;
     case Shape::utf32_be:
-      if (load_be32(p) <= 0x10ffff) *code_point = load_be32(p);
+      if (load_be32(p) <= 0x10ffff && !surrogate(load_be32(p))) *code_point = load_be32(p);
       break;
     default: {
       uint32_t c = n == 1   ? one_[p[0]]
                    : n == 2 ? two_[load_be16(p) - kTwoByteBase]
-                            : long_character(known_.iconv, p, n);
+                            : long_character(p, n);
       if (c || !p[0]) *code_point = c;
     }
   }

@@ -26,6 +26,7 @@ class Charset {
  private:
   explicit Charset(const charsets::Known& known) : known_(known) {}
   bool fill();
+  uint32_t long_character(const uint8_t* p, size_t n) const;
   size_t character(const uint8_t* p, size_t left, uint32_t* code_point) const;
 
   const charsets::Known& known_;

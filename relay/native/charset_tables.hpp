@@ -7,12 +7,12 @@
 namespace relay::charsets {
 
 // How bytes make up a character.
-enum class Shape : uint8_t { one_byte, double_byte, shift_jis, euc_jp, gb18030, utf16_be, utf16_le, utf32_be };
+enum class Shape : uint8_t { one_byte, double_byte, shift_jis, euc_jp, gb18030, ucs2_be, utf16_be, utf16_le, utf32_be };
 
 // Codes first to last are code_point and the ones after it; 0: the server has no character there.
 struct Run {
-  uint16_t first;
-  uint16_t last;
+  uint32_t first;
+  uint32_t last;
   uint16_t code_point;
 };
 
@@ -61,11 +61,14 @@ constexpr Run kBig5[] = {
     {0xf9dd, 0xf9fe, 0}};
 constexpr Run kUjis[] = {{0xa1c0, 0xa1c0, 0x5c},   {0xa1c1, 0xa1c1, 0x301c}, {0xa1c2, 0xa1c2, 0x2016},
                          {0xa1dd, 0xa1dd, 0x2212}, {0xa1f1, 0xa1f2, 0xa2},   {0xa2cc, 0xa2cc, 0xac},
-                         {0xada1, 0xadbe, 0},      {0xadc0, 0xadd6, 0},      {0xaddf, 0xadfc, 0}};
+                         {0xada1, 0xadbe, 0},      {0xadc0, 0xadd6, 0},      {0xaddf, 0xadfc, 0},
+                         {0x8fa2b7, 0x8fa2b7, 0x7e}, {0x8fa2c3, 0x8fa2c3, 0xa6}, {0x8ff3f3, 0x8ff4fe, 0}};
 constexpr Run kGb18030[] = {{0xa6d9, 0xa6df, 0xe78d}, {0xa6ec, 0xa6ed, 0xe794}, {0xa6f3, 0xa6f3, 0xe796},
                             {0xfe51, 0xfe53, 0xe816}, {0xfe59, 0xfe59, 0xe81e}, {0xfe61, 0xfe61, 0xe826},
                             {0xfe66, 0xfe67, 0xe82b}, {0xfe6c, 0xfe6d, 0xe831}, {0xfe76, 0xfe76, 0xe83b},
-                            {0xfe7e, 0xfe7e, 0xe843}, {0xfe90, 0xfe91, 0xe854}, {0xfea0, 0xfea0, 0xe864}};
+                            {0xfe7e, 0xfe7e, 0xe843}, {0xfe90, 0xfe91, 0xe854}, {0xfea0, 0xfea0, 0xe864},
+                            {0x82359037, 0x82359039, 0x9fb4}, {0x82359130, 0x82359134, 0x9fb7},
+                            {0x84318236, 0x84318239, 0xfe10}, {0x84318330, 0x84318335, 0xfe14}};
 
 constexpr Known kKnown[] = {
     {"sjis", "SJIS", Shape::shift_jis, kSjis},
@@ -80,7 +83,8 @@ constexpr Known kKnown[] = {
     {"utf16", nullptr, Shape::utf16_be},
     {"utf16le", nullptr, Shape::utf16_le},
     {"utf32", nullptr, Shape::utf32_be},
-    {"ucs2", nullptr, Shape::utf16_be},
+    {"ucs2", nullptr, Shape::ucs2_be},
+    {"ascii", "ASCII", Shape::one_byte},
     {"latin1", "CP1252", Shape::one_byte, kLatin1},
     {"cp1250", "CP1250", Shape::one_byte},
     {"cp1251", "CP1251", Shape::one_byte},

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "charset.hpp"
 #include "compressed.hpp"
@@ -54,14 +55,47 @@ uint8_t* put_uuid(uint8_t* p, const uint8_t* bytes) {
   return p;
 }
 
+// As MariaDB prints it: the first of the longest runs of zero groups becomes ::, be it a single group, which inet_ntop
+// would leave alone; and what carries an IPv4 address ends with it.
+uint8_t* put_inet6(uint8_t* p, const uint8_t* bytes) {
+  constexpr unsigned kGroups = 8;
+  unsigned first = 0, zeros = 0;
+  for (unsigned i = 0, run = 0; i < kGroups; ++i) {
+    run = load_be16(bytes + 2 * i) ? 0 : run + 1;
+    if (run > zeros) {
+      zeros = run;
+      first = i + 1 - run;
+    }
+  }
+  bool carries = first == 0 && (zeros == 6 || (zeros == 5 && load_be16(bytes + 10) == 0xffff));
+  for (unsigned i = 0; i < kGroups; ++i) {
+    if (zeros && i == first) {
+      *p++ = ':';
+      i += zeros - 1;
+      if (i == kGroups - 1) *p++ = ':';
+      continue;
+    }
+    if (i) *p++ = ':';
+    if (carries && i == 6) {
+      char text[INET_ADDRSTRLEN];
+      if (!inet_ntop(AF_INET, bytes + 12, text, sizeof text)) return nullptr;
+      return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
+    }
+    char* digits = reinterpret_cast<char*>(p);
+    p = reinterpret_cast<uint8_t*>(std::to_chars(digits, digits + 4, load_be16(bytes + 2 * i), 16).ptr);
+  }
+  return p;
+}
+
 // UUID and INET are stored as binary strings, without the zeros at their end.
 uint8_t* put_address(uint8_t* p, const Cell& cell) {
   uint8_t whole[16] = {};
   if (cell.bytes.size > sizeof whole) return nullptr;
   copy_exact(whole, cell.bytes.data, cell.bytes.size);
   if (cell.step.value == Value::uuid) return put_uuid(p, whole);
-  char text[INET6_ADDRSTRLEN];
-  if (!inet_ntop(cell.step.value == Value::inet4 ? AF_INET : AF_INET6, whole, text, sizeof text)) return nullptr;
+  if (cell.step.value == Value::inet6) return put_inet6(p, whole);
+  char text[INET_ADDRSTRLEN];
+  if (!inet_ntop(AF_INET, whole, text, sizeof text)) return nullptr;
   return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
 }
 

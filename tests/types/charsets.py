@@ -18,7 +18,10 @@ UNICODE = {
     "utf32": "utf-32-be",
 }  # fmt: skip
 _BMP = [*range(0xD800), *range(0xE000, 0x10000)]
-_PLANES = [*range(0x10000, 0x110000, 61), *(plane << 16 | last for plane in range(1, 17) for last in (0, 0xFFFE, 0xFFFF))]
+_PLANES = [
+    *range(0x10000, 0x110000, 61),
+    *(plane << 16 | last for plane in range(1, 17) for last in (0, 0xFFFE, 0xFFFF)),
+]
 _FOUR_BYTES_BMP, _FOUR_BYTES_ALL = 39_420, 1_587_600  # codes of GB18030 that stand for the BMP, and all there can be
 
 

@@ -19,8 +19,8 @@ class Listed(NamedTuple):
 
 
 _DISPLAY = (
-    "A table map with FULL metadata tells neither ZEROFILL nor the digits of FLOAT(M,D) and DOUBLE(M,D), and the source "
-    "is not asked where the event tells names: the number is right, and printed without them."
+    "A table map with FULL metadata tells neither ZEROFILL nor the digits of FLOAT(M,D) and DOUBLE(M,D), and the "
+    "source is not asked where the event tells names: the number is right, and printed without them."
 )
 _LABELS = (
     "information_schema and SHOW CREATE TABLE give labels in utf8mb3, and ? for a character of four bytes; "

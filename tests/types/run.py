@@ -147,7 +147,7 @@ class Tables:
         self, table: Table, period: tuple[str, str], filled: Sequence[Row], changed: Sequence[Row]
     ) -> list[Change]:
         """What is told of rows of a versioned table: their update writes what they were; a delete ends their period."""
-        begin, end = period
+        begin, _ = period
         past = self._printed(table, "FOR SYSTEM_TIME ALL")
         were, ended = ([row for row in past if row[begin] == some[0][begin]] for some in (filled, changed))
         updates = [
@@ -292,8 +292,8 @@ def _differences(table: Table, expected: list[Change], found: list[Frame]) -> li
             wrong.append(f"{where}: kind {ours.kind}, not {right.kind}")
             continue
         for side, is_, ought, values in zip(("before", "after"), ours[1:], right[1:], typed, strict=True):
-            for line in itertools.chain(_side(table, right, is_, ought), _typed(types, is_ or {}, values)):
-                wrong.append(f"{where} {side}: {line}")
+            lines = itertools.chain(_side(table, right, is_, ought), _typed(types, is_ or {}, values))
+            wrong += [f"{where} {side}: {line}" for line in lines]
     return wrong
 
 

@@ -1,0 +1,145 @@
+"""Every type on every server, with and without metadata: what comes out of the relay is what a SELECT prints.
+
+The cases stand in tests/value_cases.py and tests/types; `make test-types` prints them as a matrix.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+import pyarrow
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay._native import Columns, RowImages
+from relay.journal.frames import Definition
+from tests.arrowvalues import as_column
+from tests.types.case import METADATA
+from tests.types.cases import cases
+from tests.types.listed import reason
+from tests.types.payloads import Cell, cells
+from tests.types.run import INSERT, Change, Frame, Outcome, Tables, changes
+
+
+class Worked(NamedTuple):
+    """What became of all cases on a server, in one metadata mode."""
+
+    server: str
+    metadata: str
+    outcomes: list[Outcome]
+
+    def right(self) -> Iterator[Outcome]:
+        """Those whose text is right."""
+        return (outcome for outcome in self.outcomes if not outcome.wrong)
+
+
+@pytest.fixture(scope="module")
+def tables(server: DatabaseServer) -> Iterator[Tables]:
+    made = Tables(server, cases(server))
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module", params=METADATA)
+def worked(tables: Tables, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Worked:
+    folder = tmp_path_factory.mktemp("types") / secrets.token_hex(4)
+    return Worked(tables.server.name, request.param, tables.run(request.param, folder))
+
+
+def test_every_case_is_what_the_server_prints(worked: Worked) -> None:
+    wrong = [
+        f"{case.family}, {case.name}: {line}"
+        for outcome in worked.outcomes
+        for case in [outcome.table.case]
+        for line in outcome.wrong[:5]
+        if not reason(case, worked.server, worked.metadata)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_listed_is_not_what_the_server_prints(worked: Worked) -> None:
+    right = [outcome.table.case for outcome in worked.right()]
+    listed = [f"{case.family}, {case.name}" for case in right if reason(case, worked.server, worked.metadata)]
+    assert not listed, f"listed, and right: {listed}"
+
+
+def test_every_format_says_the_same(worked: Worked) -> None:
+    for outcome in worked.right():
+        for _, some in itertools.groupby(outcome.frames, key=lambda frame: frame.rows.kind):
+            check_formats(next(some))
+
+
+def check_formats(frame: Frame) -> None:
+    definition = msgspec.msgpack.decode(frame.definition, type=Definition)
+    kind = frame.rows.kind
+    images = RowImages(frame.definition, kind, frame.rows.body)
+    forms = [
+        images.render(form, position=99, queue_size=3, sequence=12, null_text=b"")
+        for form in ("poll", "poll2", "text", "msgpack")
+    ]
+    for number, ((change, _, _), poll, poll2, text, typed) in enumerate(zip(changes(frame), *forms, strict=True)):
+        named, rest = cells(poll)
+        assert struct.unpack_from("<BQI", poll) == (kind, 99, 3)
+        assert struct.unpack_from("<BQIII", poll2) == (kind, 99, 3, definition.version, definition.schema_id)
+        assert cells(poll2, 2) == (named, rest)
+        assert text == struct.pack("<Q", 12 + number) + poll2 + nulls(change, named)
+        head = msgspec.msgpack.decode(typed)[:-2]
+        assert head == [12 + number, kind, 99, definition.schema, definition.table, definition.version]
+
+
+def nulls(change: Change, named: list[Cell]) -> bytes:
+    """A bit for each column that is NULL, or not there, for each side of the change."""
+    sides = [side for side in (change.before, change.after) if side is not None]
+    bits = [sum((side.get(cell.name) is None) << at for at, cell in enumerate(named)) for side in sides]
+    return b"".join(side.to_bytes((len(named) + 7) // 8, "little") for side in bits)
+
+
+def test_columns_hold_what_the_server_prints(worked: Worked) -> None:
+    wrong = []
+    for outcome in worked.right():
+        inserts = [frame for frame in outcome.frames if frame.rows.kind == INSERT]
+        if not inserts or any("binlog_row_image" in name for name, _ in outcome.table.case.settings):
+            continue
+        columns = Columns(inserts[0].definition)
+        for frame in inserts:
+            columns.add(frame.rows.kind, frame.rows.body)
+        batch = pyarrow.record_batch(columns)
+        batch.validate(full=True)
+        rows = [change.after or {} for change in outcome.expected if change.kind == INSERT]
+        assert batch.num_rows == len(rows)
+        name = f"{outcome.table.case.family}, {outcome.table.case.name}"
+        wrong += [f"{name}: {line}" for column in rows[0] for line in column_differences(batch, column, outcome, rows)]
+    assert not wrong, "\n".join(wrong)
+
+
+def column_differences(
+    batch: pyarrow.RecordBatch, name: str, outcome: Outcome, rows: list[dict[str, bytes | None]]
+) -> Iterator[str]:
+    sql = {column.name: column.sql_type for column in definition_of(outcome).columns}[name]
+    kind = batch.schema.field(name).type
+    aside = f"{name}__text"
+    asides = batch.column(aside).to_pylist() if aside in batch.schema.names else itertools.repeat(None)
+    for row, *got in zip(rows, batch.column(name).to_pylist(), asides, strict=False):
+        text = row[name]
+        try:
+            expected = [as_column(kind, text), None]
+        except ValueError:
+            expected = [None, text.decode() if text else None]
+        if got != expected and not (isinstance(got[0], float) and rounded(sql, got[0]) == expected[0]):
+            yield f"{name} {sql} {text!r:.80}: {got!r:.200} instead of {expected!r:.200}"
+
+
+def definition_of(outcome: Outcome) -> Definition:
+    return msgspec.msgpack.decode(outcome.frames[0].definition, type=Definition)
+
+
+def rounded(sql: str, value: float) -> float:
+    """A number as the server prints it: six digits of a FLOAT; as many decimals as FLOAT(M,D) and DOUBLE(M,D) have."""
+    if "," in sql:
+        return round(value, int(sql.split(",")[1].split(")")[0]))
+    return float(f"{value:.6g}") if sql.startswith("float") else value
