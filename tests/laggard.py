@@ -26,7 +26,7 @@ from relay.binlog.schema import Answer
 from relay.journal import frames
 from relay.journal.frames import Definition
 from tests.binlogs import Place, decompress, place, record
-from tests.test_values import cells
+from tests.types.payloads import cells
 
 
 class Delivered(NamedTuple):

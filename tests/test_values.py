@@ -14,7 +14,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay._native import RowImages
 from relay.journal.frames import Definition
-from tests.rowsource import RowsEvent, binlog_end, from_event, from_nothing, from_schema, packed, rows_events
+from tests.rowsource import RowsEvent, binlog_end, from_event, from_nothing, packed, rows_events
 from tests.types.payloads import Cell, cells
 
 

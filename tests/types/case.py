@@ -15,7 +15,8 @@ class Case(NamedTuple):
     """A table, filled by `inserts`, changed by `update`, and emptied again, as SQL without `INSERT INTO table`.
 
     `settings` are variables and values that hold while the table is made and changed. `period`: the two columns that
-    say from when to when a row of a system-versioned table was there, if it is one.
+    say from when to when a row of a system-versioned table was there, if it is one. `alone`: it is read in a stream of
+    its own, because what is refused by name there would leave nothing proven of other tables.
     """
 
     family: str
@@ -27,6 +28,7 @@ class Case(NamedTuple):
     on: tuple[str, ...] = MYSQL + MARIADB
     settings: tuple[tuple[str, str], ...] = ()
     period: tuple[str, str] | None = None
+    alone: bool = False
 
 
 def column(
