@@ -231,9 +231,7 @@ class _Rows:
         patched = self._seen.code == Code.PARTIAL_UPDATE_ROWS and side == 1
         for column, place in places:
             name = column.name
-            if name not in ours:  # the event's image has no such column
-                continue
-            one, other = ours[name], theirs[place]
+            one, other = ours.get(name), theirs[place]  # None too where the event's image has no such column
             if type(one) is type(other) and one == other and not isinstance(one, float):
                 continue
             if patched and column.type == Type.JSON:
@@ -279,7 +277,7 @@ class _Rows:
         for column in ours:
             if column.name not in places:
                 self._add(0, "the witness has no such column", column.name)
-        for name in places.keys() - {column.name for column in ours}:
+        for name in sorted(places.keys() - {column.name for column in ours}, key=str):
             if self._rules.keeps(table.schema, table.table, str(name)):
                 self._add(0, "the journal has no such column", str(name))
         return [(column, places[column.name]) for column in ours if column.name in places]

@@ -6,6 +6,7 @@ with a reason, and the reading goes on behind it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ _UNRESOLVED: Final = 2**64 - 1  # link of a TABLE frame whose proof is still awa
 _FRAME_HEADER: Final = 8
 _END: Final = 2**63
 _MOST_TABLES: Final = 4096
+_TAKING_BACK_SECONDS: Final = 0.1
 RETIRED: Final = "retention deleted it from the journal meanwhile"
 TORN: Final = "its transaction begins in a part of the journal that is gone"
 
@@ -57,7 +59,8 @@ class Journal:
         The end is behind the last transaction that is whole; what waits for the proof of a definition is not yet there.
         """
         walk = _Walk(start if isinstance(start, Step) else None)
-        at = start.end if isinstance(start, Step) else start
+        boundary = at = start.end if isinstance(start, Step) else start
+        doubted = -1
         while at < until:
             try:
                 for position, payload in self._reader.frames(at, until):
@@ -67,15 +70,20 @@ class Journal:
                         return
                     if step := walk.next(frame, position, at):
                         yield step
+                        boundary = at
                 return
             except JournalError as error:
                 if self._retired(error, at):
-                    at = self._reader.first()
+                    boundary = at = self._reader.first()
                     walk.jump()
                 elif error.code is StopCode.JOURNAL_LOST:
                     return  # nothing was written yet
-                else:
+                elif doubted == boundary:
                     raise
+                else:  # a transaction that is taken back looks damaged for a moment
+                    time.sleep(_TAKING_BACK_SECONDS)
+                    doubted = at = boundary
+                    walk.back()
 
     def rows(self, step: Step) -> Iterator[OurRows]:
         """The rows events of a transaction. Its segments stay mapped until that of a later one is asked for."""
@@ -127,6 +135,11 @@ class _Walk:
         self._place = self._start = None
         self._rows = 0
         self._lost = RETIRED
+
+    def back(self) -> None:
+        """What comes next is what follows the last step, once more."""
+        self._start = None
+        self._rows = 0
 
     def next(self, frame: frames.Frame, position: int, end: int) -> Step | None:
         """The step that the frame ends, if it does."""

@@ -32,6 +32,7 @@ from relay.verify.sides import ROWS, Code, Kind, Seen, WitnessColumn
 
 _OPERATION: Final = "have the witness read the binlog"
 _HEADER: Final = 20  # of an event in a packet, behind the OK byte
+_CHECKSUM: Final = 4
 _DUMP: Final = 0x12
 _ARTIFICIAL: Final = 0x20
 _XA: Final = re.compile(rb"XA (START|BEGIN|COMMIT|ROLLBACK) (X'[0-9a-f]*',X'[0-9a-f]*',)", re.IGNORECASE)
@@ -83,6 +84,8 @@ class _Tap:
             (position,) = struct.unpack_from("<Q", data, _HEADER)
             self.place = Place(data[_HEADER + 8 : len(data) - self._checksum].decode(), position)
             return
+        if code == Code.FORMAT_DESCRIPTION:
+            self._check(bool(data[-_CHECKSUM - 1]))
         start = self.place
         told = code in (Code.HEARTBEAT, Code.HEARTBEAT_V2) or (code == Code.FORMAT_DESCRIPTION and position == 0)
         if told or flags & _ARTIFICIAL:
@@ -94,6 +97,16 @@ class _Tap:
         self.place = Place(start.file, end)
         body = data[_HEADER : len(data) - self._checksum] if code in _LOOKED_INTO else b""
         self.passed.append(_Packet(code, start, self.place, body))
+
+    def _check(self, checksums: bool) -> None:
+        if checksums == bool(self._checksum):
+            return
+        cause = (
+            f"{self.place.file} was written {'with' if checksums else 'without'} checksums, unlike what the source"
+            " writes now, which the witness takes for all files"
+        )
+        hint = "compare files of one binlog_checksum at a time, while the source has that"
+        raise RelayError(ErrorCode.UNVERIFIED, _OPERATION, cause, position=str(self.place), hint=hint)
 
 
 class _Connection(Connection):
@@ -127,7 +140,7 @@ class Witness:
 
     def __init__(self, account: Account, start: Place, end: Place, checksum: str, server_id: int) -> None:
         """`checksum` is the source's binlog_checksum; `server_id` has to be nobody else's."""
-        self._tap = _Tap(start, end, 0 if checksum == "NONE" else 4)
+        self._tap = _Tap(start, end, 0 if checksum == "NONE" else _CHECKSUM)
         self._maps: dict[int, bytes] = {}
         self._unread: dict[int, str] = {}  # why it could not read the map of a table
         self._xa = False  # whether an XA transaction is open
