@@ -1,0 +1,259 @@
+"""`relay.binlog.BinlogFile`: files of real servers read as streams; what is damaged, cut or encrypted is named."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import time
+import zlib
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay.binlog import (
+    BinlogError,
+    BinlogFile,
+    DescriptionError,
+    Flag,
+    GtidSet,
+    Misuse,
+    MisuseError,
+    Replication,
+    events,
+)
+from relay.binlog.events import EventType
+from relay.errors import ErrorCode, StopCode
+from tests.replicas import AROUND, contents, here, kind, opened, work
+
+
+def folder_of(server: DatabaseServer) -> Path:
+    """Where the server has its binlog files."""
+    return Path(server.execute("SELECT @@log_bin_basename")[0][0]).parent
+
+
+@pytest.fixture
+def archive(server: DatabaseServer, db: str, tmp_path: Path) -> Path:
+    """A file that the server closed, with work in it."""
+    server.execute("FLUSH BINARY LOGS")
+    name = here(server).file_name
+    work(server, db)
+    return Path(shutil.copy(folder_of(server) / name, tmp_path / name))
+
+
+def test_a_file_holds_what_the_server_sends(server: DatabaseServer, archive: Path) -> None:
+    wanted = Replication(archive.name, flags=Flag.NON_BLOCK | (0 if server.kind.mysql else Flag.SEND_ANNOTATE_ROWS))
+    with opened(server, wanted) as stream:
+        sent = []
+        while stream.fetch() == 0 and wanted.size and wanted.file_name == archive.name:
+            sent.append(wanted.buffer)
+        sent = [packet for packet in sent if kind(packet) != EventType.ROTATE]
+    with BinlogFile(archive) as log:
+        read = []
+        while log.fetch() == 0 and log.replication.size:
+            read.append(log.replication.buffer)
+    assert read[1:-1] == sent[1:]  # between FORMAT_DESCRIPTION, which has a flag more or less, and ROTATE
+    assert [kind(read[0]), kind(read[-1])] == [EventType.FORMAT_DESCRIPTION, EventType.ROTATE]
+    assert (log.replication.position, log.incomplete) == (archive.stat().st_size, 0)
+
+
+def test_a_file_knows_the_next_one(server: DatabaseServer, archive: Path) -> None:
+    with BinlogFile(archive) as log:
+        found = list(log)
+    assert log.next_file == here(server).file_name
+    assert isinstance(found[-1], events.RotateEvent)
+    with BinlogFile(folder_of(server) / log.next_file) as log:  # which is being written
+        assert [type(event) for event in log][:1] == [events.FormatDescriptionEvent]
+        assert (log.next_file, log.incomplete) == ("", 0)
+    assert GtidSet(log.replication.gtid_set) == GtidSet(here(server).gtid_set)
+
+
+@pytest.mark.usefixtures("full_metadata")
+def test_rows_of_files_have_names_and_values(server: DatabaseServer, db: str) -> None:
+    start = here(server)
+    server.execute(f"CREATE TABLE {db}.t (id INT, v TEXT)", f"INSERT INTO {db}.t VALUES (1, 'x')")
+    with BinlogFile(folder_of(server) / start.file_name, start) as log:
+        (row,) = [row for event in log if isinstance(event, events.RowsEvent) for row in log.rows(event)]
+    assert (row.before, row.after) == (None, {"id": "1", "v": "x"})
+
+
+def test_reading_goes_on_anywhere_without_loss_and_repeats_no_whole_transaction(archive: Path) -> None:
+    places = []
+    with BinlogFile(archive) as log:
+        everything: list[bytes] = []
+        while log.fetch() == 0 and log.replication.size:
+            if kind(log.replication.buffer) not in AROUND:
+                everything.append(log.replication.buffer)
+            places.append((len(everything), msgspec.structs.replace(log.replication, buffer=b"")))
+    marks = {EventType.GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID}
+    starts = [number for number, packet in enumerate(everything) if kind(packet) in marks]
+    ends = [*starts, len(everything)]
+    for seen, place in places:
+        wanted = msgspec.structs.replace(place)
+        with BinlogFile(archive, wanted) as log:
+            found = contents(log)
+        assert found == everything[max(end for end in ends if end <= seen) :], place
+        assert wanted.gtid_set == log.replication.gtid_set
+
+
+def test_a_file_that_grows_goes_on_giving(server: DatabaseServer, db: str) -> None:
+    start = here(server)
+    server.execute(f"CREATE TABLE {db}.t (id INT)")
+    with BinlogFile(folder_of(server) / start.file_name, start) as log:
+        assert isinstance(list(log)[-1], events.QueryEvent)
+        assert log.replication.size == 0
+        server.execute(f"INSERT INTO {db}.t VALUES (1)")
+        assert isinstance(list(log)[-1], events.XidEvent)
+
+
+def test_a_last_event_that_is_not_whole_is_the_end_and_said_so(archive: Path) -> None:
+    whole = archive.read_bytes()
+    with BinlogFile(archive) as log:
+        places = [4] + [log.replication.position for _ in log]
+    for begin, end in pairwise(places[1:7]):
+        for cut in {begin + 1, begin + 18, begin + 19, end - 1}:
+            archive.write_bytes(whole[:cut])
+            with BinlogFile(archive) as log:
+                assert len(list(log)) == places.index(begin)
+                assert (log.replication.position, log.incomplete, log.next_file) == (begin, cut - begin, "")
+                archive.write_bytes(whole[:end])
+                assert log.fetch() == 0
+                assert (log.replication.position, log.incomplete) == (end, 0)
+
+
+def test_damage_is_named_with_file_and_position(archive: Path) -> None:
+    whole = archive.read_bytes()
+    with BinlogFile(archive) as log:
+        places = [4] + [log.replication.position for _ in log]
+    begin = places[5]
+    for at, code in ((begin + 20, StopCode.CHECKSUM_MISMATCH), (begin + 10, StopCode.UNKNOWN_EVENT)):
+        damaged = bytearray(whole)
+        damaged[at] ^= 0x40
+        archive.write_bytes(damaged)
+        with BinlogFile(archive) as log, pytest.raises(BinlogError) as found:
+            contents(log)
+        assert (found.value.code, found.value.position) == (code, f"{archive}:{begin}")
+        assert found.value.hint
+    archive.write_bytes(whole[:begin] + bytes(100))
+    with BinlogFile(archive) as log, pytest.raises(BinlogError, match=f"{begin}: .* 0 bytes"):
+        contents(log)
+
+
+def test_a_position_inside_of_an_event_is_refused(archive: Path) -> None:
+    with BinlogFile(archive) as log:
+        places = [log.replication.position for _ in log]
+    wanted = Replication(start_position=places[4] + 3, flags=Flag.NON_BLOCK)
+    with BinlogFile(archive, wanted) as log, pytest.raises(BinlogError, match=f"{archive.name}:{places[4] + 3}"):
+        contents(log)
+    with pytest.raises(BinlogError, match="the file ends at"):
+        BinlogFile(archive, Replication(start_position=2**33)).open()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "no binlog"), (b"\xfeb", "no binlog"), (b"hello world", "no binlog"), (b"\xfdbin\1" + bytes(500), "MySQL")],
+)
+def test_what_is_no_binlog_that_can_be_read_is_refused_when_opened(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(BinlogError, match=words) as refused:
+        BinlogFile(path).open()
+    assert refused.value.position == str(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BinlogError, match="none") as missing:
+        BinlogFile(tmp_path / "none").open()
+    assert missing.value.code is ErrorCode.ENVIRONMENT
+    with pytest.raises(BinlogError, match="directory"):
+        BinlogFile(tmp_path).open()
+
+
+def test_a_binlog_without_events_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(b"\xfebin")
+    with BinlogFile(path) as log:
+        assert list(log) == []
+
+
+def test_fields_are_checked(tmp_path: Path) -> None:
+    for wanted in (Replication(start_position=3), Replication(flags=Flag.GTID), Replication(start_position="4")):  # type: ignore[arg-type]
+        with pytest.raises(DescriptionError):
+            BinlogFile(tmp_path / "x", wanted).open()
+
+
+def test_order_of_open_fetch_and_close(tmp_path: Path) -> None:
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(b"\xfebin")
+    log = BinlogFile(path)
+    for call, misuse in (
+        (log.fetch, Misuse.NOT_OPEN),
+        (log.close, Misuse.NOT_OPEN),
+        (log.open, None),
+        (log.open, Misuse.ALREADY_OPEN),
+        (log.fetch, None),
+        (log.close, None),
+        (log.close, Misuse.CLOSED),
+        (log.fetch, Misuse.CLOSED),
+        (log.open, Misuse.CLOSED),
+    ):
+        if misuse is None:
+            assert not call()
+            continue
+        with pytest.raises(MisuseError) as wrong:
+            call()
+        assert wrong.value.misuse is misuse
+
+
+def test_a_file_that_mariadb_encrypted_is_refused_by_name(mariadb118: DatabaseServer, tmp_path: Path) -> None:
+    # Debian's core package of the server has no plugin with keys: what it writes then is put together here.
+    written = (folder_of(mariadb118) / here(mariadb118).file_name).read_bytes()
+    begin = 4 + int.from_bytes(written[13:17], "little")
+    body = struct.pack("<BI12s", 1, 1, b"nonce")  # scheme, version of the key
+    head = struct.pack("<IBIIIH", 0, EventType.START_ENCRYPTION, 1, 19 + len(body) + 4, begin + 19 + len(body) + 4, 0)
+    path = tmp_path / "binlog.000001"
+    path.write_bytes(written[:begin] + head + body + zlib.crc32(head + body).to_bytes(4, "little") + bytes(range(200)))
+    with pytest.raises(BinlogError, match="MariaDB encrypted it") as refused:
+        BinlogFile(path).open()
+    assert "relay tail --from" in refused.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind_", ["mysql97", "mariadb118", "mariadb1011"])
+def test_relay_logs_can_be_read(
+    request: pytest.FixtureRequest, own_server: Callable[..., DatabaseServer], make_db: Callable[..., str], kind_: str
+) -> None:
+    server: DatabaseServer = request.getfixturevalue(kind_)
+    db, start = make_db(server), here(server)
+    replica = own_server(kind_, "--server-id=4711", "--relay-log=relays")
+    place = f"'{start.file_name}'", start.start_position
+    if server.kind.mysql:
+        options = "SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='{}', SOURCE_PASSWORD='{}', SOURCE_SSL=1"
+        into = "CHANGE REPLICATION SOURCE TO " + options + ", SOURCE_LOG_FILE={}, SOURCE_LOG_POS={}"
+        begin = "START REPLICA IO_THREAD"
+    else:
+        options = "MASTER_HOST='127.0.0.1', MASTER_PORT={}, MASTER_USER='{}', MASTER_PASSWORD='{}', MASTER_SSL=0"
+        into = "CHANGE MASTER TO " + options + ", MASTER_LOG_FILE={}, MASTER_LOG_POS={}"
+        begin = "START SLAVE IO_THREAD"
+    replica.execute(into.format(server.port, USER, PASSWORD, *place), begin)
+    work(server, db)
+    with opened(server, msgspec.structs.replace(start)) as stream:
+        sent = [what for event in stream if (what := executed(event))]
+    deadline = time.monotonic() + 30
+    found: list[str] = []
+    while found != sent:
+        assert time.monotonic() < deadline, (found, sent)
+        found = []
+        for path in sorted(folder_of(replica).glob("relays.0*")):
+            with BinlogFile(path) as log:
+                found += [what for event in log if (what := executed(event))]
+
+
+def executed(event: events.Event) -> str:
+    """What a replica would execute. MariaDB's inflates statements before it writes them to its relay log."""
+    if isinstance(event, events.QueryEvent):
+        return event.statement
+    return type(event).__name__ if isinstance(event, events.RowsEvent) else ""
