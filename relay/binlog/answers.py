@@ -10,6 +10,7 @@ from relay.binlog.catalog import Place
 from relay.binlog.commands import ServerError
 from relay.binlog.definitions import Definitions, Resolution, kept, packed
 from relay.binlog.failures import SourceLost, judge
+from relay.binlog.refusals import refusal
 from relay.binlog.statements import ANYTHING, Kind, Statement, classify
 from relay.errors import RelayError, StopCode
 from relay.log import Log
@@ -43,7 +44,7 @@ class Answers:
             case "query":
                 self._statement(attention)
             case "unknown":
-                self._refuse(StopCode.UNKNOWN_EVENT, "read the binlog", f"{attention.message} is not understood", place)
+                self._refuse(refusal(attention))
                 self._redefine(ANYTHING, attention)
                 self._ingest.skip()
             case "partial":
@@ -93,11 +94,11 @@ class Answers:
                 cause = (
                     f"rows were changed by a statement, {_shortened(attention.statement)}, and are not in the binlog"
                 )
-                self._refuse(StopCode.STATEMENT_FORMAT, "read the binlog", cause, str(place))
+                self._refuse(RelayError(StopCode.STATEMENT_FORMAT, "read the binlog", cause, position=str(place)))
                 self._redefine(statement, attention)
             case Kind.UNKNOWN:
                 cause = f"the statement {_shortened(attention.statement)} is not understood"
-                self._refuse(StopCode.UNKNOWN_EVENT, "read the binlog", cause, str(place))
+                self._refuse(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause, position=str(place)))
                 self._redefine(statement, attention)
             case Kind.TRANSACTION | Kind.HARMLESS:
                 pass
@@ -116,11 +117,11 @@ class Answers:
             definition = resolution.definition
             self._writer.resolve(resolution.handle, packed(definition) if definition is not None else b"")
 
-    def _refuse(self, code: StopCode, operation: str, cause: str, position: str) -> None:
+    def _refuse(self, stop: RelayError) -> None:
         """Stop by name, or, with `OnUnknown = skip`, log what is skipped."""
         if not self._policy.skip_unknown:
-            raise RelayError(code, operation, cause, position=position)
-        self._log("event_skipped", code=code, position=position, cause=cause)
+            raise stop
+        self._log("event_skipped", code=stop.code, position=stop.position, cause=stop.cause)
 
 
 def _shortened(statement: str) -> str:

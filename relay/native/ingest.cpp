@@ -35,6 +35,8 @@ bool Ingest::ask_unknown(const Event& event, std::string message, Attention* out
   if (answer_ == Answer::skip) return true;
   ask(Asks::unknown, event, out);
   out->message = std::move(message);
+  constexpr size_t kShown = 1024;
+  out->body.assign(event.body.text().substr(0, kShown));
   return false;
 }
 
@@ -230,7 +232,7 @@ bool Ingest::event(const Event& e, Attention* out) {
     case kBinlogCheckpointEvent: case kGtidListEvent: case kStartEncryptionEvent:
       return true;
     default:
-      return ask_unknown(e, "event type " + std::to_string(e.type), out);
+      return ask_unknown(e, "", out);
   }
 }
 

@@ -23,12 +23,12 @@ struct Attention {
   uint32_t timestamp = 0;
   uint8_t type = 0;       // of the event
   uint64_t table_id = 0;  // table, partial
-  std::string body;       // table: the event's body
+  std::string body;       // table: the event's body; unknown: its beginning
   std::string schema;     // query, and unknown statements
   std::string statement;
   bool in_transaction = false;
   uint32_t code = 0;    // error: the server's
-  std::string message;  // error: the server's; unknown: what is not understood
+  std::string message;  // error: the server's; unknown: what is not understood, if not the event as such
 };
 
 struct IngestLimits {

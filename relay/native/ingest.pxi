@@ -89,7 +89,8 @@ class Attention(msgspec.Struct, frozen=True):
     query: a statement (schema, statement, in_transaction), answered by `ddl`;
     table: a TABLE_MAP (table_id, body), answered by `define`, `pending` or `exclude`;
     partial: rows (table_id) whose images lack columns, answered by `accept_partial` or `skip`;
-    unknown: an event that is not understood (type, message, statement), answered by `skip`;
+    unknown: an event that is not understood (type, the beginning of its body; message, statement where it is not the
+        event as such), answered by `skip`;
     error: the source ended the stream (code, message); end: it ended it without one;
     boundary: between transactions, as `stop_at_boundary` asked.
     """

@@ -138,9 +138,8 @@ def inflated_payload(body: bytes) -> bytes:
             value = body[start : start + length]
             size = value[0] if length == 1 else int.from_bytes(value[1:], "little")
         at = start + length
-    data = decompress("zstd", body[at + 1 :], size)
-    length = b"\xfc" + struct.pack("<H", len(data))
-    return b"\2\3\xfc\xff\0" + b"\1\3" + length + b"\0" + data
+    data: bytes = decompress("zstd", body[at + 1 :], size)
+    return b"\2\3\xfc\xff\0" + b"\1\3\xfc" + struct.pack("<H", len(data)) + b"\0" + data
 
 
 def as_rows(server: DatabaseServer, stream: bytes) -> Iterator[tuple[bytes, bytes]]:
