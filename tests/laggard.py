@@ -30,10 +30,11 @@ from tests.types.payloads import cells
 
 
 class Delivered(NamedTuple):
-    """A row in the journal: its table, whether its names are proven, and (name, value) of each column."""
+    """A row in the journal: its kind (1 insert, 2 update, 4 delete), whether its names are proven, (name, value)s."""
 
     schema: str
     table: str
+    kind: int
     proven: bool
     cells: tuple[tuple[str, str | None], ...]
 
@@ -54,20 +55,26 @@ def identity(name: str) -> str:
     return str(zlib.crc32(name.encode()) % 1_000_000)
 
 
-def write(cursor: Cursor, owner: str, table: str) -> None:
-    """Insert a row whose values tell the names that its columns have at this moment."""
+def columns_of(cursor: Cursor, owner: str, table: str) -> list[str]:
+    """The names of a table's columns as they are at this moment."""
     cursor.execute(
         "SELECT COLUMN_NAME FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION",
         (owner, table),
     )
-    names = [str(name) for (name,) in cursor.fetchall()]
-    columns = ", ".join(_quoted(name) for name in names)
+    return [str(name) for (name,) in cursor.fetchall()]
+
+
+def write(cursor: Cursor, owner: str, table: str) -> None:
+    """Insert a row whose values tell the names that its columns have at this moment."""
+    names = columns_of(cursor, owner, table)
+    columns = ", ".join(quoted(name) for name in names)
     values = ", ".join(f"'{identity(name)}'" for name in names)
-    cursor.execute(f"INSERT INTO {_quoted(owner)}.{_quoted(table)} ({columns}) VALUES ({values})")
+    cursor.execute(f"INSERT INTO {quoted(owner)}.{quoted(table)} ({columns}) VALUES ({values})")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name as an identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -142,19 +149,24 @@ class Laggard:
         return answer
 
     def rows(self) -> list[Delivered]:
-        """Every row of the database that may be published by now."""
-        journal = JournalReader(self.folder)
-        found = []
-        for _, payload in journal.frames(self._writer.first(), self._writer.committed()):
-            frame = frames.decode(payload)
-            if not isinstance(frame, frames.Rows):
-                continue
-            packed = _definition(journal, frame.table)
-            definition = msgspec.msgpack.decode(packed, type=Definition)
-            for row in RowImages(packed, frame.kind, frame.body).render("poll"):
-                values = tuple((cell.name, _text(cell.after or cell.before)) for cell in cells(row)[0])
-                found.append(Delivered(definition.schema, definition.table, definition.proven, values))
-        return found
+        """Every row that may be published by now."""
+        return delivered(self.folder, self._writer.committed())
+
+
+def delivered(journal_dir: Path, committed: int) -> list[Delivered]:
+    """The rows in a journal up to a position of it."""
+    journal = JournalReader(journal_dir)
+    found = []
+    for _, payload in journal.frames(journal.first(), committed):
+        frame = frames.decode(payload)
+        if not isinstance(frame, frames.Rows):
+            continue
+        packed = _definition(journal, frame.table)
+        table = msgspec.msgpack.decode(packed, type=Definition)
+        for row in RowImages(packed, frame.kind, frame.body).render("poll"):
+            values = tuple((cell.name, _text(cell.after or cell.before)) for cell in cells(row)[0])
+            found.append(Delivered(table.schema, table.table, frame.kind, table.proven, values))
+    return found
 
 
 def _definition(journal: JournalReader, position: int) -> bytes:

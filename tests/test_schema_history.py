@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,8 @@ from relay.binlog import facts, schema
 from relay.binlog.connect import Account, connect
 from relay.binlog.schema import Answer
 from tests.binlogs import place
-from tests.laggard import Delivered, Laggard, write
+from tests.laggard import Delivered, Laggard, delivered, identity, write
+from tests.readerproc import Reader
 
 
 @pytest.fixture(params=["default", "full"])
@@ -165,3 +169,120 @@ def test_an_answer_is_never_ahead_of_the_binlog(server: DatabaseServer, db: str,
     assert len({version for version, _ in seen}) > 3, "nothing was asked while the definition changed"
     early = [(version, until) for version, until in seen if version and ends[version] > until]
     assert not early, f"{len(early)} of {len(seen)} answers are ahead: v{early[0][0]} at {early[0][1]}"
+
+
+class Slow:
+    """A way to a server on which everything asked takes a while."""
+
+    def __init__(self, server: DatabaseServer, seconds: float) -> None:
+        self._server, self._seconds = server, seconds
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+
+    def start(self) -> None:
+        """After the relay was forked: a fork and threads do not mix."""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self._listener.accept()[0]
+                far = socket.create_connection(("127.0.0.1", self._server.port))
+                for source, sink, seconds in ((near, far, self._seconds), (far, near, 0.0)):
+                    threading.Thread(target=self._pass_on, args=(source, sink, seconds), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, sink: socket.socket, seconds: float) -> None:
+        with suppress(OSError), source, sink:
+            while data := source.recv(65536):
+                time.sleep(seconds)
+                sink.sendall(data)
+
+
+def untrue(running: Reader) -> list[Delivered]:
+    return [row for row in delivered(running.journal_dir, running.arena.committed) if not row.true]
+
+
+def proven(running: Reader, table: str) -> list[str]:
+    """The names of each row of a table whose names are proven."""
+    rows = delivered(running.journal_dir, running.arena.committed) if running.arena.committed else []
+    return [row.names for row in rows if row.table == table and row.proven]
+
+
+CHANGES = (
+    "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a",
+    "ALTER TABLE t CHANGE a c VARCHAR(20)",
+    "RENAME TABLE t TO x, u TO t, x TO u",
+    "RENAME TABLE t TO x, u TO t, x TO u",
+    "ALTER TABLE t RENAME COLUMN b TO a, RENAME COLUMN c TO b",
+)
+
+
+def change(server: DatabaseServer, db: str) -> None:
+    """Ten rows, two after each of the changes to t (a, b) and u (x, y), which end as they began."""
+    with server.connect(database=db) as connection, connection.cursor() as cursor:
+        for statement in CHANGES:
+            cursor.execute(statement)
+            write(cursor, db, "t")
+            write(cursor, db, "u")
+
+
+@pytest.fixture
+def two_tables(server: DatabaseServer, db: str) -> None:
+    server.execute(
+        f"CREATE TABLE {db}.t (a VARCHAR(20), b VARCHAR(20))", f"CREATE TABLE {db}.u (x VARCHAR(20), y VARCHAR(20))"
+    )
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_a_paused_reader_goes_on_with_true_names(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], metadata: str
+) -> None:
+    running = make_reader(server).streaming()
+    change(server, db)
+    running.arena.paused = True
+    running.until(lambda: running.arena.source_state == "paused")
+    change(server, db)
+    running.arena.paused = False
+    running.until(lambda: running.count("t") + running.count("u") == 20)
+    assert not untrue(running)
+    assert len(proven(running, "t") + proven(running, "u")) == 20 or metadata == "default"
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_a_reader_that_was_stopped_meanwhile_goes_on_with_true_names(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], metadata: str
+) -> None:
+    running = make_reader(server).streaming()
+    server.execute(f"INSERT INTO {db}.t VALUES ('{identity('a')}', '{identity('b')}')")
+    running.until(lambda: running.count("t") == 1)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        running.signal(number)
+        server.execute(f"INSERT INTO {db}.t VALUES ('{identity('a')}', '{identity('b')}')")
+        change(server, db)
+        running = make_reader(server)
+    running.until(lambda: running.count("t") + running.count("u") == 23)
+    assert not untrue(running)
+    assert proven(running, "t")[:2] == ["a,b", "a,b"], "what was proven before a stop holds up to the next statement"
+    assert proven(running, "t")[-1] == "a,b"
+    assert len(proven(running, "t") + proven(running, "u")) == 23 or metadata == "default"
+
+
+@pytest.mark.usefixtures("two_tables")
+def test_an_answer_that_comes_late_names_nothing_wrongly(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], metadata: str
+) -> None:
+    slow = Slow(server, 0.1)
+    running = make_reader(server, {"MySQL.Host": "127.0.0.1", "MySQL.Port": str(slow.port)})
+    slow.start()
+    running.streaming()
+    for _ in range(3):
+        change(server, db)
+        time.sleep(0.2)
+    running.until(lambda: running.count("t") + running.count("u") == 30)
+    slow.close()
+    assert not untrue(running)
+    assert proven(running, "t")[-1] == "a,b"
