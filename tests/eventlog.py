@@ -15,7 +15,7 @@ import pymysql
 
 from examples.dbserver import DatabaseServer
 from relay.binlog.decoder import Decoder
-from relay.binlog.events import Event, FormatDescriptionEvent, RowsEvent, TransactionPayloadEvent
+from relay.binlog.events import Event, RowsEvent, TransactionPayloadEvent
 
 OPTIONS = ("--binlog-row-metadata=FULL", "--local-infile=ON")
 _MAGIC = 4
@@ -138,13 +138,9 @@ class EventLog:
                 found += event.events
         return found
 
-    def stripped(self) -> Iterator[tuple[FormatDescriptionEvent, bytes]]:
-        """Each event without its checksum, and the format that it is written in."""
-        for raw in self.files.values():
-            described = Decoder().decode(raw[0])
-            assert isinstance(described, FormatDescriptionEvent)
-            for data in raw[1:]:
-                yield described, resized(data[:-4])
+    def stripped(self) -> Iterator[bytes]:
+        """Each event without its checksum, but those that say how the file is written."""
+        return (resized(data[:-4]) for raw in self.files.values() for data in raw[1:])
 
 
 def resized(event: bytes) -> bytes:
@@ -196,13 +192,14 @@ def _listed(server: DatabaseServer, name: str) -> list[Listed]:
     """Statements stand there in the character set of their sessions, so that a line may not be UTF-8."""
     with closing(server.connect(use_unicode=False)) as connection, connection.cursor() as cursor:
         cursor.execute(f"SHOW BINLOG EVENTS IN '{name}'")
-        lines = cursor.fetchall()
-    return [Listed(*(x.decode("utf-8", "replace") if isinstance(x, bytes) else x for x in line)) for line in lines]
+        lines: list[list[Any]] = [list(line) for line in cursor.fetchall()]
+    texts = ([part.decode("utf-8", "replace") if isinstance(part, bytes) else part for part in line] for line in lines)
+    return [Listed._make(line) for line in texts]
 
 
 def _run(connection: pymysql.connections.Connection[Any], statement: bytes, fails: bool) -> None:
     try:
-        connection.query(statement)  # type: ignore[arg-type]
+        connection.query(statement)
     except pymysql.MySQLError:
         if not fails:
             raise

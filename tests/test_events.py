@@ -237,8 +237,9 @@ def test_gtids_of_mariadb(kind: str) -> None:
     assert {gtid.domain_id: gtid.sequence_nr for gtid in state.gtid}[5] == 1
 
 
-def test_gtids_of_mysql() -> None:
-    log = recorded("mysql97")
+@pytest.mark.parametrize("kind", ["mysql97"])
+def test_gtids_of_mysql(kind: str) -> None:
+    log = recorded(kind)
     plain, tagged = of_type(log, events.GtidEvent), the(log, events.GtidTaggedEvent)
     assert [event.sequence_nr for event in plain] == list(range(1, len(plain) + 1))
     assert (tagged.tag, tagged.sequence_nr, tagged.source_id) == ("blue", 1, plain[0].source_id)
@@ -272,11 +273,12 @@ def test_table_maps_tell_everything(log: EventLog) -> None:
     assert found.null_indicator == b"\x78"
 
 
-def test_table_maps_of_mysql_tell_what_only_mysql_has() -> None:
-    found = next(event for event in of_type(recorded("mysql97"), events.TableMapEvent) if event.table == "documents")
+@pytest.mark.parametrize("kind", ["mysql97"])
+def test_table_maps_of_mysql_tell_what_only_mysql_has(kind: str) -> None:
+    found = next(event for event in of_type(recorded(kind), events.TableMapEvent) if event.table == "documents")
     assert [column.visible for column in found.columns] == [True, True, True, False]
     assert [column.dimensions for column in found.columns] == [None, None, 3, None]
-    parts = [event.extra for _, event in rows_events(recorded("mysql97")) if event.extra]
+    parts = [event.extra for _, event in rows_events(recorded(kind)) if event.extra]
     assert parts == [events.ExtraRowInfo(partition_id=3), events.ExtraRowInfo(partition_id=2, source_partition_id=3)]
 
 
@@ -314,7 +316,7 @@ def test_rows_of_the_log(log: EventLog) -> None:
         assert event.table_map is not None
         found.setdefault(event.table_map.table, []).extend(decoder.rows(event))
     point = b"\0\0\0\0\1\1\0\0\0" + bytes.fromhex("000000000000f03f0000000000000040")
-    kinds = {"p": point, "k": "k", "l": "l", "e": "ä", "s": "c,d", "u": str(2**64 - 1), "y": "2026"}
+    kinds: dict[str, Value] = {"p": point, "k": "k", "l": "l", "e": "ä", "s": "c,d", "u": str(2**64 - 1), "y": "2026"}
     assert found["kinds"] == [Row(None, kinds)]
     if log.kind == "mysql97":
         before, after = found["documents"][-1].before, found["documents"][-1].after

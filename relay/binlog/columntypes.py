@@ -63,17 +63,29 @@ class MapColumn(msgspec.Struct, frozen=True):
     """What a table map says of one column; None where it says nothing. `meta` is normalised."""
 
     type: int
+    """As `Type`; ENUM and SET are told from the STRING that carries them."""
     meta: int
+    """What it takes to read values: see `relay.binlog.tablemap`."""
     nullable: bool
+    """Whether values may be NULL."""
     name: str | None = None
+    """The column's name."""
     unsigned: bool | None = None
+    """Of numbers: whether they are."""
     collation: int | None = None
+    """Of text: its collation's number, 63 for binary strings."""
     labels: tuple[bytes, ...] | None = None
+    """Of ENUM and SET: the labels, in the character set of `label_collation`."""
     label_collation: int | None = None
+    """Of ENUM and SET: the collation's number."""
     primary: bool = False
+    """Whether it is in the primary key."""
     visible: bool = True
+    """Whether SELECT * shows it (MySQL says so)."""
     geometry: int | None = None
+    """Of geometry: its kind, 0 for any, 1 a point ... 7 a collection."""
     dimensions: int | None = None
+    """Of MySQL's VECTOR: how many it has."""
 
 
 _WIDEST: Final = {

@@ -26,7 +26,7 @@ from relay.binlog.events import (
     TransactionPayloadEvent,
     UnknownEvent,
 )
-from relay.binlog.rowvalues import Row, RowReader
+from relay.binlog.rowvalues import Row, RowReader, event_position
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 
@@ -69,7 +69,7 @@ class Decoder:
         if len(raw) < _HEADER.size:
             raise self._malformed(f"{len(raw)} bytes are too few for a header", self._file)
         length, end = _HEADER.unpack_from(raw)[3:5]
-        position = f"{self._file}:{end - length}" if self._file and end >= length else self._file
+        position = event_position(end, length, self._file)
         if length != len(raw):
             raise self._malformed(f"it says it has {length} bytes, and there are {len(raw)}", position)
         event = self._event(raw, self._checked(raw, position), position)
@@ -167,6 +167,8 @@ class Decoder:
 _READERS: Final[dict[int, Reader]] = {
     **control.READERS, **statements.READERS, **transactions.READERS, **rows.READERS,
 }  # fmt: skip
+DECODED: Final = frozenset(_READERS) | {EventType.TRANSACTION_PAYLOAD}
+"""The types of events that are decoded; all others become an `UnknownEvent`."""
 
 
 def _name(kind: int) -> str:

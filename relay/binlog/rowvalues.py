@@ -48,7 +48,7 @@ class RowReader:
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
         """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows come from such a server."""
-        position = str(event.header.next_event_pos - event.header.event_length) if event.header.next_event_pos else ""
+        position = event_position(event.header.next_event_pos, event.header.event_length)
         if event.table_map is None:
             if not event.row_data:
                 return []  # it only ends a statement
@@ -88,6 +88,13 @@ class RowReader:
                 self._packed.clear()
             self._packed[id(event)] = (event, packed)
         return packed
+
+
+def event_position(end: int, length: int, file: str = "") -> str:
+    """Where an event begins, for errors, as far as it is known."""
+    if end < length:  # it stands in no file, or does not say where
+        return file
+    return f"{file}:{end - length}" if file else f"position {end - length}"
 
 
 def _kind(event: RowsEvent) -> int:

@@ -116,3 +116,4 @@ class BinlogEvent(msgspec.Struct, frozen=True, tag_field="event"):
     """What all events have."""
 
     header: Header
+    """What each begins with."""

@@ -20,6 +20,7 @@ class XaId(msgspec.Struct, frozen=True):
     """The id of an XA transaction."""
 
     format_id: int
+    """Its format, as the client gave it; 1 by default."""
     gtrid: bytes
     """Global part, at most 64 bytes."""
     bqual: bytes
@@ -79,8 +80,11 @@ class MariadbGtid(msgspec.Struct, frozen=True):
     """A global transaction id of MariaDB."""
 
     domain_id: int
+    """Numbers of one domain follow one another."""
     server_id: int
+    """The server that first wrote the transaction."""
     sequence_nr: int
+    """Its number within the domain."""
 
     def __str__(self) -> str:
         """domain-server-sequence"""
