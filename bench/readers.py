@@ -18,7 +18,7 @@ from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay._native import Ingest, JournalWriter
 from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
-from relay.binlog.catalog import Catalog
+from relay.binlog.catalog import Catalog, Place
 from relay.binlog.compression import decompress
 from relay.binlog.connect import take_socket
 from relay.binlog.definitions import Definitions, Rules
@@ -134,7 +134,8 @@ def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, fl
 
 
 def _unasked(schema: str, table: str) -> Answer:
-    raise AssertionError(f"{schema}.{table}: binlog_row_metadata=FULL says everything")
+    """The events tell all but ZEROFILL and the like, which no table here has."""
+    return Answer((), Place("", 0))
 
 
 def _silent(event: str, **fields: object) -> None:

@@ -68,14 +68,65 @@ def column_names(definition: Definition | None) -> list[str]:
     return [column.name for column in definition.columns]
 
 
-def test_full_metadata_needs_no_question(catalog: Catalog) -> None:
+@pytest.mark.parametrize("columns", [SAID, ()])
+def test_full_metadata_waits_for_no_answer(catalog: Catalog, columns: tuple[SchemaColumn, ...]) -> None:
     world = World(catalog)
-    verdict = world.definitions.decide(FULL, at(100))
-    assert column_names(verdict.definition) == ["id", "name"]
-    assert verdict.definition is not None
-    assert verdict.definition.proven
-    assert verdict.question is None
+    world.columns = columns
+    for place in (at(100), at(200)):
+        verdict = world.definitions.decide(FULL, place)
+        assert column_names(verdict.definition) == ["id", "name"]
+        assert verdict.definition is not None
+        assert verdict.definition.proven
+        assert verdict.question is None
+        assert world.asked == ["shop.users"]  # once: an unsigned column may have ZEROFILL
+
+
+def test_full_metadata_that_leaves_nothing_unsaid_needs_no_question(catalog: Catalog) -> None:
+    world = World(catalog)
+    body = table_map(COLUMNS, names("id", "name") + field(1, b"\0") + field(2, b"\x2d"))
+    assert world.definitions.decide(body, at(100)).question is None
     assert not world.asked
+
+
+DISPLAYED = table_map(
+    [(Type.LONG, b""), (Type.FLOAT, b"\4"), (Type.DOUBLE, b"\x08")], names("n", "f", "d") + field(1, b"\x80")
+)
+PRINTED = (
+    SchemaColumn("n", "int", "int(5) unsigned zerofill", "", True, False),
+    SchemaColumn("f", "float", "float(7,4)", "", True, True),
+    SchemaColumn("d", "double", "double", "", True, False),
+)
+
+
+def test_how_numbers_are_printed_is_asked_for_and_proven(catalog: Catalog) -> None:
+    world = World(catalog)
+    world.columns = PRINTED
+    verdict = world.definitions.decide(DISPLAYED, at(100))
+    assert verdict.definition is not None and verdict.question is not None
+    plain = ["int unsigned", "float", "double"]
+    assert [column.sql_type for column in verdict.definition.columns] == plain
+    world.definitions.wait(7, verdict.question)
+    [resolution] = world.definitions.passed(at(500))
+    assert resolution.definition is not None
+    printed = ["int(5) unsigned zerofill", "float(7,4)", "double"]
+    assert [column.sql_type for column in resolution.definition.columns] == printed
+    assert not any(column.primary for column in resolution.definition.columns), "the event tells more than the answer"
+    again = World(catalog).definitions.decide(DISPLAYED, at(600))
+    assert again.question is None and again.definition is not None
+    assert [column.sql_type for column in again.definition.columns] == printed
+
+
+def test_how_numbers_are_printed_is_never_guessed(catalog: Catalog) -> None:
+    world = World(catalog, Rules(exclude_columns=["shop.users.f"]))
+    world.columns = PRINTED
+    question = world.definitions.decide(DISPLAYED, at(100)).question
+    assert question is not None and question.keep == (True, False, True)
+    world.definitions.wait(7, question)
+    assert world.definitions.statement(classify("ALTER TABLE users MODIFY n INT", "shop"), at(300)) == [(7, None)]
+    world.columns = PRINTED[::-1]  # the table is another one by now
+    verdict = world.definitions.decide(DISPLAYED, at(400))
+    assert verdict.question is None and verdict.definition is not None
+    assert [column.sql_type for column in verdict.definition.columns] == ["int unsigned", "float", "double"]
 
 
 def test_an_answer_is_proven_once_the_stream_has_passed_its_end(catalog: Catalog) -> None:
@@ -303,6 +354,7 @@ def test_what_is_known_of_a_table_has_a_version_and_a_place(catalog: Catalog, tm
 def test_names_from_the_event_prove_rows_that_come_without(catalog: Catalog) -> None:
     world = World(catalog)
     world.definitions.decide(FULL, at(100))
+    world.asked.clear()
     assert column_names(world.definitions.decide(PLAIN, at(200)).definition) == ["id", "name"]
     assert not world.asked
     world.definitions.statement(classify("ALTER TABLE users MODIFY id INT AFTER name", "shop"), at(300))

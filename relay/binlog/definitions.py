@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from relay.binlog import schema, tablemap
+from relay.binlog import hidden, schema, tablemap
 from relay.binlog.catalog import Catalog, Place
 from relay.binlog.statements import Statement
 from relay.binlog.tablemap import TableMap
@@ -65,6 +65,7 @@ class Question(NamedTuple):
     until: Place
     definition: Definition
     keep: tuple[bool, ...]
+    named: bool = False  # by the table map itself, so that only the rest waits
 
 
 class Resolution(NamedTuple):
@@ -88,7 +89,7 @@ class Definitions:
         hidden_types: bool,
         questions: dict[int, Question] | None = None,
     ) -> None:
-        """`ask` gives a table's columns as they stand; `hidden_types`: its table maps do not tell all types.
+        """`ask` gives a table's columns as they stand; `hidden_types`: its table maps do not tell all types (MariaDB).
 
         `questions` are those that an earlier stream from the same source left open.
         """
@@ -118,22 +119,32 @@ class Definitions:
 
     def _decide(self, table_map: TableMap, place: Place) -> Verdict:
         fallback = (tablemap.definition if table_map.full else tablemap.provisional)(table_map, self._charset_of)
-        if table_map.full and not (self._hidden_types and schema.hides_a_type(table_map)):
-            verdict = self._verdict(table_map, fallback, fallback)
-            self._catalog.prove(fallback, place)
-            return verdict
+        typed = table_map.full and not (self._hidden_types and hidden.may_hide_a_type(table_map))
+        if typed and not hidden.may_hide_a_display(table_map):
+            return self._told(table_map, fallback, place)
         proven = self._catalog.definition_at(table_map.schema, table_map.table, place)
         if proven is not None and tablemap.fits(table_map, proven):
-            return self._verdict(table_map, proven, proven)
+            known = hidden.completed(fallback, proven) if table_map.full else proven
+            return self._verdict(table_map, known, known)
         answer = self._ask(table_map.schema, table_map.table)
         found = schema.matched(table_map, answer)
+        if typed and (isinstance(found, str) or not hidden.has_a_display(found)):
+            return self._told(table_map, fallback, place)
         if isinstance(found, str):
             self._require_lengths(fallback, place, found)
             if not table_map.full:  # otherwise only the difference of BINARY and UUID or INET is uncertain
                 self._give_up(fallback, place, found)
             return self._verdict(table_map, fallback, fallback)
-        verdict = self._verdict(table_map, tablemap.sized(fallback, found), found)
-        return verdict._replace(question=Question(place, answer.until, found, verdict.keep))
+        if table_map.full:
+            found = hidden.completed(fallback, found)
+        verdict = self._verdict(table_map, hidden.sized(fallback, found), found)
+        return verdict._replace(question=Question(place, answer.until, found, verdict.keep, table_map.full))
+
+    def _told(self, table_map: TableMap, definition: Definition, place: Place) -> Verdict:
+        """The verdict by what the table map tells itself."""
+        verdict = self._verdict(table_map, definition, definition)
+        self._catalog.prove(definition, place)
+        return verdict
 
     def _verdict(self, table_map: TableMap, shown: Definition, named: Definition) -> Verdict:
         """The verdict with columns left out by the names in `named`."""
@@ -152,7 +163,7 @@ class Definitions:
             if statement.mentions(question.definition.schema, question.definition.table):
                 cause = f"the statement {statement.verb.upper()} at {place} came before the answer could be proven"
                 self._require_lengths(question.definition, question.since, cause)
-                self._give_up(question.definition, question.since, cause)
+                self._give_up(question.definition, question.since, cause, question.named)
                 ended.append(handle)
         for handle in ended:
             del self._questions[handle]
@@ -163,7 +174,7 @@ class Definitions:
         cause = "the stream moved to another server before the answer could be proven"
         for question in self._questions.values():
             self._require_lengths(question.definition, question.since, cause)
-            self._give_up(question.definition, question.since, cause)
+            self._give_up(question.definition, question.since, cause, question.named)
         resolutions = [Resolution(handle, None) for handle in self._questions]
         self._questions.clear()
         return resolutions
@@ -186,11 +197,11 @@ class Definitions:
     def _require_lengths(self, definition: Definition, place: Place, cause: str) -> None:
         """Raise `RelayError` (unsupported_column) if rows cannot be read without the source's answer."""
         if self._hidden_types:
-            tablemap.require_lengths(definition, cause, str(place))
+            hidden.require_lengths(definition, cause, str(place))
 
-    def _give_up(self, definition: Definition, place: Place, cause: str) -> None:
+    def _give_up(self, definition: Definition, place: Place, cause: str, named: bool = False) -> None:
         owner, table = definition.schema, definition.table
-        if self._rules.columns_at_stake(owner, table):
+        if not named and self._rules.columns_at_stake(owner, table):
             raise RelayError(
                 StopCode.SCHEMA_UNPROVEN,
                 f"leave columns out of {owner}.{table}",

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from relay._native import RowImages, complete_rows
-from relay.binlog import tablemap
+from relay.binlog import hidden, tablemap
 from relay.binlog.events import PartialUpdateRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
@@ -78,7 +78,7 @@ class RowReader:
                 else tablemap.provisional(table_map, self._charset_of)
             )
             if mariadb:
-                tablemap.require_lengths(definition, "table maps do not say it", position)
+                hidden.require_lengths(definition, "table maps do not say it", position)
         elif not tablemap.fits(table_map, definition):
             cause = f"{table_map.name} has other columns than the definition that was given"
             raise RelayError(StopCode.SCHEMA_UNPROVEN, _READ, cause, position=position)

@@ -101,18 +101,6 @@ def matched(table_map: TableMap, answer: Answer) -> Definition | str:
     return Definition(table_map.schema, table_map.table, 0, 0, 0, True, [_column(said, seen) for said, seen in pairs])
 
 
-def hides_a_type(table_map: TableMap) -> bool:
-    """Whether a MariaDB column may be of a type that table maps do not tell in full.
-
-    UUID and INET look like BINARY there, and old temporal types do not show the digits of their fractions.
-    """
-    return any(
-        column.type in OLD_TEMPORAL
-        or (column.type == Type.STRING and column.meta in _OPAQUE_SIZES and column.collation in (None, 63))
-        for column in table_map.columns
-    )
-
-
 _NO_SUCH_SCHEMA: Final = 1049
 _DENIED: Final = 1142
 _NO_SUCH_TABLE: Final = 1146
@@ -121,7 +109,6 @@ _PERIOD: Final = tuple(
     SchemaColumn(name, "timestamp", "timestamp(6)", "", False, False) for name in ("row_start", "row_end")
 )
 """The columns that a versioned table has without their being declared."""
-_OPAQUE_SIZES: Final = frozenset({4, 16})
 _TEXTS: Final = (
     "tinytext",
     "text",

@@ -101,33 +101,6 @@ def parse(body: bytes | memoryview, position: str = "", *, mariadb: bool = False
     return TableMap(table_id, schema, table, described, primary_key)
 
 
-def require_lengths(definition: Definition, cause: str, position: str = "") -> None:
-    """For MariaDB, where nothing but a table map tells what its rows are; `cause`: why.
-
-    Raises `RelayError` (unsupported_column) if not even the lengths of their values are certain then.
-    """
-    for column in definition.columns:
-        if column.type in OLD_TEMPORAL:
-            raise RelayError(
-                StopCode.UNSUPPORTED_COLUMN,
-                "read a table map",
-                f"column {column.name} of {definition.schema}.{definition.table} is in MariaDB's format of before 10.1,"
-                f" and how many digits its fraction has is not certain: {cause}",
-                position=position,
-                hint="leave the table out (ExcludeTables) until its rows are of the newer format; ALTER TABLE ... FORCE"
-                " converts it where mysql56_temporal_format is ON",
-            )
-
-
-def sized(definition: Definition, known: Definition) -> Definition:
-    """The definition that a table map tells, with the metadata that it leaves unsaid as `known` has it."""
-    columns = [
-        msgspec.structs.replace(column, meta=other.meta) if column.type in OLD_TEMPORAL else column
-        for column, other in zip(definition.columns, known.columns, strict=True)
-    ]
-    return msgspec.structs.replace(definition, columns=columns)
-
-
 def fits(table_map: TableMap, definition: Definition) -> bool:
     """Whether a definition is of as many columns, and of the types and names, that the table map has."""
     return _shapes(table_map.columns) == _shapes(definition.columns) and all(

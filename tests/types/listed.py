@@ -18,10 +18,6 @@ class Listed(NamedTuple):
     metadata: tuple[str, ...] = METADATA
 
 
-_DISPLAY = (
-    "A table map with FULL metadata tells neither ZEROFILL nor the digits of FLOAT(M,D) and DOUBLE(M,D), and the "
-    "source is not asked where the event tells names: the number is right, and printed without them."
-)
 _LABELS = (
     "information_schema and SHOW CREATE TABLE give labels in utf8mb3, and ? for a character of four bytes; "
     "FULL metadata has them as they are."
@@ -31,8 +27,6 @@ _CHANGES = (
     "changed: refused by name, unknown_event."
 )
 LISTED = (
-    *(Listed(family, "*ZEROFILL", _DISPLAY, metadata=("FULL",)) for family in ("integers", "decimals")),
-    *(Listed("floating point", name, _DISPLAY, metadata=("FULL",)) for name in ("*ZEROFILL", "*(*,*)")),
     *(
         Listed("partial JSON updates", f"{name}, MINIMAL", _CHANGES, on=MYSQL)
         for name in ("re*", "several", "*insert", "two columns")
