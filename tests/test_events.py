@@ -10,11 +10,13 @@ import msgspec
 import pytest
 
 from examples.dbserver import KINDS, DatabaseServer
-from relay.binlog import events
+from relay.binlog import events, tablemap
 from relay.binlog.columntypes import Type
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import EventType, GtidExtra, HeaderFlag, MariadbGtidFlag, RowsFlag
 from relay.binlog.rowvalues import Row, Value
+from relay.errors import RelayError, StopCode
+from tests import rowsource
 from tests.binlogs import place, record, split
 from tests.eventlog import EventLog, Listed, recorded, rows_events
 
@@ -356,3 +358,38 @@ def test_rows_are_what_select_prints(server: DatabaseServer, db: str) -> None:
         "id": "4000000000", "a": "é", "e": "y", "d": "1.50", "f": "1.1", "b": b"q\0\0", "l": b"\xff\0",
     }  # fmt: skip
     assert rows == [Row(None, first), Row(None, second), Row(second, second | {"a": "", "l": b""})]
+
+
+def test_a_definition_names_what_the_table_map_does_not(server: DatabaseServer, db: str) -> None:
+    start = place(server)
+    server.execute(
+        f"CREATE TABLE {db}.t (id INT UNSIGNED, a VARCHAR(9) CHARACTER SET latin1, e ENUM('x','y'), b BINARY(3))",
+        f"INSERT INTO {db}.t VALUES (4000000000, 'é', 'y', 'q')",
+        f"CREATE TABLE {db}.other (id INT)",
+    )
+    decoder = Decoder()
+    found = [decoder.decode(raw) for raw in raw_events(record(server, start))]
+    (written,) = (event for event in found if isinstance(event, events.WriteRowsEvent))
+    assert written.table_map is not None
+    table_map = tablemap.TableMap(written.table_id, db, "t", written.table_map.columns)
+    definition = rowsource.from_schema(server, table_map)
+    named: dict[str, Value] = {"id": "4000000000", "a": "é", "e": "y", "b": b"q\0\0"}
+    assert decoder.rows(written, definition) == [Row(None, named)]
+    known = ("4000000000", "é") if server.kind.mysql else ("-294967296", b"\xe9")
+    assert decoder.rows(written) == [Row(None, {"@1": known[0], "@2": known[1], "@3": "2", "@4": b"q"})]
+    fewer = msgspec.structs.replace(definition, columns=definition.columns[:3])
+    with pytest.raises(RelayError) as refused:
+        decoder.rows(written, fewer)
+    assert refused.value.code is StopCode.SCHEMA_UNPROVEN
+    assert f"{db}.t" in str(refused.value)
+
+
+def test_a_table_map_that_is_repeated_is_described_once(log: EventLog) -> None:
+    described: dict[tuple[str, int, bytes], object] = {}
+    repeated = 0
+    for name, _, event in log.decoded():
+        if isinstance(event, events.TableMapEvent):
+            key = (name, event.table_id, event.optional_metadata)
+            repeated += key in described
+            assert described.setdefault(key, event.columns) is event.columns
+    assert repeated

@@ -21,11 +21,11 @@ class Cursor:
 
     def take(self, count: int) -> bytes:
         """The next `count` bytes."""
-        if count > len(self):
-            raise ValueError(f"{count} bytes expected at {self.at}, {len(self)} there")
-        taken = self.data[self.at : self.at + count]
-        self.at += count
-        return taken
+        start, end = self.at, self.at + count
+        if end > len(self.data):
+            raise ValueError(f"{count} bytes expected at {start}, {len(self)} there")
+        self.at = end
+        return self.data[start:end]
 
     def rest(self) -> bytes:
         """All that is left."""

@@ -44,7 +44,7 @@ class RowReader:
     def __init__(self, charset_of: Mapping[int, str]) -> None:
         """`charset_of` gives the character set's name of a collation's number."""
         self._charset_of = charset_of
-        self._packed: dict[int, tuple[TableMapEvent, bytes]] = {}  # by identity, and what it is the identity of
+        self._packed: dict[int, tuple[TableMapEvent, bytes]] = {}  # by the identity of its columns, which are shared
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
         """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows come from such a server."""
@@ -67,7 +67,7 @@ class RowReader:
 
     def _defined(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
         """The packed definition. Raises `RelayError` (unsupported_column)."""
-        if given is None and (known := self._packed.get(id(event))):
+        if given is None and (known := self._packed.get(id(event.columns))) and known[0].columns is event.columns:
             return known[1]
         table_map = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
         definition = given
@@ -86,7 +86,7 @@ class RowReader:
         if given is None:
             if len(self._packed) >= _MOST_TABLES:
                 self._packed.clear()
-            self._packed[id(event)] = (event, packed)
+            self._packed[id(event.columns)] = (event, packed)
         return packed
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
+from msgspec import structs
+
 from relay.binlog import tablemap
 from relay.binlog.bodies.packed import inflated
 from relay.binlog.bodies.state import Reader, State, utf8
@@ -28,6 +30,16 @@ _SHORT_ID_BYTES: Final = 4  # where the fixed part of the body has 6 bytes
 
 
 def table_map(header: Header, body: Cursor, state: State) -> Event:
+    """Servers repeat it for each statement: one that was seen is not parsed again, and shares what it describes."""
+    known = state.table_maps.get(int.from_bytes(body.data[:_TABLE_ID_BYTES], "little"))
+    event = (
+        structs.replace(known[1], header=header) if known and known[0] == body.data else _table_map(header, body, state)
+    )
+    state.table_maps[event.table_id] = (body.data, event)
+    return event
+
+
+def _table_map(header: Header, body: Cursor, state: State) -> TableMapEvent:
     parsed = tablemap.parse(body.data, state.position, mariadb=state.mariadb)
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
     names = []
@@ -36,12 +48,10 @@ def table_map(header: Header, body: Cursor, state: State) -> Event:
         body.take(1)
     types, metadata = body.text(), body.text()
     nullable = body.take(_bitmap_bytes(len(types)))
-    event = TableMapEvent(
+    return TableMapEvent(
         header, table_id, flags, names[0], names[1], len(types), types, metadata, nullable, body.rest(), parsed.columns,
         parsed.primary_key,
     )  # fmt: skip
-    state.table_maps[table_id] = event
-    return event
 
 
 def _bitmap_bytes(columns: int) -> int:
@@ -83,7 +93,7 @@ def rows(kind: type[RowsEvent], version: int, compressed: bool, header: Header, 
     images = inflated(body.rest()) if compressed else body.rest()
     return kind(  # type: ignore[return-value]
         header, header.event_type, table_id, flags, columns, bitmap, update_bitmap, len(images), images, version,
-        compressed, extra, state.table_maps.get(table_id),
+        compressed, extra, state.table_map(table_id),
     )  # fmt: skip
 
 

@@ -17,14 +17,19 @@ class State:
 
     charset_of: Mapping[int, str]
     """Character sets by collation."""
-    table_maps: dict[int, TableMapEvent] = field(default_factory=dict)
-    """The last of each table number."""
+    table_maps: dict[int, tuple[bytes, TableMapEvent]] = field(default_factory=dict)
+    """The last of each table number, and its body."""
     header_lengths: bytes = b""
     """Bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
     mariadb: bool = False
     """Whether a MariaDB server wrote it, as its FORMAT_DESCRIPTION says."""
     position: str = ""
     """Of the event that is being read, for errors."""
+
+    def table_map(self, table_id: int) -> TableMapEvent | None:
+        """The last of that number."""
+        known = self.table_maps.get(table_id)
+        return known and known[1]
 
     def header_length(self, kind: EventType, usual: int) -> int:
         """Bytes of the fixed part of an event's body."""
