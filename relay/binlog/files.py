@@ -27,6 +27,7 @@ _MAGIC: Final = b"\xfebin"
 _MYSQL_ENCRYPTED: Final = b"\xfdbin"
 _LARGEST_EVENT: Final = (1 << 30) + (1 << 20)  # max_allowed_packet at its highest, and what an event adds
 _CRC32: Final = 1
+_MADE_UP: Final = int(HeaderFlag.ARTIFICIAL)
 _CHECKSUM_BYTES: Final = 4
 _HEADER: Final = struct.Struct("<9xIIH")  # size, end, flags
 
@@ -82,7 +83,7 @@ class BinlogFile(EventStream):
             file.close()
             raise
         self._file, self._start = file, wanted.start_position
-        self._progress = FileProgress(wanted, self._decoder)
+        self._progress = FileProgress(wanted, self._decoder, str(self.path))
         return 0
 
     def fetch(self) -> int:
@@ -145,8 +146,8 @@ class BinlogFile(EventStream):
                 FIRST_POSITION, f"it begins with an event of type {first[4]}, and not with FORMAT_DESCRIPTION"
             )
         self._relay_log = bool(_HEADER.unpack_from(first)[2] & HeaderFlag.RELAY_LOG)
-        second = self._read(file, FIRST_POSITION + len(first))
-        if second is not None and second[4] == EventType.START_ENCRYPTION:
+        file.seek(FIRST_POSITION + len(first))
+        if file.read(5)[4:] == bytes([EventType.START_ENCRYPTION]):
             raise self._refused("MariaDB encrypted it (encrypt_binlog)")
 
     def _read(self, file: BinaryIO, at: int) -> bytes | None:
@@ -170,7 +171,7 @@ class BinlogFile(EventStream):
         if not HEADER_SIZE <= size <= _LARGEST_EVENT:
             raise self._damaged(at, f"an event there says that it has {size} bytes")
         # In a relay log the end is the source's; 0 stands inside of transactions of MariaDB 11.4 and later.
-        own = end and not self._relay_log and not flags & HeaderFlag.ARTIFICIAL
+        own = end and not self._relay_log and not flags & _MADE_UP
         if own and end != (at + size) & 0xFFFFFFFF:
             raise self._damaged(at, f"an event there says that it has {size} bytes and ends at {end}")
         return size
@@ -180,7 +181,7 @@ class BinlogFile(EventStream):
         if not self._checksums or data[4] == EventType.FORMAT_DESCRIPTION:
             return
         told = int.from_bytes(data[-_CHECKSUM_BYTES:], "little")
-        made_up = int.from_bytes(data[17:19], "little") & HeaderFlag.ARTIFICIAL  # in relay logs, as they were sent
+        made_up = int.from_bytes(data[17:19], "little") & _MADE_UP  # in relay logs, as they were sent
         if zlib.crc32(memoryview(data)[:-_CHECKSUM_BYTES]) != told and not made_up:
             raise self._damaged(self._at, "the event there does not have its checksum", StopCode.CHECKSUM_MISMATCH)
 

@@ -42,6 +42,7 @@ _READ: Final = frozenset(
         EventType.GTID_LIST,
     }
 )
+_MADE_UP: Final = int(HeaderFlag.ARTIFICIAL)
 _HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _ENDS: Final = frozenset({EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT})
 # What stands between transactions.
@@ -99,7 +100,7 @@ class Progress:
 
     def _end(self, kind: int, size: int, log_pos: int, flags: int) -> int:
         """Where the event ends. The header has the low 32 bits, or none inside transactions of MariaDB 11.4 and on."""
-        made_up = flags & HeaderFlag.ARTIFICIAL or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
+        made_up = flags & _MADE_UP or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
         if made_up or kind in _HEARTBEATS:
             return self._at
         if not log_pos:
@@ -119,7 +120,7 @@ class Progress:
                 self._statement(event.statement)
             case PreviousGtidsEvent() if not self._by_gtid:
                 self._know(GtidSet(event.gtid_set))
-            case GtidListEvent() if not self._by_gtid and not flags & HeaderFlag.ARTIFICIAL:
+            case GtidListEvent() if not self._by_gtid and not flags & _MADE_UP:
                 self._know(GtidSet(",".join(str(gtid) for gtid in event.gtid)))
             case None if kind in _ENDS:
                 self._end_group()
@@ -164,6 +165,15 @@ class FileProgress(Progress):
 
     A relay log's positions, and the files that its ROTATE events name, are those of its source.
     """
+
+    def __init__(self, replication: Replication, decoder: Decoder, path: str) -> None:
+        self._path = path
+        super().__init__(replication, decoder)
+
+    @property
+    def where(self) -> str:
+        """`path:position` of the last event's end, for errors."""
+        return f"{self._path}:{self._at}"
 
     def skip_to(self, position: int) -> None:
         """The next event begins there."""
