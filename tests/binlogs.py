@@ -106,7 +106,7 @@ class Fed:
     ingest: Ingest = field(init=False)
     asked: list[Attention] = field(default_factory=list)
     answer: Callable[[Attention], bool] = lambda _: False  # true: answered here
-    max_prepared_bytes: int = 1 << 28
+    prepared_memory: int = 1 << 25
     segment: int = 1 << 20
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ class Fed:
     def open(self) -> None:
         """As a new process would: recovers the journal."""
         self.writer = JournalWriter(self.directory, self.segment)
-        self.ingest = Ingest(self.writer, self.directory, decompress, max_prepared_bytes=self.max_prepared_bytes)
+        self.ingest = Ingest(self.writer, self.directory, decompress, prepared_memory=self.prepared_memory)
 
     def begin(self, start: Place) -> None:
         if not self.writer.state().file:

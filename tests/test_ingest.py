@@ -13,7 +13,6 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, GtidSet
 from relay.binlog import facts
-from relay.errors import RelayError
 from relay.journal import frames
 from tests import binlogs
 from tests.binlogs import Fed, Place
@@ -411,15 +410,41 @@ def test_a_commit_of_what_was_prepared_before_the_start_is_named(server: Databas
     assert fed.rows() == [("t", INSERT, 1)]
 
 
-def test_prepared_rows_have_a_cap(server: DatabaseServer, db: str, tmp_path: Path) -> None:
+def test_prepared_rows_beyond_their_memory_wait_in_a_file(server: DatabaseServer, db: str, tmp_path: Path) -> None:
+    def values(first: int) -> str:
+        return ", ".join(f"({number}, REPEAT('x', 50))" for number in range(first, first + 300))
+
+    use = f"USE {db}"
+    server.execute(use, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", "CREATE TABLE u LIKE t")
     start = binlogs.place(server)
-    values = ", ".join(f"({number})" for number in range(1000))
-    server.execute(f"USE {db}", *XA_SETUP, *xa(f"{db}a", f"INSERT INTO t VALUES {values}"), f"XA ROLLBACK '{db}a'")
-    fed = Fed(tmp_path, max_prepared_bytes=1000)
-    fed.begin(start)
-    with pytest.raises(RelayError, match="prepared XA transactions hold more than 1000 bytes") as caught:
-        fed.feed(binlogs.record(server, start))
-    assert "XA RECOVER" in caught.value.hint
+    for statements in (
+        xa(
+            f"{db}a",
+            f"INSERT INTO t VALUES {values(0)}",
+            f"INSERT INTO u VALUES {values(0)}",
+            "DELETE FROM t WHERE id = 7",
+        ),
+        xa(f"{db}b", f"INSERT INTO t VALUES {values(1000)}"),
+        xa(f"{db}c", f"INSERT INTO u VALUES {values(2000)}", "UPDATE u SET v = 'y' WHERE id = 2000"),
+        [f"XA ROLLBACK '{db}b'", f"XA COMMIT '{db}c'"],
+        xa(f"{db}d", f"INSERT INTO t VALUES {values(3000)}"),
+        [f"XA COMMIT '{db}a'", f"XA COMMIT '{db}d'"],
+        [*xa(f"{db}e", f"INSERT INTO t VALUES {values(4000)}")[:-1], f"XA COMMIT '{db}e' ONE PHASE"],
+    ):
+        server.execute(use, *statements)
+    stream = binlogs.record(server, start)
+    found = []
+    for memory in (0, 1000, 20_000, 1 << 25):
+        fed = Fed(tmp_path / str(memory), prepared_memory=memory)
+        fed.begin(start)
+        fed.feed(stream)
+        assert not list(fed.directory.glob("*.rows")), "the file has a name"
+        found.append(fed.frames())
+    assert all(each == found[0] for each in found)
+    rows = dict.fromkeys([("t", INSERT), ("t", DELETE), ("u", INSERT), ("u", UPDATE)], 0)
+    for table, kind, count in fed.rows():
+        rows[table, kind] += count
+    assert rows == {("t", INSERT): 900, ("t", DELETE): 1, ("u", INSERT): 600, ("u", UPDATE): 1}
 
 
 @pytest.mark.parametrize("server", ["mysql97"], indirect=True)

@@ -343,7 +343,7 @@ def killed_ingest(directory: Path, script: Script, seed: int) -> bool:
     pid = os.fork()
     if pid == 0:
         try:
-            fed = Fed(directory, segment=64 * 1024)
+            fed = Fed(directory, segment=64 * 1024, prepared_memory=100 * (seed % 3))
             if not fed.writer.state().file:
                 fed.writer.source(START.position, START.file, "", "test")
             resume = fed.ingest.resume()

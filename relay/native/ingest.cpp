@@ -11,7 +11,8 @@ Ingest::Ingest(JournalWriter& writer, std::string directory, IngestLimits limits
       limits_(limits),
       inflate_(inflate),
       packets_(limits.event_bytes + 1),
-      log_(std::move(directory)) {}
+      log_(directory),
+      spill_(std::move(directory)) {}
 
 std::string Ingest::where() const { return file_ + ':' + std::to_string(start_); }
 
@@ -77,7 +78,7 @@ void Ingest::start(std::string_view file, uint64_t position, bool by_gtid) {
   in_payload_ = false;
   answer_ = Answer::none;
   group_ = Group();
-  collected_ = PreparedGroup();
+  collected_.reset();
   tables_.clear();
   last_ = nullptr;
   checksum_ = Checksum::unknown;
@@ -330,7 +331,7 @@ void Ingest::abandon_group() {
   writer_.rollback();
   group_ = Group();
   ++statement_;
-  collected_ = PreparedGroup();
+  collected_.reset();
 }
 
 void Ingest::commit_group(uint32_t timestamp) {

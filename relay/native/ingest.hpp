@@ -7,6 +7,7 @@
 #include "arena.hpp"
 #include "events.hpp"
 #include "failure.hpp"
+#include "held.hpp"
 #include "packets.hpp"
 #include "prepared.hpp"
 
@@ -33,7 +34,7 @@ struct Attention {
 
 struct IngestLimits {
   size_t event_bytes = size_t{1} << 30;     // the largest event
-  size_t prepared_bytes = size_t{1} << 28;  // rows of prepared transactions held in memory
+  size_t prepared_bytes = size_t{1} << 25;  // rows of prepared transactions held in memory; more goes to a file
 };
 
 enum class Algorithm { zlib, zstd };
@@ -116,11 +117,6 @@ class Ingest {
     uint64_t start = 0;
   };
 
-  struct PreparedGroup {
-    std::vector<HeldRows> rows;
-    size_t bytes = 0;
-  };
-
   enum class Answer { none, record, recorded, skip };
 
   bool packet(Bytes payload, Attention* out);
@@ -145,8 +141,8 @@ class Ingest {
   void collect_group();
   void xa_prepared(const Event& event);
   bool xa_end(const Event& event, bool commits, const std::string& xid, std::string_view text, Attention* out);
-  void append_held(const PreparedGroup& group);
-  void count_held(const PreparedGroup& group);
+  void append_held(const HeldRows& group);
+  void count_held(const HeldRows& group);
 
   // ingest_rows.cpp
   bool table_map(const Event& event, Attention* out);
@@ -155,7 +151,7 @@ class Ingest {
   Table& mapped(uint64_t table_id);
   bool take_rows(const Event& event, const RowsHead& head, Table& table, Attention* out);
   void append_rows(Table& table, const RowsHead& head, uint32_t timestamp, uint32_t rows, Bytes body);
-  void count_rows(RowKind kind, uint32_t rows);
+  void count_rows(RowKind kind, uint64_t rows);
   Table& put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep);
   std::string inflated(Algorithm algorithm, Bytes data, uint64_t size);
 
@@ -201,9 +197,10 @@ class Ingest {
   std::string scratch_;
 
   PreparedLog log_;
-  PreparedGroup collected_;
-  std::map<std::string, PreparedGroup> prepared_;
-  size_t prepared_bytes_ = 0;
+  SpillFile spill_;
+  std::unique_ptr<HeldRows> collected_;  // of the group at hand, in Mode::collect
+  std::map<std::string, std::unique_ptr<HeldRows>> prepared_;
+  size_t prepared_bytes_ = 0;  // of their memory
 };
 
 }  // namespace relay

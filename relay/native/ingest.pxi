@@ -159,11 +159,12 @@ cdef class Ingest:
     cdef object inflating
 
     def __cinit__(self, JournalWriter writer, directory, decompress, size_t max_event_bytes=1 << 30,
-                  size_t max_prepared_bytes=1 << 28):
-        """`decompress(algorithm, data, size)` gives the `size` bytes in "zlib" or "zstd" data."""
+                  size_t prepared_memory=1 << 25):
+        """`decompress(algorithm, data, size)` gives the `size` bytes in "zlib" or "zstd" data. Rows of prepared XA
+        transactions beyond `prepared_memory` bytes are held in a file of the directory."""
         cdef CIngestLimits limits
         limits.event_bytes = max_event_bytes
-        limits.prepared_bytes = max_prepared_bytes
+        limits.prepared_bytes = prepared_memory
         cdef CInflate by
         by.call = inflate
         by.context = <void*>self

@@ -153,16 +153,11 @@ void Ingest::append_rows(Table& table, const RowsHead& head, uint32_t timestamp,
     count_rows(head.kind, rows);
     return;
   }
-  if (prepared_bytes_ + collected_.bytes + body.size > limits_.prepared_bytes)
-    throw StreamError(
-        "unknown_event", "read the binlog", where(),
-        "prepared XA transactions hold more than " + std::to_string(limits_.prepared_bytes) + " bytes of rows",
-        "end them on the source: XA RECOVER lists them, XA COMMIT or XA ROLLBACK ends one");
-  collected_.bytes += body.size;
-  collected_.rows.push_back({table.use, head.kind, end_, timestamp, rows, std::string(body.text())});
+  if (prepared_bytes_ + collected_->memory() + body.size > limits_.prepared_bytes) collected_->spill();
+  collected_->add(table.use, {table.use->handle, head.kind, end_, timestamp, rows, body});
 }
 
-void Ingest::count_rows(RowKind kind, uint32_t rows) {
+void Ingest::count_rows(RowKind kind, uint64_t rows) {
   uint64_t& count = kind == RowKind::insert   ? counters_->rows_insert
                     : kind == RowKind::update ? counters_->rows_update
                                               : counters_->rows_delete;

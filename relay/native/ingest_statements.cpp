@@ -106,27 +106,33 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
   return true;
 }
 
-// What comes up to XA PREPARE stays in memory; also of a group that the journal's position has passed, if it is still
+// What comes up to XA PREPARE is held back; also of a group that the journal's position has passed, if it is still
 // prepared.
 void Ingest::collect_group() {
   group_.begun = true;
+  if (group_.mode == Mode::collect) return;
   group_.journaled = group_.mode == Mode::skip && log_.knows(group_.gtid.text(), file_, group_.start);
-  if (group_.mode == Mode::journal || group_.journaled) group_.mode = Mode::collect;
+  if (group_.mode != Mode::journal && !group_.journaled) return;
+  group_.mode = Mode::collect;
+  collected_ = std::make_unique<HeldRows>(spill_);
 }
 
 void Ingest::xa_prepared(const Event& e) {
   XaPrepareBody body;
   if (!XaPrepareBody::parse(e.body, &body)) malformed("an XA PREPARE that cannot be read");
   bool collected = group_.mode == Mode::collect;
-  if (collected && body.one_phase) append_held(collected_);
+  if (collected && prepared_bytes_ + collected_->memory() > limits_.prepared_bytes) collected_->spill();
+  if (collected && body.one_phase) append_held(*collected_);
   if (collected && !body.one_phase && !group_.journaled) log_.add(body.xid, {file_, group_.start, group_.gtid.text()});
   if (group_.open && group_.mode != Mode::skip && !group_.journaled) commit_group(e.timestamp);
-  if (collected && body.one_phase) count_held(collected_);
+  if (collected && body.one_phase) count_held(*collected_);
   if (collected && !body.one_phase) {
-    prepared_bytes_ += collected_.bytes;
-    prepared_[body.xid] = std::move(collected_);
+    prepared_bytes_ += collected_->memory();
+    auto& place = prepared_[body.xid];
+    if (place) prepared_bytes_ -= place->memory();
+    place = std::move(collected_);
   }
-  collected_ = PreparedGroup();
+  collected_.reset();
   group_ = Group();
 }
 
@@ -140,27 +146,28 @@ bool Ingest::xa_end(const Event& e, bool commits, const std::string& xid, std::s
       out->message = "XA COMMIT of a transaction that was prepared before this stream began";
       return false;
     }
-    if (found != prepared_.end()) append_held(found->second);
+    if (found != prepared_.end()) append_held(*found->second);
   }
   bool counts = commits && group_.mode == Mode::journal && found != prepared_.end();
   end_group(e.timestamp);
-  if (counts) count_held(found->second);
+  if (counts) count_held(*found->second);
   if (found != prepared_.end()) {
-    prepared_bytes_ -= found->second.bytes;
+    prepared_bytes_ -= found->second->memory();
     prepared_.erase(found);
   }
   log_.remove(xid);
   return true;
 }
 
-void Ingest::append_held(const PreparedGroup& group) {
+void Ingest::append_held(const HeldRows& group) {
   writer_.rollback();  // of an attempt that found the disk full
-  for (const HeldRows& held : group.rows)
-    writer_.rows(held.table->handle, held.kind, held.end_position, held.timestamp, held.rows, Bytes(held.body));
+  group.each([this](const HeldRows::Rows& held) {
+    writer_.rows(held.table, held.kind, held.end_position, held.timestamp, held.rows, held.body);
+  });
 }
 
-void Ingest::count_held(const PreparedGroup& group) {
-  for (const HeldRows& held : group.rows) count_rows(held.kind, held.rows);
+void Ingest::count_held(const HeldRows& group) {
+  group.count([this](RowKind kind, uint64_t rows) { count_rows(kind, rows); });
 }
 
 }  // namespace relay

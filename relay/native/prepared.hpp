@@ -1,32 +1,11 @@
-// XA transactions between PREPARE and COMMIT: their rows, and the note on disk of where they began.
+// XA transactions between PREPARE and COMMIT: the note on disk of where they began.
 #pragma once
 
 #include <map>
-#include <memory>
 
 #include "journal_writer.hpp"
 
 namespace relay {
-
-// A definition in use; the writer forgets it with the last user.
-struct TableUse {
-  JournalWriter& writer;
-  JournalWriter::Handle handle;
-
-  TableUse(JournalWriter& w, JournalWriter::Handle h) : writer(w), handle(h) {}
-  TableUse(const TableUse&) = delete;
-  TableUse& operator=(const TableUse&) = delete;
-  ~TableUse() { writer.forget(handle); }
-};
-
-struct HeldRows {
-  std::shared_ptr<TableUse> table;
-  RowKind kind = RowKind::insert;
-  uint64_t end_position = 0;
-  uint32_t timestamp = 0;
-  uint32_t rows = 0;
-  std::string body;
-};
 
 // Which prepared transactions the journal says nothing of yet. Written before the journal's position passes them, and
 // cleared after it holds their rows: a restart reads them again from the source.
