@@ -6,8 +6,12 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from pymysql.connections import Connection
 
 from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream, facts, resume
+from relay.binlog.facts import ServerFacts
 from relay.binlog.failures import SourceLost
 from relay.binlog.sources import Sources
 from relay.config import Config
@@ -47,7 +51,7 @@ def from_files(paths: Sequence[Path], form: Form, note: Callable[[str], None]) -
 @contextmanager
 def _opened(config: Config, place: str, to_end: bool) -> Iterator[Stream]:
     try:
-        connection, server = Sources(config).connect()
+        connection, server = _connected(config)
         if place == "oldest":
             start = facts.binlog_start(connection, server)
         elif place == "newest":
@@ -67,3 +71,14 @@ def _opened(config: Config, place: str, to_end: bool) -> Iterator[Stream]:
     )
     with connection, Stream(connection, wanted) as stream:
         yield stream
+
+
+def _connected(config: Config) -> tuple[Connection[Any], ServerFacts]:
+    """To the first host of the source that answers. Raises `SourceLost` if none does, `RelayError`."""
+    sources = Sources(config)
+    for _ in config.server.ip_addr[1:]:
+        try:
+            return sources.connect()
+        except SourceLost:
+            continue
+    return sources.connect()

@@ -171,6 +171,29 @@ def test_it_waits_for_more_and_ends_with_ctrl_c(server: DatabaseServer, db: str,
         assert process.stderr.read().strip() == ""
 
 
+def test_a_source_that_is_lost_is_named_with_where_to_go_on(server: DatabaseServer, db: str, conf: Path) -> None:
+    start = here(server)
+    place = f"{start.file_name}:{start.start_position}"
+    command = [*RELAY, "tail", "-c", str(conf), "--from", place]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "ROTATE" in process.stdout.readline()
+        dumps = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'"
+        server.execute(*(f"KILL {row[0]}" for row in server.execute(dumps)))
+        assert process.wait(20) == ExitCode.SOURCE
+        said = process.stderr.read()
+    assert re.fullmatch(FAILURE, said)
+    assert f"--from {place})" in said
+
+
+def test_the_next_host_is_tried_if_one_does_not_answer(server: DatabaseServer, conf: Path) -> None:
+    hosts = "Server.IPAddr=127.0.0.9,127.0.0.1"
+    shown = tail("-c", conf, "--from", "newest", "--to-end", "--set", hosts)
+    assert (shown.returncode, shown.stderr) == (ExitCode.OK, "")
+    assert "FORMAT_DESCRIPTION" in shown.stdout
+
+
 def test_it_ends_quietly_when_its_output_is_closed(server: DatabaseServer, db: str, tmp_path: Path) -> None:
     server.execute("FLUSH BINARY LOGS")
     name = here(server).file_name
