@@ -17,10 +17,11 @@ from relay.binlog.compression import decompress
 from relay.binlog.facts import collations
 from tests import binlogs
 from tests.rowsource import packed
-from tests.value_cases import CASES
+from tests.types.cases import cases
 
 SEEDS = Path(__file__).parent / "seeds"
-LONGEST = 2500  # bytes of an input: what is long is slow, and not more code is reached by it
+# Bytes of an input: what is long is slow, and not more code is reached by it.
+LONGEST = {"ingest": 2000, "rows": 700, "definitions": 700, "json": 2000}
 
 FORMAT_DESCRIPTION, ROTATE, TABLE_MAP, PAYLOAD, COMPRESSED_ROWS = 15, 4, 19, 40, range(166, 172)
 COMPRESSED_QUERY = 165
@@ -112,7 +113,7 @@ def as_records(stream: bytes) -> bytes:
             body = inflated_payload(body)
         elif kind in COMPRESSED_ROWS or kind == COMPRESSED_QUERY:
             body = inflated_part(body)
-        if len(body) > LONGEST:
+        if len(body) > LONGEST["ingest"]:
             continue
         records += struct.pack("<BBHH", kind, 0, 0, len(body)) + body
     return RECORDS + records
@@ -177,24 +178,25 @@ def as_documents(stream: bytes) -> Iterator[bytes]:
         yield struct.pack("<H", size) + document + body[at + 4 : at + 4 + changes]
 
 
-def case_statements(server: DatabaseServer) -> Iterator[tuple[str, ...]]:
-    """For each column type: a table, rows, updates and deletes of them. Each has few values, for short inputs."""
-    for number, case in enumerate(case for case in CASES if server.name in case.on):
+def case_statements(server: DatabaseServer) -> Iterator[list[str]]:
+    """For each case of the type test: a table, its rows, an update and a delete of all of them."""
+    for number, case in enumerate(cases(server)):
         table = f"c{number}"
-        yield (
-            "SET time_zone = '+00:00', sql_mode = 'NO_ENGINE_SUBSTITUTION'",
-            f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, v {case.sql}, w INT)",
-            f"INSERT INTO {table} (v, w) VALUES (NULL, -7), " + ", ".join(f"({value}, 9)" for value in case.values[:9]),
-            f"UPDATE {table} SET v = NULL, w = 5 WHERE id = 2",
-            f"DELETE FROM {table} WHERE id = 3",
-        )
+        if any("global" in name.lower() for name, _ in case.settings):
+            continue
+        statements = ["SET time_zone = '+00:00', sql_mode = 'NO_ENGINE_SUBSTITUTION'"]
+        statements += [f"SET {name} = {value}" for name, value in case.settings]
+        statements.append(f"CREATE TABLE {table} ({case.columns}) {case.options}")
+        statements += [f"INSERT INTO {table} {insert}" for insert in case.inserts]
+        statements += [f"UPDATE {table} SET {case.update}"] if case.update else []
+        yield [*statements, f"DELETE FROM {table} LIMIT 3"]
 
 
 def write(target: str, name: str, inputs: list[bytes]) -> None:
     """A pack: each input behind its size."""
     folder = SEEDS / target
     folder.mkdir(parents=True, exist_ok=True)
-    kept = sorted({each for each in inputs if len(each) <= LONGEST}, key=lambda each: (len(each), each))
+    kept = sorted({each for each in inputs if len(each) <= LONGEST[target]}, key=lambda each: (len(each), each))
     (folder / f"{name}.pack").write_bytes(b"".join(struct.pack("<I", len(each)) + each for each in kept))
     print(f"{target}/{name}.pack: {len(kept)} inputs, {sum(map(len, kept))} bytes", file=sys.stderr)
 
@@ -214,12 +216,11 @@ def main() -> None:
             work = WORK | (MYSQL_WORK if server.kind.mysql else MARIADB_WORK)
             streams = [record(server, *statements) for statements in work.values()]
             values = [record(server, *statements) for statements in case_statements(server)]
-            rows = [pair for stream in (*streams[:1], *values) for pair in as_rows(server, stream)]
+            rows = [pair for stream in (*streams, *values) for pair in as_rows(server, stream)]
             write("ingest", kind, [as_records(stream) for stream in (*streams, *values)])
             write("rows", kind, [each for _, each in rows])
             write("definitions", kind, [definition for definition, _ in rows])
             if server.kind.mysql:
-                write("rows", f"{kind}-partial", [each for _, each in as_rows(server, streams[-1])])
                 write("json", kind, list(as_documents(streams[-1])))
 
 
