@@ -73,7 +73,7 @@ class MapColumn(msgspec.Struct, frozen=True):
     unsigned: bool | None = None
     """Of numbers: whether they are."""
     collation: int | None = None
-    """Of text: its collation's number, 63 for binary strings."""
+    """Of text: its collation's number, 63 for binary strings, MariaDB's geometry and MySQL's vectors."""
     labels: tuple[bytes, ...] | None = None
     """Of ENUM and SET: the labels, in the character set of `label_collation`."""
     label_collation: int | None = None

@@ -142,6 +142,8 @@ void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const
     if (!append_many_text(out, 1, row, 0, options, &error)) REQUIRE(out == "kept");
     out = "kept";
     if (!append_many_msgpack(out, 1, row, options, &error)) REQUIRE(out == "kept");
+    out = "kept";
+    if (!append_sides(out, row, options, &error)) REQUIRE(out == "kept");
     columned.add(shared, row);
   }
   columned.compare_both();
