@@ -18,7 +18,7 @@ from relay.verify import faults, values
 from relay.verify.sides import ROWS, Code, Images, OurRows, Seen, Step, WitnessColumn
 
 EXCLUDED = "of tables that [Source] leaves out"
-SKIPPED = "of tables that are not understood (OnUnknown = skip)"
+SKIPPED = "not understood (OnUnknown = skip)"
 PREPARED_BEFORE = "of XA transactions that were prepared before the range"
 
 
@@ -147,7 +147,9 @@ def _theirs_only(seen: Seen, lost: str, policy: Policy) -> Finding:
 
 
 def _understood(seen: Seen, charset_of: Mapping[int, str]) -> bool:
-    """Whether the journal can have the table, by its table map."""
+    """Whether the journal has to have it, by its type and its table map."""
+    if seen.code == Code.PARTIAL_UPDATE_ROWS:  # of a value that its image may not have
+        return False
     try:
         table_map = tablemap.parse(seen.table_map)
         (tablemap.definition if table_map.full else tablemap.provisional)(table_map, charset_of)
@@ -237,11 +239,8 @@ class _Rows:
             if patched and column.type == Type.JSON:
                 found.add(faults.PARTIAL_JSON)
                 continue
-            known = self._seen.columns[place]
-            verdict = values.judge(
-                column, one, other, partial(self._bytes, number, side, name),
-                encoding=known.encoding, told=known.name is not None,
-            )  # fmt: skip
+            raw = partial(self._bytes, number, side, name)
+            verdict = values.judge(column, self._seen.columns[place], one, other, raw)
             if verdict:
                 found.add(verdict)
             if verdict == values.DIFFERENT:

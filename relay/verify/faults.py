@@ -56,7 +56,7 @@ MEANINGS: Final = {
     NO_LABELS: "gives None for ENUM and SET without binlog_row_metadata = FULL: not compared",
     NO_CHARSET: "takes all strings for UTF-8 without binlog_row_metadata = FULL, and drops what is none: compared so",
     CHARSET: "decodes text as Python does, not as the server: its reading of the same bytes is compared",
-    LABEL_CHARSET: "reads labels of ENUM and SET as UTF-8, and those that are none as empty: compared so",
+    LABEL_CHARSET: "reads labels of ENUM and SET as UTF-8, those that are none as empty: their numbers are compared",
     PADDING: "leaves the zero bytes out that end a BINARY value: compared without them",
     HIDDEN_TYPE: "gives UUID, INET4 and INET6 as bytes: these are compared, not the text",
     EMPTY_SET: "gives None for a SET without members",

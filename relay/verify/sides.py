@@ -94,11 +94,17 @@ class OurRows(NamedTuple):
 
 
 class WitnessColumn(NamedTuple):
-    """What the witness knows of a column. `name` is None where it had no metadata."""
+    """What the witness knows of a column: `name` is None where it had no metadata; `labels` of ENUM and SET."""
 
     type: int
     name: str | None
     encoding: str | None
+    labels: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> bool:
+        """Whether it had the column's metadata."""
+        return self.name is not None
 
 
 class Seen(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from relay.binlog.columntypes import OLD_TEMPORAL, TEXTUAL, Type
 from relay.journal.frames import Column
 from relay.verify import faults
+from relay.verify.sides import WitnessColumn
 
 SAME: Final = ""
 DIFFERENT: Final = "difference"
@@ -27,22 +28,22 @@ _EPOCH: Final = datetime(1970, 1, 1)
 _ZERO: Final = "0000-00-00 00:00:00"
 
 
-def judge(column: Column, ours: Any, theirs: Any, raw: Callable[[], Any], *, encoding: str | None, told: bool) -> str:
+def judge(column: Column, known: WitnessColumn, ours: Any, theirs: Any, raw: Callable[[], Any]) -> str:
     """`SAME`, `DIFFERENT`, or the name of the witness' fault by which its value is what it is.
 
-    `raw` gives our value as the bytes that the server wrote, for text and binary strings. The witness took text for
-    `encoding`; it had the column's metadata if `told`.
+    `known` is what the witness knew of the column. `raw` gives our value as the bytes that the server wrote, for text
+    and binary strings.
     """
     if ours is None:
         return _compared(theirs is None)
     if column.type in _BITS:
-        return _integer(column, ours, theirs, told)
+        return _integer(column, ours, theirs, known)
     if column.type in TEXTUAL:
-        return _text(column, ours, theirs, raw, encoding, told)
+        return _text(column, ours, theirs, known, raw)
     if column.type in OLD_TEMPORAL:
         return SAME if theirs is not None and _printed(theirs, 0) == ours else faults.OLD_TEMPORAL
     compare = _BY_TYPE.get(column.type)
-    return compare(column, ours, theirs, encoding, told) if compare else _compared(ours == theirs)
+    return compare(column, ours, theirs, known) if compare else _compared(ours == theirs)
 
 
 def breaks_date(ours: Any) -> bool:
@@ -54,95 +55,91 @@ def _compared(same: bool) -> str:
     return SAME if same else DIFFERENT
 
 
-def _integer(column: Column, ours: int, theirs: Any, told: bool) -> str:
+def _integer(column: Column, ours: int, theirs: Any, known: WitnessColumn) -> str:
     if ours == theirs:
         return SAME
-    wrapped = not told and column.unsigned and theirs == ours - (1 << _BITS[Type(column.type)])
+    wrapped = not known.told and column.unsigned and theirs == ours - (1 << _BITS[Type(column.type)])
     return faults.NO_SIGNS if wrapped else DIFFERENT
 
 
-def _floating(_: Column, ours: float, theirs: Any, __: str | None, ___: bool) -> str:
+def _floating(_: Column, ours: float, theirs: Any, __: WitnessColumn) -> str:
     return _compared(
         isinstance(theirs, float) and ours == theirs and math.copysign(1, ours) == math.copysign(1, theirs)
     )
 
 
-def _decimal(_: Column, ours: str, theirs: Any, __: str | None, ___: bool) -> str:
+def _decimal(_: Column, ours: str, theirs: Any, __: WitnessColumn) -> str:
     return _compared(isinstance(theirs, Decimal) and Decimal(ours) == theirs)
 
 
-def _bit(column: Column, ours: bytes, theirs: Any, _: str | None, __: bool) -> str:
+def _bit(column: Column, ours: bytes, theirs: Any, _: WitnessColumn) -> str:
     return _compared(f"{int.from_bytes(ours, 'big'):0{column.meta}b}" == theirs)
 
 
-def _year(_: Column, ours: int, theirs: Any, __: str | None, ___: bool) -> str:
+def _year(_: Column, ours: int, theirs: Any, __: WitnessColumn) -> str:
     if ours == 0 and theirs == 1900:
         return faults.ZERO_YEAR
     return _compared(ours == theirs)
 
 
-def _text(
-    column: Column, ours: str | bytes, theirs: Any, raw: Callable[[], bytes], encoding: str | None, told: bool
-) -> str:
+def _text(column: Column, ours: str | bytes, theirs: Any, known: WitnessColumn, raw: Callable[[], bytes]) -> str:
     if type(ours) is type(theirs) and ours == theirs:
         return SAME
-    if column.sql_type in _HIDDEN:
-        return faults.HIDDEN_TYPE if theirs == _decoded(raw(), encoding, told) else DIFFERENT
-    if theirs != _decoded(raw(), encoding, told):
+    if theirs != _decoded(raw(), known):
         return DIFFERENT
-    if not told:
+    if column.sql_type in _HIDDEN:
+        return faults.HIDDEN_TYPE
+    if not known.told:
         return faults.NO_CHARSET
     return faults.PADDING if isinstance(ours, bytes) else faults.CHARSET
 
 
-def _decoded(raw: bytes, encoding: str | None, told: bool) -> str | bytes:
+def _decoded(raw: bytes, known: WitnessColumn) -> str | bytes:
     """What the witness makes of the bytes of a string."""
     try:
-        return raw.decode(encoding if told and encoding else "utf-8", "ignore")
+        return raw.decode(known.encoding if known.told and known.encoding else "utf-8", "ignore")
     except LookupError:
         return raw
 
 
-def _enum(_: Column, ours: str, theirs: Any, encoding: str | None, told: bool) -> str:
-    if not told:
+def _enum(column: Column, ours: str, theirs: Any, known: WitnessColumn) -> str:
+    if not known.told:
         return faults.NO_LABELS if theirs is None else DIFFERENT
     if ours == theirs:
         return SAME
-    return faults.LABEL_CHARSET if theirs == _label(ours, encoding) else DIFFERENT
+    return faults.LABEL_CHARSET if theirs == _label(column, ours, known) else DIFFERENT
 
 
-def _set(_: Column, ours: str, theirs: Any, encoding: str | None, told: bool) -> str:
-    if not told:
+def _set(column: Column, ours: str, theirs: Any, known: WitnessColumn) -> str:
+    if not known.told:
         return faults.NO_LABELS if theirs is None else DIFFERENT
     if not ours:
         return faults.EMPTY_SET if theirs is None or theirs == {""} else DIFFERENT
     labels = ours.split(",")
     if theirs == set(labels):
         return SAME
-    return faults.LABEL_CHARSET if theirs == {_label(label, encoding) for label in labels} else DIFFERENT
+    return faults.LABEL_CHARSET if theirs == {_label(column, label, known) for label in labels} else DIFFERENT
 
 
-def _label(label: str, encoding: str | None) -> str:
-    """A label as the witness reads it: as UTF-8, empty if it is none."""
-    try:
-        return label.encode(encoding or "utf-8").decode()
-    except (LookupError, UnicodeError):
-        return ""
+def _label(column: Column, label: str, known: WitnessColumn) -> str | None:
+    """The witness' label of the same number; None if there is none."""
+    number = column.labels.index(label) if label in column.labels else len(known.labels)
+    return known.labels[number] if number < len(known.labels) else None
 
 
-def _date(_: Column, ours: str, theirs: Any, __: str | None, ___: bool) -> str:
+def _date(_: Column, ours: str, theirs: Any, __: WitnessColumn) -> str:
     if theirs is None:
         return DIFFERENT if _calendar(ours) else faults.ZERO_DATE
     return _compared(isinstance(theirs, date) and theirs.isoformat() == ours)
 
 
-def _datetime(column: Column, ours: str, theirs: Any, _: str | None, __: bool) -> str:
+def _datetime(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
     if theirs is None:
         return DIFFERENT if _calendar(ours) else faults.ZERO_DATE
     return _compared(isinstance(theirs, datetime) and _printed(theirs, column.meta) == ours)
 
 
-def _timestamp(column: Column, ours: str, theirs: Any, _: str | None, __: bool) -> str:
+def _timestamp(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
     if not isinstance(theirs, datetime):
         return DIFFERENT
     if _printed(theirs, column.meta) == ours:
@@ -154,7 +151,7 @@ def _timestamp(column: Column, ours: str, theirs: Any, _: str | None, __: bool) 
     return faults.LATE_TIMESTAMP if at >= _SHORT_SECONDS and _printed(late, 6) == _printed(theirs, 6) else DIFFERENT
 
 
-def _time(column: Column, ours: str, theirs: Any, _: str | None, __: bool) -> str:
+def _time(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
     if not isinstance(theirs, timedelta):
         return DIFFERENT
     if _printed(theirs, column.meta) == ours:
@@ -188,7 +185,7 @@ class _Number(str):
     __slots__ = ()
 
 
-def _json(_: Column, ours: str, theirs: Any, __: str | None, ___: bool) -> str:
+def _json(_: Column, ours: str, theirs: Any, __: WitnessColumn) -> str:
     opaque: list[bool] = []
     same = _same_json(json.loads(ours, parse_float=_Number), theirs, opaque)
     return DIFFERENT if not same else faults.OPAQUE_JSON if opaque else SAME
@@ -243,7 +240,7 @@ def _printed(value: date | timedelta, digits: int) -> str:
     return f"{text}.{micros:06}"[: len(text) + 1 + digits] if digits else text
 
 
-_BY_TYPE: Final[dict[int, Callable[[Column, Any, Any, str | None, bool], str]]] = {
+_BY_TYPE: Final[dict[int, Callable[[Column, Any, Any, WitnessColumn], str]]] = {
     Type.FLOAT: _floating, Type.DOUBLE: _floating, Type.NEWDECIMAL: _decimal, Type.BIT: _bit, Type.YEAR: _year,
     Type.ENUM: _enum, Type.SET: _set, Type.DATE: _date, Type.NEWDATE: _date, Type.DATETIME2: _datetime,
     Type.TIMESTAMP2: _timestamp, Type.TIME2: _time, Type.JSON: _json,

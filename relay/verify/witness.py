@@ -198,6 +198,8 @@ class Witness:
             yield from self._settle(event, failure)
 
     def _connect(self, **options: Any) -> _Connection:
+        if "db" in options:  # which PyMySQL calls by another name now, and warns of
+            options["database"] = options.pop("db")
         return _Connection(self._tap, **options)
 
     def _settle(self, event: Any, failure: Exception | None) -> Iterator[Seen]:
@@ -274,7 +276,7 @@ class Witness:
             return seen._replace(fault=faults.DIED, detail=_words(failure))
         if event is None:
             return seen._replace(fault=faults.DROPPED)
-        columns = [WitnessColumn(c.type, c.name, c.character_set_name) for c in event.columns]
+        columns = [_column(column) for column in event.columns]
         try:
             rows = [_images(row, ROWS[packet.code]) for row in event.rows]
         except Exception as error:
@@ -293,6 +295,11 @@ def choose_server_id(taken: set[int], random: Callable[[int], int] = secrets.ran
         chosen = 2**31 + random(2**31 - 1)
         if chosen not in taken:
             return chosen
+
+
+def _column(column: Any) -> WitnessColumn:
+    labels = tuple((column.enum_values or [])[1:]) or tuple(column.set_values or ())
+    return WitnessColumn(column.type, column.name, column.character_set_name, labels)
 
 
 def _images(row: dict[str, Any], kind: int) -> tuple[list[Any] | None, list[Any] | None]:
