@@ -19,6 +19,7 @@ from relay.binlog.collations import CHARSET_OF
 from relay.binlog.decoder import DECODED, Decoder
 from relay.binlog.events import EventType
 from relay.binlog.facts import collations
+from relay.binlog.rowvalues import Row
 from relay.errors import RelayError, StopCode
 from tests import test_events
 from tests.eventlog import events_of_file, recorded
@@ -227,6 +228,26 @@ def test_rows_of_a_table_that_was_not_mapped_are_refused_by_name() -> None:
     assert refused.value.code is StopCode.UNKNOWN_EVENT
     only_ends_a_statement = decode(EventType.WRITE_ROWS, struct.pack("<IHH", 0xFFFFFF, 0, 1) + b"\2\0\0")
     assert Decoder().rows(only_ends_a_statement) == []
+
+
+def test_a_length_that_depends_on_the_server_is_not_guessed_before_it_is_known() -> None:
+    timed = event(EventType.TABLE_MAP, TABLE.replace(b"\1\3\0\1", b"\1\x0b\0\1"))  # TIME of before MySQL 5.6
+    written = event(EventType.WRITE_ROWS_V1, ROWS_HEAD + b"\1\1" + b"\0" + (12345).to_bytes(3, "little"))
+    described = struct.pack("<H50sIB", 4, b"5.5.1", 0, 19) + bytes(27)
+    decoder = Decoder(checksums=False)
+    decoder.decode(timed)
+    with pytest.raises(RelayError) as refused:
+        decoder.rows(decoded(decoder, written))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    decoder.decode(event(EventType.FORMAT_DESCRIPTION, described))
+    decoder.decode(timed)
+    assert decoder.rows(decoded(decoder, written)) == [Row(None, {"@1": "01:23:45"})]
+
+
+def decoded(decoder: Decoder, data: bytes) -> events.WriteRowsEvent:
+    found = decoder.decode(data)
+    assert isinstance(found, events.WriteRowsEvent)
+    return found
 
 
 def test_collations_are_those_of_the_servers(server: DatabaseServer) -> None:

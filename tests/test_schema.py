@@ -81,6 +81,14 @@ def test_full_metadata_waits_for_no_answer(catalog: Catalog, columns: tuple[Sche
         assert world.asked == ["shop.users"]  # once: an unsigned column may have ZEROFILL
 
 
+def test_geometry_of_mariadb_does_not_shift_the_character_sets(catalog: Catalog) -> None:
+    columns = [(Type.GEOMETRY, b"\x04"), (Type.VARCHAR, b"\x28\x00"), (Type.BLOB, b"\x02")]
+    body = table_map(columns, names("shape", "name", "note") + field(3, b"\x3f\x08\x2d"))
+    verdict = World(catalog, hidden_types=True).definitions.decide(body, at(100))
+    assert verdict.definition is not None
+    assert [column.charset for column in verdict.definition.columns] == ["", "latin1", "utf8mb4"]
+
+
 def test_full_metadata_that_leaves_nothing_unsaid_needs_no_question(catalog: Catalog) -> None:
     world = World(catalog)
     body = table_map(COLUMNS, names("id", "name") + field(1, b"\0") + field(2, b"\x2d"))

@@ -54,7 +54,6 @@ class Decoder:
         """
         self._given = checksums
         self._told: bool | None = None
-        self._mariadb = False
         self._state = State(charset_of)
         self._file = ""
         self._rows = RowReader(charset_of)
@@ -75,7 +74,6 @@ class Decoder:
         event = self._event(raw, self._checked(raw, position), position)
         if isinstance(event, FormatDescriptionEvent):
             self._told = event.checksum_algorithm == _CRC32
-            self._mariadb = "mariadb" in event.server_version.lower()
             self._state.header_lengths = event.post_header_lengths
             self._state.mariadb = control.is_mariadb(event.server_version)
             self._state.table_maps.clear()
@@ -87,15 +85,16 @@ class Decoder:
         """The rows of a rows event, in its order: column names and values, before and after the change.
 
         What the columns are comes from the event's table map. Where the source has binlog_row_metadata = FULL that is
-        everything but one thing: MariaDB's UUID and INET columns look like BINARY. Otherwise columns are named by their
-        positions (`@1`, `@2` ...), labels of ENUM and SET are numbers, and on MariaDB, where it says nothing at all,
-        integers are read as signed and strings are bytes. `definition` says it in place of the table map: the table as
-        it was when the rows were written, which nobody but the caller can know.
+        nearly everything (`relay.binlog.hidden` lists the rest: MariaDB's UUID and INET columns look like BINARY, and
+        nothing tells of ZEROFILL or FLOAT(M,D)). Otherwise columns are named by their positions (`@1`, `@2` ...),
+        labels of ENUM and SET are numbers, BINARY is without the zeros at its end, and on MariaDB, where it says
+        nothing at all, integers are read as signed and strings are bytes. `definition` says it in place of the table
+        map: the table as it was when the rows were written, which nobody but the caller can know.
 
         Raises `RelayError`: unknown_event where the rows cannot be read, or their table map was not seen;
         unsupported_column; schema_unproven where `definition` does not fit.
         """
-        return self._rows.rows(event, definition, self._mariadb)
+        return self._rows.rows(event, definition, self._state.mariadb is not False)
 
     def _event(self, raw: bytes, checksum: int | None, position: str) -> Event:
         timestamp, kind, server_id, length, end, flags = _HEADER.unpack_from(raw)

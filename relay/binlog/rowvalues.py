@@ -47,7 +47,7 @@ class RowReader:
         self._packed: dict[int, tuple[TableMapEvent, bytes]] = {}  # by the identity of its columns, which are shared
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
-        """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows come from such a server."""
+        """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows may come from such a server."""
         position = event_position(event.header.next_event_pos, event.header.event_length)
         if event.table_map is None:
             if not event.row_data:

@@ -40,7 +40,7 @@ def table_map(header: Header, body: Cursor, state: State) -> Event:
 
 
 def _table_map(header: Header, body: Cursor, state: State) -> TableMapEvent:
-    parsed = tablemap.parse(body.data, state.position, mariadb=state.mariadb)
+    parsed = tablemap.parse(body.data, state.position, mariadb=bool(state.mariadb))
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
     names = []
     for _ in range(2):

@@ -21,8 +21,8 @@ class State:
     """The last of each table number, and its body."""
     header_lengths: bytes = b""
     """Bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
-    mariadb: bool = False
-    """Whether a MariaDB server wrote it, as its FORMAT_DESCRIPTION says."""
+    mariadb: bool | None = None
+    """Whether a MariaDB server wrote it, as its FORMAT_DESCRIPTION says; None before there was one."""
     position: str = ""
     """Of the event that is being read, for errors."""
 
