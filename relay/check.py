@@ -175,9 +175,12 @@ def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Itera
         text = "not known to this version: names come from information_schema"
         yield _warn("binlog_row_metadata", text, "MariaDB 10.5 or MySQL 8.0 and later have it")
     yield setting("binlog_checksum", "CRC32", Level.WARN, "damage on the way is not noticed")
-    if variables.get("binlog_row_value_options"):
-        text = f"{variables['binlog_row_value_options']}; JSON updates are written as differences"
-        yield _fail("binlog_row_value_options", text, f"SET GLOBAL binlog_row_value_options = '', {persist}")
+    if options := variables.get("binlog_row_value_options"):
+        if variables["binlog_row_image"].upper() == "FULL":
+            yield _ok("binlog_row_value_options", options)
+        else:
+            text = f"{options}; without the whole row, differences of JSON values cannot be applied"
+            yield _fail("binlog_row_value_options", text, f"SET GLOBAL binlog_row_value_options = '', {persist}")
     yield _expiry(variables)
     yield _gtid(config, variables, mariadb)
     yield _time_zone(config, variables)

@@ -125,9 +125,13 @@ def test_a_short_expiry_is_a_warning(mysql97: DatabaseServer, look: Look) -> Non
         assert of(look(mysql97), "binlog expiry").level is Level.WARN
 
 
-def test_differences_of_json_are_a_failure(mysql97: DatabaseServer, look: Look) -> None:
+def test_differences_of_json_need_the_whole_row(mysql97: DatabaseServer, look: Look) -> None:
     with variable(mysql97, "binlog_row_value_options", "'PARTIAL_JSON'"):
-        assert of(look(mysql97), "binlog_row_value_options").level is Level.FAIL
+        assert of(look(mysql97), "binlog_row_value_options").level is Level.OK
+        with variable(mysql97, "binlog_row_image", "'NOBLOB'"):
+            finding = of(look(mysql97), "binlog_row_value_options")
+            assert finding.level is Level.FAIL
+            assert finding.remedy.startswith("SET GLOBAL binlog_row_value_options = ''")
 
 
 def test_a_server_id_that_is_the_sources_own_is_a_failure(server: DatabaseServer, look: Look) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +12,8 @@ import msgspec
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import Attention
+from relay._native import Attention, RowImages, complete_rows
+from relay.journal.frames import Column, Definition
 from tests import binlogs
 from tests.binlogs import Fed
 from tests.journaled import journaled
@@ -240,3 +242,90 @@ def test_within_compressed_transactions_and_prepared_ones(mysql97: DatabaseServe
         fed.feed(binlogs.record(mysql97, start))
         printed = [row[0] for row in mysql97.execute(f"SELECT j FROM {db97}.{name} ORDER BY id")]
         assert [change.after["@2"] for change in changes(fed)] == printed, name
+
+
+COLUMNS = [
+    Column(name, number, kind, meta, unsigned=False, nullable=True, primary=False, charset="", labels=[], sql_type="")
+    for number, (name, kind, meta) in enumerate([("id", 1, 0), ("c2", 245, 4), ("c3", 245, 4)], 1)
+]
+DEFINITION = msgspec.msgpack.encode(Definition("shop", "orders", 1, 1, 1, True, COLUMNS))
+OBJECT = bytes.fromhex("00 0100 0c00 0b00 0100 05 0100 61")  # {"a": 1}
+ARRAY = bytes.fromhex("02 0100 0700 05 0200")  # [2]
+HEAD = b"\3\7\7"  # three columns, all of them in both images
+
+
+def sized(value: bytes) -> bytes:
+    return struct.pack("<I", len(value)) + value
+
+
+def change(operation: int, path: str, value: bytes | None = None) -> bytes:
+    text = path.encode()
+    return bytes([operation, len(text)]) + text + (b"" if value is None else bytes([len(value)]) + value)
+
+
+def row(changes: bytes, options: bytes = b"\1", partial: bytes = b"\1", before: bytes = OBJECT) -> bytes:
+    """An update of a table with an integer and two JSON columns, of which the first is told by what changed."""
+    return b"\0\5" + sized(before) + sized(ARRAY) + options + partial + b"\0\6" + sized(changes) + sized(ARRAY)
+
+
+def test_rows_are_completed_one_after_the_other() -> None:
+    body = HEAD + row(change(0, "$.a", b"\5\7\0")) + row(b"") + row(OBJECT, partial=b"\0")
+    whole = complete_rows(DEFINITION, body)
+    rows = [msgspec.msgpack.decode(each)[7] for each in RowImages(DEFINITION, UPDATE, whole).render("msgpack")]
+    assert [each["c2"] for each in rows] == ['{"a": 7}', '{"a": 1}', '{"a": 1}']
+    assert {each["c3"] for each in rows} == {"[2]"}
+
+
+def test_every_cut_is_noticed() -> None:
+    one = row(change(1, "$.b", b"\x0c\3xyz") + change(2, "$.a"))
+    body = HEAD + one + one
+    complete_rows(DEFINITION, body)
+    ends = {len(HEAD), len(HEAD + one)}
+    for size in set(range(len(body))) - ends:
+        with pytest.raises(ValueError, match="does not fit"):
+            complete_rows(DEFINITION, body[:size])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        change(3, "$.a", b"\5\7\0"),  # no such operation
+        change(0, "$.b", b"\5\7\0"),  # nothing there to replace
+        change(1, "$.a", b"\5\7\0"),  # there already
+        change(2, "$.b"),  # nothing there to remove
+        change(2, "$"),  # all of it
+        change(2, "$[0]"),  # no array
+        change(1, "$[0]", b"\5\7\0"),
+        change(0, "$.a.b", b"\5\7\0"),  # no object
+        change(0, "$.*", b"\5\7\0"),
+        change(0, "$**.a", b"\5\7\0"),
+        change(0, "a", b"\5\7\0"),  # no path
+        change(0, '$."a', b"\5\7\0"),
+        change(0, '$."\\ud800"', b"\5\7\0"),
+        change(0, "$[1", b"\5\7\0"),
+        change(0, "$[last+1]", b"\5\7\0"),
+        change(0, "$[99999999999999999999]", b"\5\7\0"),
+        change(0, "$.a", b""),  # no value
+        change(0, "$.a", b"\5\7"),  # half of one
+        change(0, "$.a", b"\x0d\7\0"),  # of no type
+        change(0, "$.a", b"\0\1\0\xff\0"),  # larger than it is
+    ],
+)
+def test_changes_that_do_not_fit_are_refused(changes: bytes) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        complete_rows(DEFINITION, HEAD + row(changes))
+
+
+def test_unknown_options_of_values_are_refused() -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        complete_rows(DEFINITION, HEAD + row(b"", options=b"\3"))
+
+
+def test_a_document_that_names_its_bytes_again_and_again_does_not_grow_without_end() -> None:
+    """Each of many elements is one and the same large text: written out, they would be gigabytes."""
+    count, text = 10_000, b"\x80\x80\x02" + b"x" * 32768
+    entries = b"\x0c" + struct.pack("<H", 4 + 3 * count)
+    array = b"\2" + struct.pack("<HH", count, 4 + 3 * count + len(text)) + entries * count + text
+    body = HEAD + row(change(2, "$[0]"), before=array)
+    with pytest.raises(ValueError, match="does not fit"):
+        complete_rows(DEFINITION, body)
