@@ -37,9 +37,10 @@ class Journal:
     def segments(self) -> list[tuple[int, frames.Source]]:
         """Journal position of each segment, oldest first, and the state of the source at its beginning."""
         found = []
+        reader = JournalReader(self._folder)
         for base in sorted(int(path.stem) for path in self._folder.glob("*.seg")):
             try:
-                source = frames.decode(self._reader.frame(base)[1])
+                source = frames.decode(reader.frame(base)[1])
             except JournalError as error:
                 if self._retired(error, base):
                     continue
@@ -69,6 +70,7 @@ class Journal:
                     if isinstance(frame, frames.Rows) and not self._is_resolved(frame.table):
                         return
                     if step := walk.next(frame, position, at):
+                        self._release_before(step.start)
                         yield step
                         boundary = at
                 return
@@ -86,18 +88,12 @@ class Journal:
                     walk.back()
 
     def rows(self, step: Step) -> Iterator[OurRows]:
-        """The rows events of a transaction. Its segments stay mapped until that of a later one is asked for."""
+        """The rows events of the step that `steps` gave last."""
         for _, payload in self._reader.frames(step.start, step.end):
             frame = frames.decode(payload)
             if isinstance(frame, frames.Rows):
                 place = Place(step.place.file, frame.end_position)
                 yield OurRows(place, frame.kind, frame.rows, self._table(frame.table), frame.body)
-
-    def release_before(self, position: int) -> None:
-        """Unmap segments that end before a journal position."""
-        self._reader.release_before(position)
-        if len(self._tables) > _MOST_TABLES:
-            self._tables.clear()
 
     def _table(self, position: int) -> Table:
         if position not in self._tables:
@@ -114,6 +110,12 @@ class Journal:
         frame = frames.decode(self._reader.frame(position)[1])
         assert isinstance(frame, frames.Table)
         return frame
+
+    def _release_before(self, position: int) -> None:
+        """Keep nothing mapped that is not needed any more: what retention deletes would stay on the disk."""
+        self._reader.release_before(position)
+        if len(self._tables) > _MOST_TABLES:
+            self._tables.clear()
 
     def _retired(self, error: JournalError, position: int) -> bool:
         return error.code is StopCode.JOURNAL_LOST and position < self._reader.first()

@@ -123,7 +123,6 @@ class _Sides:
     def steps(self) -> Iterator[Step]:
         """The journal's."""
         for step in self._journal.steps(self._range.first, self._range.last.end):
-            self._journal.release_before(step.start)
             self.position = step.end
             yield step
 
