@@ -15,12 +15,14 @@ import sys
 import termios
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
 
 from examples.dbserver import DatabaseServer
 from relay.binlog import events
+from relay.cli import run
 from relay.errors import ExitCode
 from tests.relayproc import RELAY
 from tests.replicas import here, work
@@ -29,10 +31,24 @@ from tests.test_binlog_files import folder_of
 FAILURE = r"relay: [^\n]+ \(hint: [^\n]+\)\n"
 
 
-def tail(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Runs it to its end."""
-    command = [*RELAY, "tail", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+class Shown(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Tail = Callable[..., Shown]
+
+
+@pytest.fixture
+def tail(capfd: pytest.CaptureFixture[str]) -> Tail:
+    """Runs it to its end: tail("--file", path)."""
+
+    def run_tail(*arguments: str | Path) -> Shown:
+        code = run(["tail", *map(str, arguments)])
+        return Shown(code, *capfd.readouterr())
+
+    return run_tail
 
 
 @pytest.fixture
@@ -42,7 +58,7 @@ def conf(server: DatabaseServer, relay_conf: Callable[..., Path]) -> Path:
 
 
 @pytest.mark.usefixtures("full_metadata")
-def test_all_events_of_a_source_to_its_end_for_people(server: DatabaseServer, db: str, conf: Path) -> None:
+def test_all_events_of_a_source_to_its_end_for_people(tail: Tail, server: DatabaseServer, db: str, conf: Path) -> None:
     start = here(server)
     server.execute(
         f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v TEXT, b BLOB)",
@@ -67,7 +83,7 @@ def test_all_events_of_a_source_to_its_end_for_people(server: DatabaseServer, db
 
 
 @pytest.mark.parametrize("place", ["oldest", "newest", "gtid"])
-def test_every_place_can_be_begun_at(server: DatabaseServer, db: str, conf: Path, place: str) -> None:
+def test_every_place_can_be_begun_at(tail: Tail, server: DatabaseServer, db: str, conf: Path, place: str) -> None:
     before = here(server).gtid_set
     server.execute(f"CREATE TABLE {db}.t (id INT)")
     shown = tail("-c", conf, "--from", before if place == "gtid" else place, "--to-end")
@@ -76,7 +92,9 @@ def test_every_place_can_be_begun_at(server: DatabaseServer, db: str, conf: Path
 
 
 @pytest.mark.usefixtures("full_metadata")
-def test_json_lines_hold_every_field_and_rows_one_by_one(server: DatabaseServer, db: str, conf: Path) -> None:
+def test_json_lines_hold_every_field_and_rows_one_by_one(
+    tail: Tail, server: DatabaseServer, db: str, conf: Path
+) -> None:
     start = here(server)
     work(server, db)
     place = f"{start.file_name}:{start.start_position}"
@@ -101,7 +119,7 @@ def test_json_lines_hold_every_field_and_rows_one_by_one(server: DatabaseServer,
 
 @pytest.mark.usefixtures("full_metadata")
 def test_files_are_read_in_the_order_they_are_named_without_a_configuration(
-    server: DatabaseServer, db: str, tmp_path: Path
+    tail: Tail, server: DatabaseServer, db: str, tmp_path: Path
 ) -> None:
     server.execute("FLUSH BINARY LOGS")
     first = here(server).file_name
@@ -116,7 +134,9 @@ def test_files_are_read_in_the_order_they_are_named_without_a_configuration(
     assert [row["kind"] for row in rows][-2:] == ["delete", "delete"]
 
 
-def test_a_file_that_was_cut_is_read_to_there_and_said_so(server: DatabaseServer, db: str, tmp_path: Path) -> None:
+def test_a_file_that_was_cut_is_read_to_there_and_said_so(
+    tail: Tail, server: DatabaseServer, db: str, tmp_path: Path
+) -> None:
     server.execute("FLUSH BINARY LOGS")
     name = here(server).file_name
     server.execute(f"CREATE TABLE {db}.t (id INT)")
@@ -148,7 +168,7 @@ def test_a_file_that_was_cut_is_read_to_there_and_said_so(server: DatabaseServer
     ],
 )
 def test_every_failure_is_one_line_with_a_hint_and_its_code(
-    mariadb118: DatabaseServer, relay_conf: Callable[..., Path], arguments: tuple[str, ...], code: ExitCode
+    tail: Tail, mariadb118: DatabaseServer, relay_conf: Callable[..., Path], arguments: tuple[str, ...], code: ExitCode
 ) -> None:
     folder = relay_conf(mariadb118).parent
     (folder / "text").write_text("hello")
@@ -187,7 +207,7 @@ def test_a_source_that_is_lost_is_named_with_where_to_go_on(server: DatabaseServ
     assert f"--from {place})" in said
 
 
-def test_the_next_host_is_tried_if_one_does_not_answer(server: DatabaseServer, conf: Path) -> None:
+def test_the_next_host_is_tried_if_one_does_not_answer(tail: Tail, server: DatabaseServer, conf: Path) -> None:
     hosts = "Server.IPAddr=127.0.0.9,127.0.0.1"
     shown = tail("-c", conf, "--from", "newest", "--to-end", "--set", hosts)
     assert (shown.returncode, shown.stderr) == (ExitCode.OK, "")
