@@ -29,6 +29,8 @@ from relay.binlog.events import EventType
 from relay.errors import ErrorCode, StopCode
 from tests.replicas import AROUND, contents, here, kind, opened, work
 
+FIXTURES = Path(__file__).parent / "fixtures"
+
 
 def folder_of(server: DatabaseServer) -> Path:
     """Where the server has its binlog files."""
@@ -236,17 +238,19 @@ def test_order_of_open_fetch_and_close(tmp_path: Path) -> None:
         assert wrong.value.misuse is misuse
 
 
-def test_a_file_that_mariadb_encrypted_is_refused_by_name(mariadb118: DatabaseServer, tmp_path: Path) -> None:
-    # Debian's core package of the server has no plugin with keys: what it writes then is put together here.
-    written = (folder_of(mariadb118) / here(mariadb118).file_name).read_bytes()
-    begin = 4 + int.from_bytes(written[13:17], "little")
-    body = struct.pack("<BI12s", 1, 1, b"nonce")  # scheme, version of the key
-    head = struct.pack("<IBIIIH", 0, EventType.START_ENCRYPTION, 1, 19 + len(body) + 4, begin + 19 + len(body) + 4, 0)
-    path = tmp_path / "binlog.000001"
-    path.write_bytes(written[:begin] + head + body + zlib.crc32(head + body).to_bytes(4, "little") + bytes(range(200)))
+def test_a_file_that_mariadb_encrypted_is_refused_by_name() -> None:
     with pytest.raises(BinlogError, match="MariaDB encrypted it") as refused:
-        BinlogFile(path).open()
+        BinlogFile(FIXTURES / "mariadb118-encrypted.binlog").open()
     assert "relay tail --from" in refused.value.hint
+
+
+@pytest.mark.parametrize("path", sorted(FIXTURES.glob("mysql56-*.binlog")), ids=lambda path: str(path.stem))
+def test_files_of_mysql_5_6_are_read_to_their_end(path: Path) -> None:
+    with BinlogFile(path) as log:
+        found = [(event, log.rows(event) if isinstance(event, events.RowsEvent) else []) for event in log]
+    assert log.replication.position == log.replication.start_position == path.stat().st_size
+    assert sum(len(rows) for _, rows in found) > 3
+    assert {event.header.checksum is None for event, _ in found[1:]} == {"none" in path.stem}
 
 
 @pytest.mark.slow

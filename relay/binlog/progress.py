@@ -185,3 +185,4 @@ class FileProgress(Progress):
     def _rotate(self, event: RotateEvent) -> None:
         self._group = self._explicit = False
         self._gtid = ""
+        self._replication.start_position = self._at
