@@ -9,7 +9,7 @@ import pytest
 
 from examples.dbserver import KINDS
 from relay.binlog.decoder import Decoder
-from relay.binlog.events import Event, EventType, RowsEvent, TransactionPayloadEvent
+from relay.binlog.events import Event, EventType, HeaderFlag, RowsEvent, TransactionPayloadEvent
 from relay.errors import RelayError, StopCode
 from tests.eventlog import EventLog, recorded, resized
 
@@ -124,3 +124,12 @@ def test_a_length_that_is_not_the_events(log: EventLog) -> None:
             decoder.decode(data)
         assert refused.value.code is StopCode.UNKNOWN_EVENT
     assert decoder.decode(memoryview(event)) == decoder.decode(event)
+
+
+def test_a_file_that_is_in_use_has_the_checksum_of_one_that_is_not(log: EventLog) -> None:
+    described = bytearray(next(iter(log.files.values()))[0])
+    described[17] |= HeaderFlag.BINLOG_IN_USE
+    assert Decoder().decode(bytes(described)).header.flags == HeaderFlag.BINLOG_IN_USE
+    described[17] |= HeaderFlag.ARTIFICIAL
+    with pytest.raises(RelayError, match="checksum"):
+        Decoder().decode(bytes(described))

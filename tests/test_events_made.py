@@ -210,6 +210,16 @@ def test_status_variables_that_no_server_here_wrote() -> None:
     assert found.status == expected
 
 
+@pytest.mark.parametrize(
+    ("collation", "statement"),
+    [(8, "SELECT 'é'"), (63, "SELECT '\ufffd'"), (51, "SELECT 'й'"), (9999, "SELECT '\ufffd'")],
+)
+def test_statements_are_converted_from_the_character_set_of_their_session(collation: int, statement: str) -> None:
+    status = b"\4" + collation.to_bytes(2, "little") * 3
+    body = struct.pack("<IIBHH", 1, 0, 0, 0, len(status)) + status + b"\0SELECT '\xe9'"
+    assert decode(EventType.QUERY, body).statement == statement
+
+
 def test_a_payload_that_is_not_compressed() -> None:
     inner = event(EventType.XID, bytes(8)) + event(EventType.QUERY, struct.pack("<IIBHH", 1, 0, 0, 0, 0) + b"\0BEGIN")
     body = b"\1\1" + bytes([len(inner)]) + b"\2\3\xfc\xff\0" + b"\0" + inner

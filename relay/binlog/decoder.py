@@ -133,29 +133,23 @@ class Decoder:
 
     def _checked(self, raw: bytes, position: str) -> int | None:
         """The checksum, if the event carries one. Raises `RelayError` (checksum_mismatch)."""
-        kind, flags = raw[4], int.from_bytes(raw[_FLAGS_AT : _HEADER.size], "little")
+        told = int.from_bytes(raw[-_CHECKSUM_BYTES:], "little")
+        covered: memoryview | bytearray = memoryview(raw)[:-_CHECKSUM_BYTES]
         carries = self._told if self._given is None else self._given
-        verify = True
-        if kind == EventType.FORMAT_DESCRIPTION:
-            carries = control.knows_checksums(control.server_version(raw[_HEADER.size :]))
-            verify = carries and len(raw) >= control.CHECKSUM_FIELDS and raw[-control.CHECKSUM_FIELDS] == _CRC32
+        if raw[4] == EventType.FORMAT_DESCRIPTION:  # the field is there whether checksums are switched on or not
+            if not control.knows_checksums(control.server_version(raw[_HEADER.size :])):
+                return None
+            if raw[-control.CHECKSUM_FIELDS] != _CRC32:
+                return told
+            carries, covered = True, bytearray(covered)
+            covered[_FLAGS_AT] &= ~HeaderFlag.BINLOG_IN_USE & 0xFF  # it is taken away when the file is closed
         if carries is False:
             return None
-        if len(raw) < _HEADER.size + _CHECKSUM_BYTES:
-            if carries is None:
-                return None
-            raise self._malformed(f"{len(raw)} bytes are too few for a checksum", position)
-        told = int.from_bytes(raw[-_CHECKSUM_BYTES:], "little")
-        if not verify:
-            return told
-        covered = bytearray(raw[:-_CHECKSUM_BYTES])
-        if kind == EventType.FORMAT_DESCRIPTION:  # the flag is taken away when the file is closed
-            covered[_FLAGS_AT] = flags & 0xFF & ~HeaderFlag.BINLOG_IN_USE
-        if zlib.crc32(covered) == told:
+        if len(covered) >= _HEADER.size and zlib.crc32(covered) == told:
             return told
         if carries is None:  # before any FORMAT_DESCRIPTION
             return None
-        cause = f"{_name(kind)} does not have the checksum that it came with"
+        cause = f"{_name(raw[4])} does not have the checksum that it came with"
         raise RelayError(StopCode.CHECKSUM_MISMATCH, _READ, cause, position=position)
 
     @staticmethod

@@ -36,9 +36,17 @@ class State:
         return self.header_lengths[kind - 1] if kind <= len(self.header_lengths) else usual
 
     def text(self, collation: int | None, data: bytes) -> str:
-        """Text in the character set of a collation; UTF-8 where there is none."""
-        charset = self.charset_of.get(collation or 0, "")
-        return utf8(data) if charset in ("", "binary", "utf8", "utf8mb3", "utf8mb4") else decode_text(charset, data)
+        """Text in the character set of a collation; U+FFFD stands for bytes that are none of it.
+
+        UTF-8 where no collation is told; ASCII where the character set is not known here.
+        """
+        charset = self.charset_of.get(collation, "") if collation else "utf8mb4"
+        if charset in ("binary", "utf8", "utf8mb3", "utf8mb4"):
+            return utf8(data)
+        try:
+            return decode_text(charset, data)
+        except LookupError:
+            return data.decode("ascii", "replace")
 
 
 Reader: TypeAlias = Callable[[Header, Cursor, State], Event]

@@ -127,7 +127,7 @@ class GtidListEvent(BinlogEvent, frozen=True, tag="GTID_LIST"):
     gtid: tuple[MariadbGtid, ...]
     """The last of each domain and server; the last of each domain comes last."""
     flags: int
-    """1: all up to an UNTIL position came; 2: domains are not to be ignored."""
+    """1: a replica's UNTIL position is reached; 2: its GTIDs are to be ignored."""
 
 
 class GtidEvent(BinlogEvent, frozen=True, tag="GTID"):
