@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import textwrap
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -14,88 +15,92 @@ from tests.types.cases import cases
 from tests.types.listed import reason
 from tests.types.run import Outcome, Tables
 
-NAMES = 46
-Column = tuple[str, str]
+WIDTH, NAME = 80, 32
+CELLS = {"default": 9, "FULL": 7}  # widths
+RIGHT, LISTED, WRONG, SPARE = "ok", "listed", "WRONG", "RIGHT?"
+Where = tuple[str, str]  # kind of server, metadata
+Key = tuple[str, str]  # family, name
 
 
 def main() -> int:
     """Print the matrix; 1 if anything is wrong, or listed and right."""
-    found: dict[Column, list[Outcome]] = {}
+    found: dict[Where, list[Outcome]] = {}
     for kind in reversed(KINDS):
+        print(f"{KINDS[kind].title} ...", file=sys.stderr, flush=True)
         with DatabaseServer(kind) as server, closing(Tables(server, cases(server))) as tables:
             for metadata in METADATA:
-                print(f"{KINDS[kind].title}, binlog_row_metadata {metadata} ...", file=sys.stderr, flush=True)
                 with tempfile.TemporaryDirectory(prefix="relay-types-") as folder:
                     found[kind, metadata] = tables.run(metadata, Path(folder) / "journal")
-    words = {column: {_key(each.table.case): _word(each, *column) for each in some} for column, some in found.items()}
-    rows = {_key(each.table.case): each.table.case for some in found.values() for each in some}
-    _print_matrix(sorted(rows.values(), key=lambda case: case.family), words)
-    _print_listed(found)
-    failed = _print_wrong(found)
-    _print_counts(words)
-    return int(failed)
+    verdicts = {where: {key(each.table.case): verdict(each, *where) for each in some} for where, some in found.items()}
+    print_matrix(found, verdicts)
+    print_listed(found)
+    print_wrong(found)
+    print_counts(verdicts)
+    return int(any(word in (WRONG, SPARE) for there in verdicts.values() for word in there.values()))
 
 
-def _key(case: Case) -> Column:
+def key(case: Case) -> Key:
     return case.family, case.name
 
 
-def _word(outcome: Outcome, server: str, metadata: str) -> str:
+def verdict(outcome: Outcome, server: str, metadata: str) -> str:
     listed = reason(outcome.table.case, server, metadata)
     if outcome.wrong:
-        return "listed" if listed else "WRONG"
-    return "RIGHT?" if listed else "ok"
+        return LISTED if listed else WRONG
+    return SPARE if listed else RIGHT
 
 
-def _print_matrix(rows: list[Case], words: dict[Column, dict[Column, str]]) -> None:
-    titles = [KINDS[kind].title.replace("MariaDB ", "Maria").replace("MySQL ", "MySQL") for kind, _ in words]
-    print(f"{'':{NAMES}}" + "".join(f"{title:>9}" for title in titles))
-    print(f"{'binlog_row_metadata':{NAMES}}" + "".join(f"{metadata:>9}" for _, metadata in words))
-    for family, some in groupby(rows, key=lambda case: case.family):
+def print_matrix(found: dict[Where, list[Outcome]], verdicts: dict[Where, dict[Key, str]]) -> None:
+    every = {key(each.table.case): each.table.case for some in found.values() for each in some}
+    order = {family: number for number, family in reversed([*enumerate(case.family for case in every.values())])}
+    titles = [f"{KINDS[kind].title:>{sum(CELLS.values())}}" for kind in dict.fromkeys(kind for kind, _ in found)]
+    print(f"{'':{NAME}}" + "".join(titles))
+    print(f"{'binlog_row_metadata':{NAME}}" + "".join(f"{metadata:>{CELLS[metadata]}}" for _, metadata in found))
+    for family, some in groupby(sorted(every, key=lambda key: order[key[0]]), key=lambda key: key[0]):
         print(f"\n{family}")
         for case in some:
-            name = case.name if len(case.name) < NAMES - 2 else case.name[: NAMES - 5] + "..."
-            print(f"  {name:{NAMES - 2}}" + "".join(f"{there.get(_key(case), '-'):>9}" for there in words.values()))
+            name = case[1] if len(case[1]) <= NAME - 2 else case[1][: NAME - 5] + "..."
+            words = (f"{there.get(case, '-'):>{CELLS[metadata]}}" for (_, metadata), there in verdicts.items())
+            print(f"  {name:{NAME - 2}}" + "".join(words))
 
 
-def _print_listed(found: dict[Column, list[Outcome]]) -> None:
-    cases: dict[str, dict[str, set[str]]] = {}
+def print_listed(found: dict[Where, list[Outcome]]) -> None:
+    """Each reason once, with the cases and places that it is for."""
+    listed: dict[str, dict[str, list[str]]] = {}
     for (kind, metadata), outcomes in found.items():
         for outcome in outcomes:
             if outcome.wrong and (why := reason(outcome.table.case, kind, metadata)):
-                where = f"{KINDS[kind].title} {metadata}"
-                cases.setdefault(why, {}).setdefault(outcome.table.case.family, set()).add(where)
-    print("\nListed: not what the server prints, and why" if cases else "\nNothing is listed.")
-    for why, families in cases.items():
-        for family, places in families.items():
-            print(f"  {family} ({', '.join(sorted(places))})")
-        print(f"    {why}")
+                case = f"{outcome.table.case.family}: {outcome.table.case.name}"
+                listed.setdefault(why, {}).setdefault(case, []).append(f"{KINDS[kind].title} {metadata}")
+    print("\nListed: what is not as the server prints it, and why" if listed else "\nNothing is listed.")
+    for why, names in listed.items():
+        print()
+        print(textwrap.fill(why, WIDTH))
+        for places, some in groupby(names.items(), key=lambda item: item[1]):
+            print(textwrap.fill(f"On {', '.join(places)}:", WIDTH, initial_indent="  ", subsequent_indent="    "))
+            print(*(f"    {case}" for case, _ in some), sep="\n")
 
 
-def _print_wrong(found: dict[Column, list[Outcome]]) -> bool:
-    failed = False
+def print_wrong(found: dict[Where, list[Outcome]]) -> None:
     for (kind, metadata), outcomes in found.items():
         for outcome in outcomes:
             case = outcome.table.case
             where = f"{KINDS[kind].title}, {metadata}: {case.family}, {case.name}"
-            match _word(outcome, kind, metadata):
+            match verdict(outcome, kind, metadata):
                 case "WRONG":
-                    failed = True
                     print(f"\nWRONG: {where}", *outcome.wrong[:3], sep="\n  ")
                 case "RIGHT?":
-                    failed = True
                     print(f"\nListed, and right: {where}")
-    return failed
 
 
-def _print_counts(words: dict[Column, dict[Column, str]]) -> None:
+def print_counts(verdicts: dict[Where, dict[Key, str]]) -> None:
     print()
-    for (kind, metadata), there in words.items():
-        every = list(there.values())
-        bad = len(every) - every.count("ok") - every.count("listed")
+    for (kind, metadata), there in verdicts.items():
+        words = list(there.values())
+        right, listed = words.count(RIGHT), words.count(LISTED)
         print(
-            f"{KINDS[kind].title:<14} {metadata:<8} {len(every):>4} cases: {every.count('ok'):>4} equal to SELECT,"
-            f" {every.count('listed'):>3} listed, {bad:>3} wrong"
+            f"{KINDS[kind].title:<14}{metadata:<8}{len(words):>4} cases: {right:>4} equal to SELECT,"
+            f" {listed:>3} listed, {len(words) - right - listed:>3} wrong"
         )
 
 

@@ -37,7 +37,7 @@ def column(
     """A case of one column, v, of the type `sql`: NULL and each of the values."""
     rows = ", ".join(f"({value}, -7)" for value in ["NULL", *values])
     columns = f"id INT PRIMARY KEY AUTO_INCREMENT, v {sql}, w INT"
-    return Case(family, name or sql, columns, [f"(v, w) VALUES {rows}"], on=on)
+    return Case(family, name or sql.replace(" CHARACTER SET", ""), columns, [f"(v, w) VALUES {rows}"], on=on)
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
