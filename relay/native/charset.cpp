@@ -95,10 +95,8 @@ size_t length_of(Shape shape, const uint8_t* p, size_t left) {
   return 1;
 }
 
-bool surrogate(uint32_t unit) { return unit >= 0xd800 && unit < 0xe000; }
-
 uint32_t utf16(uint32_t high, uint32_t low, bool pair) {
-  if (!pair) return surrogate(high) ? kNone : high;
+  if (!pair) return (high & 0xfc00) == 0xdc00 ? kNone : high;
   return (low & 0xfc00) == 0xdc00 ? 0x10000 + ((high & 0x3ff) << 10) + (low & 0x3ff) : kNone;
 }
 
@@ -178,7 +176,7 @@ size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) c
   if (n > left) return known_.shape >= Shape::ucs2_be ? left : 1;
   switch (known_.shape) {
     case Shape::ucs2_be:
-      *code_point = utf16(load_be16(p), 0, false);
+      *code_point = load_be16(p);
       break;
     case Shape::utf16_be:
       *code_point = utf16(load_be16(p), n == 4 ? load_be16(p + 2) : 0u, n == 4);
@@ -187,7 +185,7 @@ size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) c
       *code_point = utf16(load<uint16_t>(p), n == 4 ? load<uint16_t>(p + 2) : 0u, n == 4);
       break;
     case Shape::utf32_be:
-      if (load_be32(p) <= 0x10ffff && !surrogate(load_be32(p))) *code_point = load_be32(p);
+      if (load_be32(p) <= 0x10ffff) *code_point = load_be32(p);
       break;
     default: {
       uint32_t c = n == 1   ? one_[p[0]]

@@ -20,7 +20,8 @@ class Charset {
   static bool find(const std::string& name, const Charset** out);
 
   // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + 4 bytes; the number of bytes written. What
-  // the character set does not define becomes a question mark, as it does in the server.
+  // the character set does not define becomes a question mark, as it does in the server; surrogates in UCS-2 and UTF-32
+  // are encoded one by one, as they are there, and are no UTF-8 then (see utf8.hpp).
   size_t convert(Bytes text, uint8_t* to) const;
 
  private:

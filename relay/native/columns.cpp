@@ -6,6 +6,7 @@
 #include "image.hpp"
 #include "numbers.hpp"
 #include "temporal.hpp"
+#include "utf8.hpp"
 
 namespace relay {
 
@@ -245,6 +246,7 @@ inline bool ColumnBatch::put_value(Lane& lane, const Step& step, const Column& c
     case Value::raw: case Value::text:
       lane.data.ensure(bytes.size);
       lane.data.p = copy_exact(lane.data.p, p, bytes.size);
+      if (step.value == Value::text) mend_utf8(lane.data.p - bytes.size, bytes.size);
       end_variable(lane, rows_);
       return true;
     default:
@@ -268,8 +270,13 @@ inline bool ColumnBatch::put_moment(Lane& lane, const Step& step, const Column& 
 bool ColumnBatch::put_as_text(Lane& lane, const Cell& cell) {
   Output& data = lane.data;
   data.ensure(cell.step.room + cell.bytes.size);
+  size_t start = data.size();
   uint8_t* end = put_text(Target{data, 0}, data.p, cell, kPlain);
   if (!end) return false;
+  bool unpacked = cell.step.value == Value::compressed && !is_binary(cell.column);
+  if (unpacked || cell.step.value == Value::converted) {
+    mend_utf8(data.at(start), data.offset(end) - start);
+  }
   data.p = end;
   end_variable(lane, rows_);
   return true;

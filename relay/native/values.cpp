@@ -11,6 +11,7 @@
 #include "msgpack.hpp"
 #include "numbers.hpp"
 #include "temporal.hpp"
+#include "utf8.hpp"
 
 namespace relay {
 
@@ -253,7 +254,9 @@ uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
   uint8_t* end = put_growing(to, p + kHead32, cell);
   if (!end) return nullptr;
   bool binary = cell.step.value == Value::compressed && is_binary(cell.column);
-  msgpack::put_head32(to.out.at(start), binary ? kBin32 : kStr32, to.out.offset(end) - start - kHead32);
+  size_t n = to.out.offset(end) - start - kHead32;
+  if (!binary && cell.step.value != Value::json) mend_utf8(end - n, n);
+  msgpack::put_head32(to.out.at(start), binary ? kBin32 : kStr32, n);
   return end;
 }
 
@@ -278,7 +281,11 @@ uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& opti
 uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
   switch (cell.step.value) {
     case Value::raw: return put_packed_string(p, cell.bytes, kBin8);
-    case Value::text: return put_packed_string(p, cell.bytes, kStr8);
+    case Value::text: {
+      uint8_t* end = put_packed_string(p, cell.bytes, kStr8);
+      mend_utf8(end - cell.bytes.size, cell.bytes.size);
+      return end;
+    }
     case Value::padded:
       return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell);
     default: return nullptr;

@@ -26,11 +26,10 @@ _FOUR_BYTES_BMP, _FOUR_BYTES_ALL = 39_420, 1_587_600  # codes of GB18030 that st
 
 
 class Charset(NamedTuple):
-    """A character set: its name, the bytes of the longest character, and the codes that it accepts."""
+    """A character set, and the codes that it accepts."""
 
     name: str
-    longest: int
-    codes: list[bytes]
+    codes: Sequence[bytes]
 
 
 def cases(server: DatabaseServer) -> list[Case]:
@@ -38,14 +37,16 @@ def cases(server: DatabaseServer) -> list[Case]:
     with closing(server.connect(database="test")) as connection, connection.cursor() as cursor:
         sets = _charsets(cursor)
         samples = {charset.name: _sample(cursor, charset) for charset in sets}
+        surrogates = {name: codes for name in UNICODE if (codes := _accepted(cursor, name, 4, _surrogates(name)))}
         name = "COLLATION_NAME" if server.kind.mysql else "FULL_COLLATION_NAME"  # the same for several sets
         cursor.execute(
             f"SELECT {name}, CHARACTER_SET_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY"
             " WHERE CHARACTER_SET_NAME <> 'binary' ORDER BY 1"
         )
         collations = [(str(name), str(charset)) for name, charset in cursor.fetchall()]
-    listed = [_repertoire(charset) for charset in sets]
+    listed = [_repertoire(f"{name}: {len(codes)} characters", name, codes) for name, codes in sets]
     listed += [_columns(charset.name, samples[charset.name]) for charset in sets]
+    listed += [_repertoire(f"{name}: surrogates that are no pair", name, codes) for name, codes in surrogates.items()]
     return listed + list(_collations(collations))
 
 
@@ -53,24 +54,34 @@ def _charsets(cursor: Cursor) -> list[Charset]:
     cursor.execute("SELECT CHARACTER_SET_NAME, MAXLEN FROM information_schema.CHARACTER_SETS ORDER BY 1")
     sizes = {str(name): int(longest) for name, longest in cursor.fetchall() if name not in ("binary", "filename")}
     cursor.execute("SET max_error_count = 0, max_heap_table_size = 268435456")
-    cursor.execute("CREATE TEMPORARY TABLE codes (code VARBINARY(4)) ENGINE = MEMORY")
-    for some in chunks(list(_candidates()), 20_000):
-        cursor.execute(f"INSERT INTO codes VALUES ({'),('.join(map(_hex, some))})")
-    sets = []
+    candidates, sets = list(_candidates()), []
     for name, longest in sizes.items():
         if name in UNICODE:
-            codes = [chr(point).encode(UNICODE[name]) for point in (_BMP if longest < 4 else _BMP + _PLANES)]
-            if name == "ucs2":
-                codes = [chr(point).encode(UNICODE[name]) for point in _BMP]
+            points = _BMP if name in ("ucs2", "utf8mb3") else _BMP + _PLANES
+            codes = [chr(point).encode(UNICODE[name]) for point in points]
         else:
-            kept = f"kept (code VARBINARY(4), v VARCHAR(1) CHARACTER SET {name}) ENGINE = MEMORY"
-            cursor.execute(f"CREATE TEMPORARY TABLE {kept}")
-            cursor.execute(f"INSERT IGNORE INTO kept SELECT code, code FROM codes WHERE LENGTH(code) <= {longest}")
-            cursor.execute("SELECT code FROM kept WHERE CAST(v AS BINARY) = code ORDER BY code")
-            codes = [bytes(code) for (code,) in cursor.fetchall()]
-            cursor.execute("DROP TEMPORARY TABLE kept")
-        sets.append(Charset(name, longest, codes))
+            codes = _accepted(cursor, name, longest, candidates)
+        sets.append(Charset(name, codes))
     return sets
+
+
+def _accepted(cursor: Cursor, charset: str, longest: int, candidates: Sequence[bytes]) -> list[bytes]:
+    """Those of the codes that a column keeps as they are."""
+    cursor.execute("CREATE TEMPORARY TABLE codes (code VARBINARY(4)) ENGINE = MEMORY")
+    for some in chunks([code for code in candidates if len(code) <= longest], 20_000):
+        cursor.execute(f"INSERT INTO codes VALUES ({'),('.join(map(_hex, some))})")
+    kept = f"kept (code VARBINARY(4), v VARCHAR(1) CHARACTER SET {charset}) ENGINE = MEMORY"
+    cursor.execute(f"CREATE TEMPORARY TABLE {kept}")
+    cursor.execute("INSERT IGNORE INTO kept SELECT code, code FROM codes")
+    cursor.execute("SELECT code FROM kept WHERE CAST(v AS BINARY) = code ORDER BY code")
+    found = [bytes(code) for (code,) in cursor.fetchall()]
+    cursor.execute("DROP TEMPORARY TABLE codes, kept")
+    return found
+
+
+def _surrogates(charset: str) -> list[bytes]:
+    points = (0xD800, 0xDBFF, 0xDC00, 0xDFFF)
+    return [chr(point).encode(UNICODE[charset], "surrogatepass") for point in points]
 
 
 def _candidates() -> Iterator[bytes]:
@@ -100,11 +111,11 @@ def _sample(cursor: Cursor, charset: Charset) -> list[str]:
     return printable[:: max(1, len(printable) // 12)]
 
 
-def _repertoire(charset: Charset) -> Case:
-    values = [_hex(b"".join(some)) for some in chunks(charset.codes, CHARACTERS)]
+def _repertoire(name: str, charset: str, codes: Sequence[bytes]) -> Case:
+    values = [_hex(b"".join(some)) for some in chunks(codes, CHARACTERS)]
     inserts = [f"(v) VALUES ({'),('.join(some)})" for some in chunks(values, 200)]
-    columns = f"id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR({CHARACTERS}) CHARACTER SET {charset.name}, w INT"
-    return Case("character sets", f"{charset.name}: {len(charset.codes)} characters", columns, inserts, settings=STRICT)
+    columns = f"id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR({CHARACTERS}) CHARACTER SET {charset}, w INT"
+    return Case("character sets", name, columns, inserts, settings=STRICT)
 
 
 def _columns(charset: str, sample: Sequence[str]) -> Case:

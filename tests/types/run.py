@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,6 +32,8 @@ BINARIES = (
     "bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point",
     "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
 )  # fmt: skip
+QUESTION = "question"  # how text that is no UTF-8 is told where only UTF-8 can be: a question mark for each byte
+codecs.register_error(QUESTION, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 _NULL = b"\0nothing"
 _MODE = "NO_ENGINE_SUBSTITUTION"  # takes dates with zero parts
 
@@ -343,7 +346,7 @@ def _typed(types: dict[str, str], texts: Row, values: dict[str, Any]) -> Iterato
         elif kind in FLOATS:
             agree = isinstance(value, float)
         else:
-            agree = value == (text if kind in BINARIES else text.decode())
+            agree = value == (text if kind in BINARIES else text.decode(errors=QUESTION))
         if not agree:
             yield f"{name} typed is {value!r:.100}, and {text!r:.100} as text"
 
