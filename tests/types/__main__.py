@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 
 from examples.dbserver import KINDS, DatabaseServer
-from tests.types.case import METADATA, Case
+from tests.types.case import METADATA, TableCase
 from tests.types.cases import cases
 from tests.types.listed import reason
 from tests.types.run import Outcome, Tables
@@ -39,7 +39,7 @@ def main() -> int:
     return int(any(word in (WRONG, SPARE) for there in verdicts.values() for word in there.values()))
 
 
-def key(case: Case) -> Key:
+def key(case: TableCase) -> Key:
     return case.family, case.name
 
 

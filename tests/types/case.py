@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-T = TypeVar("T")
+from tests.value_cases import MARIADB, MYSQL, Case
 
-MYSQL, MARIADB = ("mysql97",), ("mariadb1011", "mariadb118")
+T = TypeVar("T")
 METADATA = ("default", "FULL")
 
 
-class Case(NamedTuple):
+class TableCase(NamedTuple):
     """A table, filled by `inserts`, changed by `update`, and emptied again, as SQL without `INSERT INTO table`.
 
     `settings` are variables and values that hold while the table is made and changed. `period`: the two columns that
@@ -31,13 +31,12 @@ class Case(NamedTuple):
     alone: bool = False
 
 
-def column(
-    family: str, sql: str, values: Sequence[str], on: tuple[str, ...] = MYSQL + MARIADB, *, name: str = ""
-) -> Case:
-    """A case of one column, v, of the type `sql`: NULL and each of the values."""
-    rows = ", ".join(f"({value}, -7)" for value in ["NULL", *values])
-    columns = f"id INT PRIMARY KEY AUTO_INCREMENT, v {sql}, w INT"
-    return Case(family, name or sql.replace(" CHARACTER SET", ""), columns, [f"(v, w) VALUES {rows}"], on=on)
+def of_column(case: Case) -> TableCase:
+    """A table of one column, v, of a type: NULL and each of its values."""
+    rows = ", ".join(f"({value}, -7)" for value in ["NULL", *case.values])
+    columns = f"id INT PRIMARY KEY AUTO_INCREMENT, v {case.sql}, w INT"
+    name = case.name or case.sql.replace(" CHARACTER SET", "")
+    return TableCase(case.family, name, columns, [f"(v, w) VALUES {rows}"], on=case.on)
 
 
 def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from examples.dbserver import DatabaseServer
 from tests.types import charsets, tables
-from tests.types.case import Case
+from tests.types.case import TableCase, of_column
 from tests.value_cases import CASES
 
 
-def cases(server: DatabaseServer) -> list[Case]:
+def cases(server: DatabaseServer) -> list[TableCase]:
     """What applies to this server."""
-    return [case for case in (*CASES, *tables.CASES, *charsets.cases(server)) if server.name in case.on]
+    every = (*map(of_column, CASES), *tables.CASES, *charsets.cases(server))
+    return [case for case in every if server.name in case.on]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pymysql.cursors import Cursor
 
 from examples.dbserver import DatabaseServer
-from tests.types.case import Case, chunks
+from tests.types.case import TableCase, chunks
 
 CHARACTERS = 128  # in a value
 STRICT = (("sql_mode", "STRICT_ALL_TABLES"),)  # a value that is not stored whole is an error
@@ -32,7 +32,7 @@ class Charset(NamedTuple):
     codes: Sequence[bytes]
 
 
-def cases(server: DatabaseServer) -> list[Case]:
+def cases(server: DatabaseServer) -> list[TableCase]:
     """For each character set, its whole repertoire, and each type of column in it; and all collations."""
     with closing(server.connect(database="test")) as connection, connection.cursor() as cursor:
         sets = _charsets(cursor)
@@ -111,14 +111,14 @@ def _sample(cursor: Cursor, charset: Charset) -> list[str]:
     return printable[:: max(1, len(printable) // 12)]
 
 
-def _repertoire(name: str, charset: str, codes: Sequence[bytes]) -> Case:
+def _repertoire(name: str, charset: str, codes: Sequence[bytes]) -> TableCase:
     values = [_hex(b"".join(some)) for some in chunks(codes, CHARACTERS)]
     inserts = [f"(v) VALUES ({'),('.join(some)})" for some in chunks(values, 200)]
     columns = f"id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR({CHARACTERS}) CHARACTER SET {charset}, w INT"
-    return Case("character sets", name, columns, inserts, settings=STRICT)
+    return TableCase("character sets", name, columns, inserts, settings=STRICT)
 
 
-def _columns(charset: str, sample: Sequence[str]) -> Case:
+def _columns(charset: str, sample: Sequence[str]) -> TableCase:
     """Every type that has a character set, and labels in it."""
     labels = ", ".join(f"'{number}{character}{number}'" for number, character in enumerate(sample))
     text = "".join(sample)
@@ -129,13 +129,13 @@ def _columns(charset: str, sample: Sequence[str]) -> Case:
     rows = [f"({texts}, {number + 1}, {1 << number})" for number in range(len(sample))]
     rows += [f"({'NULL, ' * 9}NULL)", "('', '', '', '', '', '', '', '', 1, '')"]
     names = ", ".join(f"v{number}" for number in range(len(types)))
-    return Case(
+    return TableCase(
         "character sets", f"{charset}: CHAR, VARCHAR, TEXT, ENUM, SET", f"id INT PRIMARY KEY AUTO_INCREMENT, {columns}",
         [f"({names}) VALUES {', '.join(rows)}"], "v0 = 'a'", settings=STRICT,
     )  # fmt: skip
 
 
-def _collations(collations: Sequence[tuple[str, str]]) -> Iterator[Case]:
+def _collations(collations: Sequence[tuple[str, str]]) -> Iterator[TableCase]:
     """A column for each collation: with FULL metadata, all that a table map says of text is numbers of collations."""
     for number, some in enumerate(chunks(collations, 300), 1):
         columns = [
@@ -144,7 +144,7 @@ def _collations(collations: Sequence[tuple[str, str]]) -> Iterator[Case]:
         ]
         columns = [sql.replace("ENUM", "ENUM('a', 'b')") for sql in columns]
         names, values = ", ".join(f"`{name}`" for name, _ in some), ", ".join(["'a'"] * len(some))
-        yield Case(
+        yield TableCase(
             "character sets", f"collations, part {number}: {len(some)}",
             f"id INT PRIMARY KEY AUTO_INCREMENT, {', '.join(columns)}", [f"({names}) VALUES ({values})"], "id = 77",
         )  # fmt: skip

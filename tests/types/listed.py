@@ -5,7 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from tests.types.case import MARIADB, METADATA, MYSQL, Case
+from tests.types.case import METADATA, TableCase
+from tests.value_cases import MARIADB, MYSQL
 
 
 class Listed(NamedTuple):
@@ -35,7 +36,7 @@ LISTED = (
 )
 
 
-def reason(case: Case, server: str, metadata: str) -> str:
+def reason(case: TableCase, server: str, metadata: str) -> str:
     """Why the case is listed there; empty if it is not."""
     for listed in LISTED:
         here = server in listed.on and metadata in listed.metadata

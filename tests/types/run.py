@@ -22,7 +22,7 @@ from relay.binlog.definitions import Definitions, Rules
 from relay.errors import RelayError
 from relay.journal import frames
 from tests.binlogs import Fed, Place, place, record
-from tests.types.case import Case
+from tests.types.case import TableCase
 from tests.types.payloads import cells
 
 INSERT, UPDATE, DELETE = 1, 2, 4
@@ -66,7 +66,7 @@ class Frame(NamedTuple):
 class Table(NamedTuple):
     """A case's table on a server."""
 
-    case: Case
+    case: TableCase
     name: str
     columns: tuple[ReadColumn, ...]
 
@@ -83,7 +83,7 @@ class Outcome(NamedTuple):
 class Tables:
     """All cases' tables on a server, in a database of their own; `run` fills, changes and empties them."""
 
-    def __init__(self, server: DatabaseServer, cases: Iterable[Case]) -> None:
+    def __init__(self, server: DatabaseServer, cases: Iterable[TableCase]) -> None:
         self.server = server
         self.db = f"types_{secrets.token_hex(4)}"
         server.execute(f"CREATE DATABASE {self.db} CHARACTER SET utf8mb4")
@@ -120,7 +120,7 @@ class Tables:
             outcomes.append(Outcome(table, changes, of_table, wrong))
         return outcomes
 
-    def _made(self, number: int, case: Case) -> Table:
+    def _made(self, number: int, case: TableCase) -> Table:
         name, session = f"c{number}", self._session
         with session.set(case.settings):
             session.execute(f"CREATE TABLE {name} ({case.columns}) {case.options}")
