@@ -341,6 +341,17 @@ def test_the_servers_error_has_its_number_and_text(server: DatabaseServer) -> No
             assert (wanted.size, wanted.buffer) == (-1, b"")
 
 
+def test_gtids_that_the_server_lacks_are_named(server: DatabaseServer, db: str) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT)")
+    theirs = f"{server.execute('SELECT @@server_uuid')[0][0]}:1-999999" if server.kind.mysql else "0-999999-1"
+    wanted = Replication(gtid_set=theirs, flags=Flag.GTID | Flag.NON_BLOCK)
+    with opened(server, wanted) as stream, pytest.raises(BinlogError) as lacking:
+        contents(stream)
+    assert lacking.value.code is StopCode.GTID_GAP
+    assert lacking.value.errno in (1236, 1885)
+    assert "999999" in lacking.value.position
+
+
 def test_an_account_without_the_right_is_told_so(server: DatabaseServer) -> None:
     name = f"u{secrets.token_hex(4)}"
     server.execute(f"CREATE USER {name}@'%' IDENTIFIED BY 'pw'")

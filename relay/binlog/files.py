@@ -1,9 +1,4 @@
-"""Binlog files, read as a stream from a server is: archives, relay logs, and files that are still being written.
-
-with BinlogFile("/backup/binlog.000001") as log:
-    for event in log:
-        print(event)
-"""
+"""Binlog files, read as a stream from a server is: archives, relay logs, and files that are still being written."""
 
 from __future__ import annotations
 

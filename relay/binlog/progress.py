@@ -70,13 +70,17 @@ class Progress:
         self._gtid = ""  # of the transaction under way
         self._group = False  # one is under way
         self._explicit = False  # and ends with a COMMIT, not with its first statement
-        self.began = self.where
-        """`file:position` at which the last event began, for errors."""
+        self.began = ""
+        """`file:position` at which the last event began, for errors; "" before the first."""
 
     @property
     def where(self) -> str:
-        """`file:position` of the last event's end, for errors."""
-        return f"{self._replication.file_name}:{self._at}"
+        """`file:position` of the last event's end, for errors; before the first, where the stream is to begin."""
+        if self.began:
+            return f"{self._replication.file_name}:{self._at}"
+        if self._by_gtid:
+            return f"GTID {self._replication.gtid_set or '(none)'}"
+        return f"{self._replication.file_name or 'the oldest file'}:{self._at}"
 
     def passed(self, data: memoryview) -> Event | None:
         """Take note of one event, header first; the event, if it had to be read for that. Raises `BinlogError`."""
