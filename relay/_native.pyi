@@ -292,12 +292,14 @@ class Resume(NamedTuple):
     gtid_set: str
     by_gtid_possible: bool
 
+def inflate_zlib(data: bytes, size: int) -> bytes: ...
+
 class Ingest:
     def __init__(
         self,
         writer: JournalWriter,
         directory: _Path,
-        decompress: Callable[[str, bytes, int], bytes],
+        inflate_zstd: Callable[[bytes, int], bytes],
         max_event_bytes: int = ...,
         prepared_memory: int = ...,
     ) -> None: ...

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import zstandard
 
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, GtidSet, Ingest, JournalReader, JournalWriter
 from relay.binlog import commands, facts, tablemap
+from relay.binlog.compression import inflate_zstd
 from relay.binlog.connect import take_socket
 from relay.journal import frames
 
@@ -90,13 +90,6 @@ def packets_from(receive: Callable[[int], bytes], into: bytearray) -> Iterator[b
         yield exactly(length)
 
 
-def decompress(algorithm: str, data: bytes, size: int) -> bytes:
-    """What an ingest asks for; as in the reader."""
-    if algorithm == "zlib":
-        return zlib.decompressobj().decompress(data, size)
-    return zstandard.ZstdDecompressor().decompress(data, max_output_size=size)
-
-
 @dataclass
 class Fed:
     """An ingest on a journal in a folder, and what it asked. Tables get positional names from their maps."""
@@ -115,7 +108,7 @@ class Fed:
     def open(self) -> None:
         """As a new process would: recovers the journal."""
         self.writer = JournalWriter(self.directory, self.segment)
-        self.ingest = Ingest(self.writer, self.directory, decompress, prepared_memory=self.prepared_memory)
+        self.ingest = Ingest(self.writer, self.directory, inflate_zstd, prepared_memory=self.prepared_memory)
 
     def begin(self, start: Place) -> None:
         if not self.writer.state().file:

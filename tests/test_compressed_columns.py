@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import Attention, Columns, RowImages
+from relay._native import Attention, Columns, RowImages, inflate_zlib
 from relay.binlog import tablemap
 from tests import rowsource
 from tests.binlogs import Fed, place, record
@@ -182,3 +182,17 @@ def test_what_is_no_compressed_value_is_refused_by_name(value: bytes) -> None:
         RowImages(packed, 1, body).render("msgpack")
     with pytest.raises(ValueError, match=r"column v of shop\.t holds bytes that are no value"):
         Columns(packed).add(1, body)
+
+
+@pytest.mark.parametrize("content", [b"", b"abc", bytes(1_000_000)])
+def test_zlib_data_holds_what_was_announced_or_is_refused(content: bytes) -> None:
+    packed = zlib.compress(content)
+    assert inflate_zlib(packed, len(content)) == content
+    for data, size in ((packed, len(content) + 1), (packed[:-1], len(content)), (packed[2:], len(content)), (b"", 0)):
+        with pytest.raises(ValueError, match="zlib"):
+            inflate_zlib(data, size)
+    if content:
+        with pytest.raises(ValueError, match="zlib"):
+            inflate_zlib(packed, len(content) - 1)
+    with pytest.raises(ValueError, match="zlib"):
+        inflate_zlib(packed, 1 << 62)

@@ -13,7 +13,7 @@ from typing import Final
 from relay.binlog.bodies import control, rows, statements, transactions
 from relay.binlog.bodies.state import Reader, State
 from relay.binlog.collations import CHARSET_OF
-from relay.binlog.compression import decompress
+from relay.binlog.compression import inflate_zstd
 from relay.binlog.cursor import Cursor, reading
 from relay.binlog.events import (
     Event,
@@ -120,7 +120,7 @@ class Decoder:
             raise ValueError(f"{compression} is no compression that is known")
         if uncompressed > MAX_PAYLOAD_BYTES:
             raise ValueError(f"it says it inflates to {uncompressed} bytes")
-        inner = Cursor(decompress("zstd", data, uncompressed) if compression == _ZSTD else data)
+        inner = Cursor(inflate_zstd(data, uncompressed) if compression == _ZSTD else data)
         events = []
         while inner:
             length = int.from_bytes(inner.data[inner.at + 9 : inner.at + 13], "little")

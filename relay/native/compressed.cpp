@@ -6,7 +6,6 @@ namespace relay {
 
 bool CompressedValue::parse(Bytes bytes, size_t longest, CompressedValue* out) {
   constexpr unsigned kZlib = 8, kRaw = 0x08, kWidth = 0x07;
-  constexpr size_t kMostOfAByte = 1032;  // deflate's limit: what a byte can become
   *out = CompressedValue();
   if (!bytes.size) return true;
   unsigned head = bytes.data[0];
@@ -21,7 +20,7 @@ bool CompressedValue::parse(Bytes bytes, size_t longest, CompressedValue* out) {
   out->form = head & kRaw ? Deflated::raw : Deflated::zlib;
   out->size = load_be(out->data.data, width);
   out->data = out->data.from(width);
-  return out->size <= longest && out->size / kMostOfAByte <= out->data.size;
+  return out->size <= longest && may_inflate_to(out->data, out->size);
 }
 
 bool CompressedValue::unpack(uint8_t* to) const {

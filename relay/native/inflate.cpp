@@ -41,4 +41,12 @@ bool inflate_exactly(Bytes packed, Deflated form, uint8_t* to, size_t size) {
   return inflater.exactly(packed, form, to, size);
 }
 
+bool inflate_exactly(Bytes packed, Deflated form, size_t size, std::string* out) {
+  if (!may_inflate_to(packed, size)) return false;
+  out->resize(size + 1);  // zlib wants somewhere to write, even nothing
+  bool done = inflate_exactly(packed, form, reinterpret_cast<uint8_t*>(&(*out)[0]), size);
+  out->resize(done ? size : 0);
+  return done;
+}
+
 }  // namespace relay

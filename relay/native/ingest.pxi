@@ -15,9 +15,15 @@ cdef extern from "packets.hpp" namespace "relay":
         uint8_t* data
         size_t size
 
+cdef extern from "inflate.hpp" namespace "relay":
+    cdef enum class CDeflated "relay::Deflated"(uint8_t):
+        zlib
+
+    cbool inflate_exactly(RawBytes, CDeflated, size_t, string*) nogil
+
 cdef extern from "ingest.hpp" namespace "relay":
-    cdef cppclass CAlgorithm "relay::Algorithm":
-        pass
+    cdef enum class CAlgorithm "relay::Algorithm":
+        zlib
 
     cdef cppclass CInflate "relay::Inflate":
         cbool (*call)(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept nogil
@@ -130,17 +136,34 @@ cdef vector[cbool] mask(object keep):
     return bits
 
 
-cdef cbool inflate(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept with gil:
-    cdef Ingest self = <Ingest>context
+cdef cbool inflate(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept nogil:
+    if <int>algorithm == <int>CAlgorithm.zlib:
+        return inflate_exactly(data, CDeflated.zlib, size, out)
+    with gil:
+        return inflate_by(<Ingest>context, data, size, out)
+
+
+cdef cbool inflate_by(Ingest self, RawBytes data, uint64_t size, string* out) noexcept:
     cdef bytes result
     try:
         packed = (<const char*>data.data)[:data.size]
-        result = self.decompress("zstd" if <int>algorithm else "zlib", packed, size)
+        result = self.inflate_zstd(packed, size)
         out.assign(<const char*>result, <size_t>len(result))
         return True
     except Exception as error:
         self.inflating = error
         return False
+
+
+def inflate_zlib(bytes data not None, size_t size):
+    """The `size` bytes that zlib's stream in `data` holds. Raises `ValueError` if it is damaged or holds fewer or more.
+
+    No more than `size` bytes are ever made, whatever the data asks for.
+    """
+    cdef string out
+    if not inflate_exactly(RawBytes(<const char*>data, <size_t>len(data)), CDeflated.zlib, size, &out):
+        raise ValueError(f"damaged zlib data, or not of the {size} bytes that were announced")
+    return <bytes>out
 
 
 @cython.no_gc_clear  # the native half refers to the writer until it is gone
@@ -155,12 +178,12 @@ cdef class Ingest:
 
     cdef CIngest* c
     cdef JournalWriter writer
-    cdef object decompress
+    cdef object inflate_zstd
     cdef object inflating
 
-    def __cinit__(self, JournalWriter writer, directory, decompress, size_t max_event_bytes=1 << 30,
+    def __cinit__(self, JournalWriter writer, directory, inflate_zstd, size_t max_event_bytes=1 << 30,
                   size_t prepared_memory=1 << 25):
-        """`decompress(algorithm, data, size)` gives the `size` bytes in "zlib" or "zstd" data. Rows of prepared XA
+        """`inflate_zstd(data, size)` gives the `size` bytes that zstd's `data` holds, or raises. Rows of prepared XA
         transactions beyond `prepared_memory` bytes are held in a file of the directory."""
         cdef CIngestLimits limits
         limits.event_bytes = max_event_bytes
@@ -169,7 +192,7 @@ cdef class Ingest:
         by.call = inflate
         by.context = <void*>self
         self.writer = writer
-        self.decompress = decompress
+        self.inflate_zstd = inflate_zstd
         self.c = new CIngest(writer.c[0], str(directory).encode("utf-8", "surrogateescape"), limits, by)
 
     def __dealloc__(self):

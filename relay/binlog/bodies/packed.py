@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.binlog.compression import decompress
+from relay._native import inflate_zlib
 from relay.binlog.cursor import Cursor
 
 
@@ -17,4 +17,4 @@ def inflated(data: bytes) -> bytes:
     if not head & 0x80 or head & 0x70 or not 1 <= width <= 4:
         raise ValueError(f"{head:#x} is no head of compressed data")
     size = int.from_bytes(packed.take(width), "big")
-    return decompress("zlib", packed.rest(), size)
+    return inflate_zlib(packed.rest(), size)
