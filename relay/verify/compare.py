@@ -41,7 +41,8 @@ class Difference(NamedTuple):
 class Finding(NamedTuple):
     """What came of a rows event.
 
-    Of its `rows`, `compared` were, and `equal` are the same on both sides in every value. `faults` says in how many
+    Of its `rows`, `compared` were; `equal` are the same on both sides in every value, `weaker` in the weaker form that
+    a fault of the witness leaves. `faults` says in how many
     rows which fault of the witness showed, and `detail` what the witness said of it. `left_out`: why the journal has
     none of them, and need not.
     """
@@ -51,6 +52,7 @@ class Finding(NamedTuple):
     rows: int
     compared: int = 0
     equal: int = 0
+    weaker: int = 0
     faults: Mapping[str, int] = MappingProxyType({})
     detail: str = ""
     differences: Sequence[Difference] = ()
@@ -209,13 +211,17 @@ class _Rows:
         if any(column.name is None for column in self._seen.columns):
             self._faults[faults.NO_NAMES] += len(images)
         rows = list(zip(images, theirs, strict=False))
-        equal = sum(self._row(number, *row, places) for number, row in enumerate(rows))
+        found = [self._row(number, *row, places) for number, row in enumerate(rows)]
         return finding._replace(
-            compared=len(rows), equal=equal, faults=self._faults, differences=self._differences
-        )  # fmt: skip
+            compared=len(rows),
+            equal=sum(not verdicts for verdicts in found),
+            weaker=sum(bool(verdicts) and values.DIFFERENT not in verdicts for verdicts in found),
+            faults=self._faults,
+            differences=self._differences,
+        )
 
-    def _row(self, number: int, ours: Any, theirs: Any, places: list[tuple[Column, int]]) -> bool:
-        """Whether the row is the same on both sides; differences and faults are noted."""
+    def _row(self, number: int, ours: Any, theirs: Any, places: list[tuple[Column, int]]) -> set[str]:
+        """The verdicts on the row's values but for `SAME`; differences and faults are noted."""
         found: set[str] = set()
         for side in (0, 1):
             if (ours[side] is None) != (theirs[side] is None):
@@ -224,7 +230,7 @@ class _Rows:
             elif ours[side] is not None:
                 found |= self._image(number, side, ours[side], theirs[side], places)
         self._faults.update(found - {values.DIFFERENT})
-        return not found
+        return found
 
     def _image(
         self, number: int, side: int, ours: dict[str, Any], theirs: list[Any], places: list[tuple[Column, int]]

@@ -89,11 +89,11 @@ class Journal:
 
     def rows(self, step: Step) -> Iterator[OurRows]:
         """The rows events of the step that `steps` gave last."""
-        for _, payload in self._reader.frames(step.start, step.end):
+        for position, payload in self._reader.frames(step.start, step.end):
             frame = frames.decode(payload)
             if isinstance(frame, frames.Rows):
                 place = Place(step.place.file, frame.end_position)
-                yield OurRows(place, frame.kind, frame.rows, self._table(frame.table), frame.body)
+                yield OurRows(position, place, frame.kind, frame.rows, self._table(frame.table), frame.body)
 
     def _table(self, position: int) -> Table:
         if position not in self._tables:

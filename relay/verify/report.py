@@ -17,11 +17,16 @@ _VALUE_WIDTH: Final = 200
 
 
 class Table(msgspec.Struct):
-    """Counts of one table, in rows. `equal` of those `compared` are the same in every value."""
+    """Counts of one table, in rows.
+
+    Of those `compared`, `equal` are the same in every value, `weaker` in the weaker form that a fault of the witness
+    leaves.
+    """
 
     rows: int = 0
     compared: int = 0
     equal: int = 0
+    weaker: int = 0
     differences: int = 0
 
 
@@ -63,6 +68,7 @@ class Report(msgspec.Struct):
     rows: int = 0
     compared: int = 0
     equal: int = 0
+    weaker: int = 0
     differences: int = 0
     seconds: float = 0.0
     ended_early: str = ""
@@ -81,6 +87,7 @@ class Report(msgspec.Struct):
             counts.rows += finding.rows
             counts.compared += finding.compared
             counts.equal += finding.equal
+            counts.weaker += finding.weaker
             counts.differences += len(finding.differences)
         for fault, rows in finding.faults.items():
             self.faults[fault] = self.faults.get(fault, 0) + rows
@@ -123,7 +130,7 @@ class Report(msgspec.Struct):
 
     def _table_lines(self) -> Iterator[str]:
         yield ""
-        yield f"{'TABLE':<36}{'ROWS':>11}{'COMPARED':>11}{'EQUAL':>11}{'DIFFERENCES':>13}"
+        yield f"{'TABLE':<26}{'ROWS':>10}{'COMPARED':>11}{'EQUAL':>10}{'WEAKER':>10}{'DIFFERENCES':>13}"
         for name, table in sorted(self.tables.items()):
             yield _counts(name, table)
         yield _counts("all", self)
@@ -153,8 +160,10 @@ class Report(msgspec.Struct):
 
 
 def _counts(name: str, table: Table | Report) -> str:
-    name = name if len(name) < 36 else name[:34] + "…"
-    return f"{name:<36}{table.rows:>11,}{table.compared:>11,}{table.equal:>11,}{table.differences:>13,}"
+    name = name if len(name) < 26 else f"{name[:24]}…"
+    return (
+        f"{name:<26}{table.rows:>10,}{table.compared:>11,}{table.equal:>10,}{table.weaker:>10,}{table.differences:>13,}"
+    )
 
 
 def _listed(difference: Difference) -> Listed:

@@ -128,7 +128,9 @@ class _Sides:
 
     def rows(self, step: Step) -> Iterator[OurRows]:
         """Of a step."""
-        return self._journal.rows(step)
+        for ours in self._journal.rows(step):
+            self.position = ours.at
+            yield ours
 
     def sightings(self) -> Iterator[Seen]:
         """The witness', to the end or until it cannot go on."""

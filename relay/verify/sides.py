@@ -76,8 +76,12 @@ class Table(NamedTuple):
 
 
 class OurRows(NamedTuple):
-    """A rows event of the journal. `place` is its end in the binlog; `kind` 1 insert, 2 update, 4 delete."""
+    """A rows event of the journal, at the journal position `at`.
 
+    `place` is its end in the binlog; `kind` 1 insert, 2 update, 4 delete.
+    """
+
+    at: int
     place: Place
     kind: int
     rows: int
