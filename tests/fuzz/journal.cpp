@@ -1,0 +1,115 @@
+// Journals whose last segment goes on with anything: they are refused with a reason, or recovered to what can be read
+// from end to end. Input: frames, each as a byte (bit 0: its checksum is wrong), a u16 length and the payload; a byte of
+// kNotes begins the notes of prepared transactions, which reach to the end of the input.
+#include "journal.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "../native/build.hpp"
+#include "crc.hpp"
+#include "fuzz.hpp"
+#include "prepared.hpp"
+
+using namespace relay;
+
+namespace {
+
+constexpr uint64_t kSegment = 1 << 16;
+constexpr uint8_t kNotes = 0xff;
+
+struct Folder {
+  std::string path = "/dev/shm/fuzz-journal." + std::to_string(getpid());
+  Folder() { std::filesystem::remove_all(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+uint64_t begun(const std::string& path) {
+  JournalWriter writer(path, kSegment, 1);
+  writer.source(4, "binlog.000001", GtidSet(), "fuzz");
+  writer.commit(100, 1, Gtid());
+  return writer.end();
+}
+
+// Puts the frames of the input behind those of the segment, as far as there is room.
+void go_on(const std::string& path, uint64_t at, Reader& in) {
+  auto segment = Mapping::open(path, 0, true);
+  while (in.left()) {
+    const uint8_t how = in.u8();
+    if (how == kNotes) return;
+    const uint16_t length = in.u16();
+    const Bytes payload = in.take(std::min<size_t>(length, in.left()));
+    if (frame_size(payload.size) + sizeof(uint64_t) > segment->end() - at) return;
+    std::memcpy(segment->at(at) + kFrameHeader, payload.data, payload.size);
+    store(segment->at(at), static_cast<uint32_t>(payload.size));
+    store(segment->at(at) + sizeof(uint32_t), crc32c(payload) ^ (how & 1));
+    at += frame_size(payload.size);
+  }
+}
+
+void read_all(const std::string& path, const JournalWriter& writer) {
+  JournalReader reader(path);
+  for (uint64_t at = writer.first(); at < writer.committed();) {
+    const FrameView view = reader.frame(at, true);
+    REQUIRE(view.next > at && view.next <= writer.committed());
+    at = view.next;
+    RowsFrame rows;
+    if (view.kind() == FrameKind::rows && RowsFrame::parse(view.payload, &rows)) reader.definition(rows.table);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Folder folder;
+  Reader in(Bytes(data, size));
+  go_on(folder.path, begun(folder.path), in);
+  std::ofstream(folder.path + "/prepared") << in.rest().text();
+  try {
+    JournalWriter writer(folder.path, kSegment);
+    try {
+      read_all(folder.path, writer);
+    } catch (const JournalError& error) {
+      REQUIRE(!error.code.empty());
+    }
+    writer.commit(1000, 2, Gtid());
+  } catch (const JournalError& error) {
+    REQUIRE(!error.code.empty());
+  }
+  try {
+    PreparedLog log(folder.path);
+    log.add("x'61',x'',1", {"binlog.000001", 4, ""});
+    REQUIRE(PreparedLog(folder.path).entries().size() == log.entries().size());
+  } catch (const JournalError& error) {
+    REQUIRE(error.code == "journal_corrupt");
+  }
+  return 0;
+}
+
+// What a writer appends, in parts of it.
+std::vector<std::string> fuzz_seeds() {
+  Folder folder;
+  const std::string definition = build::packed({{"a", kLong}});
+  const std::string body = build::bytes("01 ff 00 01000000 00 02000000");
+  const uint64_t start = begun(folder.path);
+  JournalWriter writer(folder.path, kSegment);
+  const auto table = writer.define(Bytes(definition));
+  writer.rows(table, RowKind::insert, 200, 1, 2, Bytes(body));
+  writer.commit(300, 1, Gtid());
+  writer.ddl(400, 1, "test", "ALTER TABLE t ADD b INT");
+  writer.commit(400, 1, Gtid());
+  writer.file(4, "binlog.000002");
+  writer.gap(500, "binlog.000002", "lost");
+  std::string all, transaction;
+  JournalReader reader(folder.path);
+  for (uint64_t at = start; at < writer.committed();) {
+    const FrameView view = reader.frame(at, true);
+    at = view.next;
+    const auto length = static_cast<uint16_t>(view.payload.size);
+    all += '\0' + std::string(reinterpret_cast<const char*>(&length), sizeof length) + std::string(view.payload.text());
+    if (transaction.empty() && view.kind() == FrameKind::commit) transaction = all;
+  }
+  return {all, transaction, all + '\xff' + "x'61',x'62',1\tbinlog.000001\t4\t0-1-2\n"};
+}
