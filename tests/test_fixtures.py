@@ -14,7 +14,7 @@ from relay._native import Attention, RowImages
 from relay.binlog import schema, tablemap
 from relay.binlog.catalog import Place as CatalogPlace
 from relay.binlog.decoder import Decoder
-from relay.binlog.events import FormatDescriptionEvent, RowsEvent
+from relay.binlog.events import FormatDescriptionEvent, RowsEvent, RowsV0Event
 from relay.binlog.files import BinlogFile
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
@@ -154,3 +154,9 @@ def test_rows_events_of_version_0_are_never_passed_over_unasked(tmp_path: Path) 
     fed.feed(stream(newer, "binlog.000001"))
     assert [asked.type for asked in fed.asked if asked.asks == "unknown"] == [20, 21, 22]
     assert fed.rows() == []
+
+
+def test_rows_events_of_version_0_are_told_for_what_they_are() -> None:
+    with BinlogFile(FIXTURES / "rows-v0.binlog") as log:
+        found = [event for event in log if isinstance(event, RowsV0Event)]
+    assert [(event.type, event.table_id) for event in found] == [(20, 7), (21, 7), (22, 7)]
