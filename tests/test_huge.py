@@ -5,6 +5,7 @@ Slow: each server writes a binlog file beyond 4 GiB, 14 GB of disk for a minute 
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,28 +30,6 @@ ROW_BYTES = 16_000_000
 ROWS = 272  # 4.35 GB
 ANONYMOUS = 160 << 20  # more than the reader may need besides the journal's pages, which are the kernel's to drop
 
-KINDS = {
-    "mysql97": ("mysql97", ()),
-    "mysql97-without-gtids": ("mysql97", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")),
-    "mariadb118": ("mariadb118", ()),
-    "mariadb1011": ("mariadb1011", ()),
-}
-
-
-@pytest.fixture(params=KINDS)
-def server(request: pytest.FixtureRequest, own_server: Callable[..., DatabaseServer]) -> DatabaseServer:
-    kind, options = KINDS[request.param]
-    server = own_server(kind, *options)
-    engine = "BLACKHOLE" if server.kind.mysql else "MyISAM"  # the binlog is what matters
-    server.execute(
-        "CREATE DATABASE d",
-        f"CREATE TABLE d.huge (id INT, data LONGBLOB) ENGINE = {engine}",
-        "CREATE TABLE d.numbers (id INT)",
-        f"INSERT INTO d.numbers VALUES {', '.join(f'({number})' for number in range(ROWS))}",
-        "CREATE TABLE d.small (id INT PRIMARY KEY)",
-    )
-    return server
-
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
@@ -60,11 +39,12 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def new_reader(server: DatabaseServer, folder: Path) -> Iterator[Callable[[Path], Reader]]:
-    """Starts readers that end before `folder` does."""
+def new_reader(folder: Path) -> Iterator[Callable[[DatabaseServer, Path], Reader]]:
+    """new_reader(server, DataDir) starts readers that end before `folder` does."""
+    assert folder.is_dir()
     with ExitStack() as stack:
 
-        def start(folder: Path) -> Reader:
+        def start(server: DatabaseServer, folder: Path) -> Reader:
             made = Reader(server, folder, {"Relay.SegmentBytes": "64MiB"})
             stack.callback(made.close)
             return made.start()
@@ -78,25 +58,36 @@ def anonymous_bytes(pid: int) -> int:
     return int(line.split()[1]) << 10
 
 
+def make_tables(server: DatabaseServer) -> None:
+    engine = "BLACKHOLE" if server.kind.mysql else "MyISAM"  # the binlog is what matters
+    server.execute(
+        "CREATE DATABASE d",
+        f"CREATE TABLE d.huge (id INT, data LONGBLOB) ENGINE = {engine}",
+        "CREATE TABLE d.numbers (id INT)",
+        f"INSERT INTO d.numbers VALUES {', '.join(f'({number})' for number in range(ROWS))}",
+        "CREATE TABLE d.small (id INT PRIMARY KEY)",
+    )
+
+
 def write_beyond(server: DatabaseServer) -> None:
     """One huge transaction, and small ones behind it in the same file.
 
-    A server changes files once it has written that much; what was committed meanwhile still goes into the old one.
+    A server changes files once it has written that much: what is committed together with the huge one, and comes
+    later, still goes into the old one. So commits are made to wait for each other.
     """
     if server.kind.mysql:
         server.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000", "SET GLOBAL sync_binlog = 1")
     else:
-        server.execute("SET GLOBAL binlog_commit_wait_count = 8", "SET GLOBAL binlog_commit_wait_usec = 4000000")
+        server.execute("SET GLOBAL binlog_commit_wait_count = 1000", "SET GLOBAL binlog_commit_wait_usec = 3000000")
     done = threading.Event()
 
-    def write_small(first: int) -> None:
-        number = first
-        while not done.is_set():
+    def write_small(number: int) -> None:
+        chance = random.Random(number)
+        while not done.wait(chance.uniform(0, 3)):
             server.execute(f"INSERT INTO d.small VALUES ({number})")
             number += 1
-            time.sleep(0.1)
 
-    writers = [threading.Thread(target=write_small, args=(first,)) for first in range(0, 5_000_000, 1_000_000)]
+    writers = [threading.Thread(target=write_small, args=(first,)) for first in range(0, 16_000, 1_000)]
     for writer in writers:
         writer.start()
     try:
@@ -145,11 +136,28 @@ def gtids_after(before: str, done: Sequence[Commit]) -> str:
     return str(gtids)
 
 
-def test_beyond_4_gib(server: DatabaseServer, new_reader: Callable[[Path], Reader], folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("mysql97", ()),
+        ("mysql97", ("--gtid-mode=OFF", "--enforce-gtid-consistency=OFF")),
+        ("mariadb118", ()),
+        ("mariadb1011", ()),
+    ],
+)
+def test_beyond_4_gib(
+    kind: str,
+    options: tuple[str, ...],
+    own_server: Callable[..., DatabaseServer],
+    new_reader: Callable[[DatabaseServer, Path], Reader],
+    folder: Path,
+) -> None:
+    server = own_server(kind, *options)
+    make_tables(server)
     with closing(server.connect()) as connection:
         about = facts.facts(connection)
         before = facts.binlog_end(connection, about).gtid_set
-    first = new_reader(folder).streaming()
+    first = new_reader(server, folder).streaming()
     writing = threading.Thread(target=write_beyond, args=(server,))
     writing.start()
     most = 0
@@ -182,7 +190,7 @@ def test_beyond_4_gib(server: DatabaseServer, new_reader: Callable[[Path], Reade
         ways = [known] if server.kind.mysql else [known, ""]  # MariaDB also as if its GTIDs were of no use
         for way, gtid_set in enumerate(ways):
             data = journal_at(folder / f"{number}-{way}", about.identity, place, gtid_set)
-            again = new_reader(data).streaming()
+            again = new_reader(server, data).streaming()
             rest = read[at + 1 :]
             deadline = time.monotonic() + 120
             while len(found := commits(again)) < len(rest):

@@ -76,12 +76,19 @@ def test_a_server_that_restarts_is_connected_to_again(
     server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
     running = make_reader(server).streaming()
     server.execute("INSERT INTO d.t VALUES (1)")
+    # What is prepared outlives crashes of the source and of the reader.
+    for name in "abc":
+        values = f"INSERT INTO d.t VALUES ({ord(name)})"
+        server.execute(f"XA START '{name}'", values, f"XA END '{name}'", f"XA PREPARE '{name}'")
     server.kill()
     server.start()
-    server.execute("INSERT INTO d.t VALUES (2)")
-    server.restart()
-    server.execute("INSERT INTO d.t VALUES (3)")
+    server.execute("XA COMMIT 'b'", "INSERT INTO d.t VALUES (2)")
     running.until(lambda: running.count() == 3, seconds=40)
+    running.signal(signal.SIGKILL)
+    running = make_reader(server).streaming()
+    server.restart()
+    server.execute("XA ROLLBACK 'a'", "XA COMMIT 'c'", "INSERT INTO d.t VALUES (3)")
+    running.until(lambda: running.count() == 5, seconds=40)
 
 
 @pytest.mark.usefixtures("young_binlog")
