@@ -19,7 +19,7 @@ from relay._native import Ingest, JournalWriter
 from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog, Place
-from relay.binlog.compression import inflate_zstd
+from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import take_socket
 from relay.binlog.definitions import Definitions, Rules
 from relay.binlog.schema import Answer
@@ -107,7 +107,7 @@ def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, fl
         with closing(Catalog(folder / "state.db")) as catalog:
             writer = JournalWriter(folder, 256 << 20)
             writer.source(4, shape.file, "", source.identity)
-            ingest = Ingest(writer, folder, inflate_zstd)
+            ingest = Ingest(writer, folder, zstd_parts)
             definitions = Definitions(
                 catalog, Rules(), facts.collations(connection), _unasked, _silent, hidden_types=False
             )

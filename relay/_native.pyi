@@ -1,6 +1,6 @@
 """Types of the native core; what things mean stands in relay/native/*.pxi. A test holds this file to the module."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -299,7 +299,7 @@ class Ingest:
         self,
         writer: JournalWriter,
         directory: _Path,
-        inflate_zstd: Callable[[bytes, int], bytes],
+        zstd_parts: Callable[[bytes, int], Iterable[bytes]],
         max_event_bytes: int = ...,
         prepared_memory: int = ...,
     ) -> None: ...

@@ -18,7 +18,7 @@ from relay._native import GtidSet, Ingest, JournalWriter
 from relay.binlog import facts, resume
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog, Place
-from relay.binlog.compression import inflate_zstd
+from relay.binlog.compression import zstd_parts
 from relay.binlog.definitions import Definitions, Question, Rules
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import BinlogStatus, ServerFacts
@@ -88,7 +88,7 @@ class _Reader:
         self._writer = writer
         self._keeper = keeper
         self._sources = Sources(context.config)
-        self._ingest = Ingest(writer, context.journal_dir, inflate_zstd)
+        self._ingest = Ingest(writer, context.journal_dir, zstd_parts)
         self._ingest.count_into(context.arena.counters_address)
         self._low = resume.LowPlace(catalog)
         self._backoff = Backoff()

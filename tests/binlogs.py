@@ -15,7 +15,7 @@ import msgspec
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, GtidSet, Ingest, JournalReader, JournalWriter
 from relay.binlog import commands, facts, tablemap
-from relay.binlog.compression import inflate_zstd
+from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import take_socket
 from relay.journal import frames
 
@@ -108,7 +108,7 @@ class Fed:
     def open(self) -> None:
         """As a new process would: recovers the journal."""
         self.writer = JournalWriter(self.directory, self.segment)
-        self.ingest = Ingest(self.writer, self.directory, inflate_zstd, prepared_memory=self.prepared_memory)
+        self.ingest = Ingest(self.writer, self.directory, zstd_parts, prepared_memory=self.prepared_memory)
 
     def begin(self, start: Place) -> None:
         if not self.writer.state().file:

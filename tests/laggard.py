@@ -20,7 +20,7 @@ from relay._native import Ingest, JournalReader, JournalWriter, RowImages
 from relay.binlog import facts, schema
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
-from relay.binlog.compression import inflate_zstd
+from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import Account, connect
 from relay.binlog.definitions import Definitions, Question, Rules
 from relay.binlog.schema import Answer
@@ -112,7 +112,7 @@ class Laggard:
             self._writer.source(self._first.position, self._first.file, "", "test")
         self._catalog = Catalog(self.folder / "state.db")
         self._questions: dict[int, Question] = {}
-        self._ingest = Ingest(self._writer, self.folder, inflate_zstd)
+        self._ingest = Ingest(self._writer, self.folder, zstd_parts)
 
     def catch_up(self, bytes_: int | None = None) -> int:
         """Read to the binlog's end, or no more than so many bytes of the stream; the bytes there were."""

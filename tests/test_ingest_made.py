@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import zstandard
 
 from relay._native import Attention
 from relay.errors import RelayError, StopCode
@@ -265,8 +266,54 @@ def test_a_full_disk_only_delays(tmp_path: Path, limit_files: Callable[[int], No
     assert fed.writer.state().sequence == (count - 1) * 7 + 1
 
 
-def test_a_decompressor_that_fails_is_the_cause(fed: Fed) -> None:
-    payload = b"\2\1\0" + b"\3\1\x0a" + b"\1\1\4" + b"\0" + b"junk"
+def payload_packet(events: bytes, end: int, announced: int | None = None) -> bytes:
+    """A TRANSACTION_PAYLOAD event around events; `announced` bytes."""
+    packed = zstandard.ZstdCompressor().compress(events)
+
+    def field(kind: int, value: int) -> bytes:
+        return bytes([kind, 9]) + b"\xfe" + struct.pack("<Q", value)
+
+    size = len(events) if announced is None else announced
+    return binlogs.made(40, field(2, 0) + field(1, len(packed)) + field(3, size) + b"\0" + packed, end)
+
+
+def inner(*packets: bytes) -> bytes:
+    """Events as they stand in a payload: without checksums."""
+    events = [bytearray(packet[5:-4]) for packet in packets]
+    for event in events:
+        event[9:13] = len(event).to_bytes(4, "little")
+    return b"".join(events)
+
+
+def large_transaction(count: int) -> bytes:
+    maps = binlogs.table_map(5, "t", 0)
+    rows = [binlogs.write_rows(5, range(at, at + 3000), 0, statement_end=False) for at in range(0, count * 3000, 3000)]
+    return inner(binlogs.query("BEGIN", 0), maps, *rows, binlogs.write_rows(5, [7], 0), binlogs.xid(0))
+
+
+def test_a_large_compressed_transaction_is_inflated_in_parts(fed: Fed) -> None:
+    events = large_transaction(300)
+    assert len(events) > 4 << 20
+    fed.begin(START)
+    fed.feed(plain(payload_packet(events, 5000)))
+    assert fed.rows() == [("t", INSERT, 3000)] * 300 + [("t", INSERT, 1)]
+    assert {frame.end_position for frame in fed.frames() if isinstance(frame, frames.Rows)} == {5000}
+    assert fed.writer.state().position == 5000
+
+
+@pytest.mark.parametrize("announced", [-1, 1, 10_000_000])
+def test_a_large_compressed_transaction_holds_what_it_says(fed: Fed, announced: int) -> None:
+    events = large_transaction(300)
+    fed.begin(START)
+    with pytest.raises(RelayError, match=r"a compressed event that does not hold|with a damaged event") as caught:
+        fed.feed(plain(payload_packet(events, 5000, len(events) + announced)))
+    assert caught.value.code == StopCode.UNKNOWN_EVENT
+    assert len(fed.rows()) in (0, 301)
+
+
+@pytest.mark.parametrize("announced", [4, 40_000_000])
+def test_a_decompressor_that_fails_is_the_cause(fed: Fed, announced: int) -> None:
+    payload = b"\2\1\0" + b"\3\x09\xfe" + struct.pack("<Q", announced) + b"\1\1\4" + b"\0" + b"junk"
     fed.begin(START)
     with pytest.raises(RelayError, match="compressed event") as caught:
         fed.feed(plain(binlogs.made(40, payload, 100)))

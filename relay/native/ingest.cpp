@@ -75,6 +75,7 @@ void Ingest::start(std::string_view file, uint64_t position, bool by_gtid) {
   packets_.clear();
   inner_.clear();
   inner_at_ = 0;
+  inner_left_ = 0;
   in_payload_ = false;
   answer_ = Answer::none;
   group_ = Group();
@@ -275,18 +276,40 @@ bool Ingest::payload(const Event& e) {
   }
   PayloadBody body;
   if (!PayloadBody::parse(e.body, &body)) malformed("a TRANSACTION_PAYLOAD that cannot be read");
-  inner_ = body.zstd ? inflated(Algorithm::zstd, body.data, body.size) : std::string(body.data.text());
   inner_at_ = 0;
+  inner_left_ = 0;
+  if (!body.zstd) {
+    inner_ = body.data.text();
+  } else if (body.size <= limits_.whole_bytes) {
+    inner_ = inflated(Algorithm::zstd, body.data, body.size);
+  } else {
+    inner_.clear();
+    inner_left_ = body.size;
+    if (!inflate_.begin(inflate_.context, body.data, body.size)) malformed("a compressed event that cannot be inflated");
+  }
   in_payload_ = true;
   return true;
 }
 
+// Whether the payload goes on for so many bytes, which are then there. A transaction may be larger than memory.
+bool Ingest::has_inner(size_t bytes) {
+  while (inner_.size() - inner_at_ < bytes && inner_left_) {
+    inner_.erase(0, inner_at_);
+    inner_at_ = 0;
+    size_t before = inner_.size();
+    bool more = inflate_.next(inflate_.context, &inner_) && inner_.size() > before;
+    if (!more || inner_.size() - before > inner_left_) malformed("a compressed event that does not hold what it says");
+    inner_left_ -= inner_.size() - before;
+  }
+  return inner_.size() - inner_at_ >= bytes;
+}
+
 bool Ingest::inner_events(Attention* out) {
-  while (inner_at_ < inner_.size()) {
-    Bytes rest = Bytes(inner_).from(inner_at_);
+  while (has_inner(1)) {
     Event e;
-    size_t size = rest.size < kEventHeader ? 0 : load<uint32_t>(rest.data + 9);
-    if (size > rest.size || !Event::parse(rest.sub(0, size), 0, &e) || e.type == kTransactionPayloadEvent)
+    size_t size = has_inner(kEventHeader) ? load<uint32_t>(reinterpret_cast<const uint8_t*>(&inner_[inner_at_ + 9])) : 0;
+    bool whole = size >= kEventHeader && size <= limits_.event_bytes && has_inner(size);
+    if (!whole || !Event::parse(Bytes(inner_).sub(inner_at_, size), 0, &e) || e.type == kTransactionPayloadEvent)
       malformed("a TRANSACTION_PAYLOAD with a damaged event");
     if (!event(e, out)) return false;
     ++counters_->events[e.type];

@@ -34,14 +34,18 @@ struct Attention {
 
 struct IngestLimits {
   size_t event_bytes = size_t{1} << 30;     // the largest event
+  size_t whole_bytes = size_t{1} << 20;     // of a compressed transaction that is inflated at once, not in parts
   size_t prepared_bytes = size_t{1} << 25;  // rows of prepared transactions held in memory; more goes to a file
 };
 
 enum class Algorithm { zlib, zstd };
 
-// How compressed events are inflated, which the core does not do itself: to at most `size` bytes, false if that fails.
+// How compressed events are inflated, which the core does not do itself. False if that fails.
 struct Inflate {
   bool (*call)(void* context, Algorithm algorithm, Bytes data, uint64_t size, std::string* out) = nullptr;
+  // In parts, of zstd, one event at a time: `next` appends one, and nothing after the last.
+  bool (*begin)(void* context, Bytes data, uint64_t size) = nullptr;
+  bool (*next)(void* context, std::string* out) = nullptr;
   void* context = nullptr;
 };
 
@@ -128,6 +132,7 @@ class Ingest {
   void format_description(const Event& event);
   void rotate(const Event& event);
   bool payload(const Event& event);
+  bool has_inner(size_t bytes);
   void begin_group(const Event& event);
   void open_group(const Gtid& gtid);
   void abandon_group();
@@ -171,8 +176,9 @@ class Ingest {
   uint64_t start_ = 0;
   uint64_t end_ = 0;
   Answer answer_ = Answer::none;
-  std::string inner_;    // events out of a TRANSACTION_PAYLOAD,
-  size_t inner_at_ = 0;  // and how far they are done
+  std::string inner_;        // events out of a TRANSACTION_PAYLOAD,
+  size_t inner_at_ = 0;      // how far they are done,
+  uint64_t inner_left_ = 0;  // and bytes that are yet to be inflated
   bool in_payload_ = false;
 
   // The stream.

@@ -27,6 +27,8 @@ cdef extern from "ingest.hpp" namespace "relay":
 
     cdef cppclass CInflate "relay::Inflate":
         cbool (*call)(void* context, CAlgorithm algorithm, RawBytes data, uint64_t size, string* out) noexcept nogil
+        cbool (*begin)(void* context, RawBytes data, uint64_t size) noexcept nogil
+        cbool (*next)(void* context, string* out) noexcept nogil
         void* context
 
     cdef cppclass CAsks "relay::Asks":
@@ -147,8 +149,30 @@ cdef cbool inflate_by(Ingest self, RawBytes data, uint64_t size, string* out) no
     cdef bytes result
     try:
         packed = (<const char*>data.data)[:data.size]
-        result = self.inflate_zstd(packed, size)
+        result = b"".join(self.zstd_parts(packed, size))
         out.assign(<const char*>result, <size_t>len(result))
+        return True
+    except Exception as error:
+        self.inflating = error
+        return False
+
+
+cdef cbool inflate_begin(void* context, RawBytes data, uint64_t size) noexcept with gil:
+    cdef Ingest self = <Ingest>context
+    try:
+        self.parts = iter(self.zstd_parts((<const char*>data.data)[:data.size], size))
+        return True
+    except Exception as error:
+        self.inflating = error
+        return False
+
+
+cdef cbool inflate_next(void* context, string* out) noexcept with gil:
+    cdef Ingest self = <Ingest>context
+    cdef bytes part
+    try:
+        part = next(self.parts, b"")
+        out.append(<const char*>part, <size_t>len(part))
         return True
     except Exception as error:
         self.inflating = error
@@ -178,21 +202,24 @@ cdef class Ingest:
 
     cdef CIngest* c
     cdef JournalWriter writer
-    cdef object inflate_zstd
+    cdef object zstd_parts
+    cdef object parts  # of the transaction that is being inflated
     cdef object inflating
 
-    def __cinit__(self, JournalWriter writer, directory, inflate_zstd, size_t max_event_bytes=1 << 30,
+    def __cinit__(self, JournalWriter writer, directory, zstd_parts, size_t max_event_bytes=1 << 30,
                   size_t prepared_memory=1 << 25):
-        """`inflate_zstd(data, size)` gives the `size` bytes that zstd's `data` holds, or raises. Rows of prepared XA
+        """`zstd_parts(data, size)` gives the `size` bytes that zstd's `data` holds, in parts, or raises. Rows of prepared XA
         transactions beyond `prepared_memory` bytes are held in a file of the directory."""
         cdef CIngestLimits limits
         limits.event_bytes = max_event_bytes
         limits.prepared_bytes = prepared_memory
         cdef CInflate by
         by.call = inflate
+        by.begin = inflate_begin
+        by.next = inflate_next
         by.context = <void*>self
         self.writer = writer
-        self.inflate_zstd = inflate_zstd
+        self.zstd_parts = zstd_parts
         self.c = new CIngest(writer.c[0], str(directory).encode("utf-8", "surrogateescape"), limits, by)
 
     def __dealloc__(self):

@@ -59,6 +59,17 @@ bool inflate(void*, Algorithm, Bytes data, uint64_t size, std::string* out) {
   return true;
 }
 
+std::string parts;
+
+bool inflate_begin(void*, Bytes data, uint64_t size) { return inflate(nullptr, Algorithm::zstd, data, size, &parts); }
+
+bool inflate_next(void*, std::string* out) {
+  size_t part = std::min<size_t>(parts.size(), 100);
+  out->append(parts, 0, part);
+  parts.erase(0, part);
+  return true;
+}
+
 void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
             std::vector<JournalWriter::Handle>* waiting) {
   static const std::string one = build::packed({{"a", kLong}});
@@ -153,8 +164,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     writer.source(4, "binlog.000001", GtidSet(), "fuzz");
     IngestLimits limits;
     limits.event_bytes = 1 << 20;
+    limits.whole_bytes = 100;
     limits.prepared_bytes = 1 << 12;
-    Ingest ingest(writer, folder.path, limits, Inflate{inflate, nullptr});
+    Ingest ingest(writer, folder.path, limits, Inflate{inflate, inflate_begin, inflate_next, nullptr});
     ingest.start("binlog.000001", 4, false);
     try {
       feed(ingest, writer, Bytes(stream), data[1] ? data[1] : size_t{1} << 20);
