@@ -127,6 +127,16 @@ def test_whole_values_are_delivered(metadata: str, mysql97: DatabaseServer, db97
         mysql97.execute("SET GLOBAL binlog_row_metadata = DEFAULT")
 
 
+def test_as_deep_as_the_server_allows(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    """A hundred containers within one another, by index and by key."""
+    arrays, objects = "[" * 99 + '"x", [], 1' + "]" * 99, '{"k":' * 99 + "{}" + "}" * 99
+    table = Table(mysql97, db97, [arrays, objects])
+    index, key = "$" + "[0]" * 98, "$" + ".k" * 99
+    expressions = [f"JSON_SET(j, '{index}[1][0]', 1)", f"JSON_SET(j, '{key}.new', 1, '{key}.newer', 2)"]
+    expressions += [f"JSON_REPLACE(j, '{index}[0]', JSON_ARRAY())", f"JSON_REMOVE(j, '{index}[last-1]', '{key}.new')"]
+    assert PARTIAL_UPDATE_ROWS in check(table, expressions, fed)
+
+
 def test_growing_beyond_64_kib_and_shrinking_again(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
     """Offsets are of two bytes in containers of up to 65535 bytes, and of four in larger ones."""
     filler = ", ".join(f'"key {number}": {number * 1000}' for number in range(100))
@@ -138,6 +148,17 @@ def test_growing_beyond_64_kib_and_shrinking_again(mysql97: DatabaseServer, db97
         expressions += [f"JSON_SET(j, '$.pad', REPEAT('x', {size}))", "JSON_SET(j, '$.a[0]', 70001)"]
     expressions += ["JSON_REMOVE(j, '$.pad')", "JSON_SET(j, '$.o.new', REPEAT('y', 66000), '$.a[3]', 70000)"]
     expressions += ["JSON_REMOVE(j, '$.o.\"key 5\"')", "JSON_REMOVE(j, '$.o.new')"]
+    assert PARTIAL_UPDATE_ROWS in check(table, expressions, fed)
+
+
+@pytest.mark.slow
+def test_a_document_larger_than_a_packet(mysql97: DatabaseServer, db97: str, fed: Fed) -> None:
+    table = Table(mysql97, db97, ['{"a": 1}'])
+    expressions = [
+        "JSON_SET(j, '$.pad', REPEAT('x', 17000000))",
+        "JSON_SET(j, '$.a', 'two')",
+        "JSON_REMOVE(j, '$.pad')",
+    ]
     assert PARTIAL_UPDATE_ROWS in check(table, expressions, fed)
 
 
