@@ -117,6 +117,35 @@ def test_every_struct_comes_of_some_code(mysql: str, mariadb: str) -> None:
     assert known | live == set(get_args(events.Event))
 
 
+NAMED = {
+    events.Header: "checksum event_type timestamp server_id event_length next_event_pos flags",
+    events.AnnotateRowsEvent: "statement",
+    events.BinlogCheckpointEvent: "filename",
+    events.StartEncryptionEvent: "scheme key_version nonce",
+    events.FormatDescriptionEvent: "format server_version timestamp header_len post_header_lengths",
+    events.MariadbGtidEvent: "sequence_nr domain_id flags commit_id",
+    events.GtidListEvent: "gtid_cnt gtid",
+    events.MariadbGtid: "domain_id server_id sequence_nr",
+    events.HeartbeatEvent: "timestamp next_position type flags",
+    events.IntvarEvent: "value type",
+    events.QueryEvent: "thread_id seconds database errornr status statement",
+    events.RandEvent: "first_seed second_seed",
+    events.RotateEvent: "position filename",
+    events.RowsEvent: "type table_id flags column_count column_bitmap column_update_bitmap row_data_size row_data",
+    events.TableMapEvent: "table_id database table column_count column_types metadata null_indicator",
+    events.UserVarEvent: "name is_null type charset_nr value flags",
+    events.XidEvent: "transaction_nr",
+}
+"""Fields as MariaDB's C API names them (MARIADB_RPL_EVENT)."""
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_fields_have_the_names_of_the_c_api(kind: type[msgspec.Struct]) -> None:
+    assert set(NAMED[kind].split()) <= set(kind.__struct_fields__)
+    if issubclass(kind, events.BinlogEvent):
+        assert kind.__struct_fields__[0] == "header"
+
+
 @pytest.mark.parametrize("name", events.__all__)
 def test_every_public_name_and_every_field_is_documented(name: str) -> None:
     kind = getattr(events, name)
