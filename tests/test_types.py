@@ -21,7 +21,7 @@ from relay.journal.frames import Definition
 from tests.arrowvalues import as_column
 from tests.types.case import METADATA
 from tests.types.cases import cases
-from tests.types.listed import reason
+from tests.types.listed import RIGHT, SPARE, WRONG, verdict
 from tests.types.payloads import Cell, cells
 from tests.types.run import INSERT, QUESTION, Change, Frame, Outcome, Tables, changes
 
@@ -33,9 +33,9 @@ class Worked(NamedTuple):
     metadata: str
     outcomes: list[Outcome]
 
-    def right(self) -> Iterator[Outcome]:
-        """Those whose text is right."""
-        return (outcome for outcome in self.outcomes if not outcome.wrong)
+    def judged(self, word: str) -> list[Outcome]:
+        """Those with this verdict."""
+        return [outcome for outcome in self.outcomes if verdict(outcome, self.server, self.metadata) == word]
 
 
 @pytest.fixture(scope="module")
@@ -53,23 +53,20 @@ def worked(tables: Tables, tmp_path_factory: pytest.TempPathFactory, request: py
 
 def test_every_case_is_what_the_server_prints(worked: Worked) -> None:
     wrong = [
-        f"{case.family}, {case.name}: {line}"
-        for outcome in worked.outcomes
-        for case in [outcome.table.case]
+        f"{outcome.table.case.family}, {outcome.table.case.name}: {line}"
+        for outcome in worked.judged(WRONG)
         for line in outcome.wrong[:5]
-        if not reason(case, worked.server, worked.metadata)
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_what_is_listed_is_not_what_the_server_prints(worked: Worked) -> None:
-    right = [outcome.table.case for outcome in worked.right()]
-    listed = [f"{case.family}, {case.name}" for case in right if reason(case, worked.server, worked.metadata)]
+    listed = [f"{outcome.table.case.family}, {outcome.table.case.name}" for outcome in worked.judged(SPARE)]
     assert not listed, f"listed, and right: {listed}"
 
 
 def test_every_format_says_the_same(worked: Worked) -> None:
-    for outcome in worked.right():
+    for outcome in worked.judged(RIGHT):
         for _, some in itertools.groupby(outcome.frames, key=lambda frame: frame.rows.kind):
             check_formats(next(some))
 
@@ -101,7 +98,7 @@ def nulls(change: Change, named: list[Cell]) -> bytes:
 
 def test_columns_hold_what_the_server_prints(worked: Worked) -> None:
     wrong = []
-    for outcome in worked.right():
+    for outcome in worked.judged(RIGHT):
         inserts = [frame for frame in outcome.frames if frame.rows.kind == INSERT]
         if not inserts or any("binlog_row_image" in name for name, _ in outcome.table.case.settings):
             continue

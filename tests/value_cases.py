@@ -175,6 +175,7 @@ def choices() -> list[Case]:
     return [
         Case("enum and set", "ENUM('a','b')", ["1", "2", "0", "'a'"]),
         Case("enum and set", f"ENUM({awkward})", [*map(str, range(13))], name="ENUM with awkward labels"),
+        Case("enum and set", "ENUM('?','a?')", ["1", "2"]),
         Case("enum and set", "ENUM('','a')", ["1", "2", "0"], name="ENUM with an empty label"),
         Case("enum and set", "ENUM('😀','𝄞')", ["1", "2"], name="ENUM with labels of four bytes"),
         Case("enum and set", f"ENUM({labels(300)})", ["1", "255", "256", "300"], name="ENUM of 300 labels"),

@@ -167,6 +167,16 @@ def _digits(said: SchemaColumn) -> int:
     return int(found[1]) if found else 0
 
 
+def uncertain_labels(answer: Answer) -> list[str]:
+    """Columns whose labels may have lost characters: the source tells labels in utf8mb3, and ? for what is beyond."""
+    return [
+        column.name
+        for column in answer.columns
+        if column.charset in _BEYOND_UTF8MB3 and any("?" in label for label in labels(column.column_type))
+    ]
+
+
+_BEYOND_UTF8MB3: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _LABEL: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t", "b": "\b"}
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from examples.dbserver import KINDS, DatabaseServer
 from tests.types.case import METADATA, TableCase
 from tests.types.cases import cases
-from tests.types.listed import reason
+from tests.types.listed import KNOWN, RIGHT, SPARE, WRONG, listing, verdict
 from tests.types.run import Outcome, Tables
 
 WIDTH, NAME = 80, 32
 CELLS = {"default": 9, "FULL": 7}  # widths
-RIGHT, LISTED, WRONG, SPARE = "ok", "listed", "WRONG", "RIGHT?"
 Where = tuple[str, str]  # kind of server, metadata
 Key = tuple[str, str]  # family, name
 
@@ -43,13 +42,6 @@ def key(case: TableCase) -> Key:
     return case.family, case.name
 
 
-def verdict(outcome: Outcome, server: str, metadata: str) -> str:
-    listed = reason(outcome.table.case, server, metadata)
-    if outcome.wrong:
-        return LISTED if listed else WRONG
-    return SPARE if listed else RIGHT
-
-
 def print_matrix(found: dict[Where, list[Outcome]], verdicts: dict[Where, dict[Key, str]]) -> None:
     every = {key(each.table.case): each.table.case for some in found.values() for each in some}
     order = {family: number for number, family in reversed([*enumerate(case.family for case in every.values())])}
@@ -69,9 +61,9 @@ def print_listed(found: dict[Where, list[Outcome]]) -> None:
     listed: dict[str, dict[str, list[str]]] = {}
     for (kind, metadata), outcomes in found.items():
         for outcome in outcomes:
-            if outcome.wrong and (why := reason(outcome.table.case, kind, metadata)):
+            if verdict(outcome, kind, metadata) == KNOWN and (entry := listing(outcome.table.case, kind, metadata)):
                 case = f"{outcome.table.case.family}: {outcome.table.case.name}"
-                listed.setdefault(why, {}).setdefault(case, []).append(f"{KINDS[kind].title} {metadata}")
+                listed.setdefault(entry.reason, {}).setdefault(case, []).append(f"{KINDS[kind].title} {metadata}")
     print("\nListed: what is not as the server prints it, and why" if listed else "\nNothing is listed.")
     for why, names in listed.items():
         print()
@@ -86,18 +78,18 @@ def print_wrong(found: dict[Where, list[Outcome]]) -> None:
         for outcome in outcomes:
             case = outcome.table.case
             where = f"{KINDS[kind].title}, {metadata}: {case.family}, {case.name}"
-            match verdict(outcome, kind, metadata):
-                case "WRONG":
-                    print(f"\nWRONG: {where}", *outcome.wrong[:3], sep="\n  ")
-                case "RIGHT?":
-                    print(f"\nListed, and right: {where}")
+            word = verdict(outcome, kind, metadata)
+            if word == WRONG:
+                print(f"\nWRONG: {where}", *outcome.wrong[:3], sep="\n  ")
+            elif word == SPARE:
+                print(f"\nListed, and right: {where}")
 
 
 def print_counts(verdicts: dict[Where, dict[Key, str]]) -> None:
     print()
     for (kind, metadata), there in verdicts.items():
         words = list(there.values())
-        right, listed = words.count(RIGHT), words.count(LISTED)
+        right, listed = words.count(RIGHT), words.count(KNOWN)
         print(
             f"{KINDS[kind].title:<14}{metadata:<8}{len(words):>4} cases: {right:>4} equal to SELECT,"
             f" {listed:>3} listed, {len(words) - right - listed:>3} wrong"

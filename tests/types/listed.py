@@ -6,40 +6,51 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from tests.types.case import METADATA, TableCase
+from tests.types.run import Outcome
 from tests.value_cases import MARIADB, MYSQL
 
 
 class Listed(NamedTuple):
-    """Cases by family and a pattern of names; on which servers and with which metadata; why, and what comes instead."""
+    """Cases by family and a pattern of names, and where; why they are listed, and what is said of them then."""
 
     family: str
     name: str
     reason: str
+    shows: str
     on: tuple[str, ...] = MYSQL + MARIADB
     metadata: tuple[str, ...] = METADATA
 
 
 _LABELS = (
-    "information_schema and SHOW CREATE TABLE give labels in utf8mb3, and ? for a character of four bytes; "
-    "FULL metadata has them as they are."
+    "information_schema and SHOW CREATE TABLE give labels in utf8mb3, and ? for a character of four bytes: so does the "
+    "relay, and logs labels_uncertain. FULL metadata has them as they are."
 )
 _CHANGES = (
     "With binlog_row_image = MINIMAL the binlog has the change within a JSON value, and not the value that was "
-    "changed: refused by name, unknown_event."
+    "changed: refused by name, partial_image."
 )
 LISTED = (
     *(
-        Listed("partial JSON updates", f"{name}, MINIMAL", _CHANGES, on=MYSQL)
+        Listed("partial JSON updates", f"{name}, MINIMAL", _CHANGES, "partial_image", on=MYSQL)
         for name in ("re*", "several", "*insert", "two columns")
     ),
-    Listed("enum and set", "* with labels of four bytes", _LABELS, metadata=("default",)),
+    Listed("enum and set", "* with labels of four bytes", _LABELS, "labels_uncertain", metadata=("default",)),
 )
+RIGHT, KNOWN, WRONG, SPARE = "ok", "listed", "WRONG", "RIGHT?"
 
 
-def reason(case: TableCase, server: str, metadata: str) -> str:
-    """Why the case is listed there; empty if it is not."""
+def listing(case: TableCase, server: str, metadata: str) -> Listed | None:
+    """The case's place on the list, if it is on it there."""
     for listed in LISTED:
         here = server in listed.on and metadata in listed.metadata
         if here and case.family == listed.family and fnmatchcase(case.name, listed.name):
-            return listed.reason
-    return ""
+            return listed
+    return None
+
+
+def verdict(outcome: Outcome, server: str, metadata: str) -> str:
+    """RIGHT, KNOWN (and as the list says it), SPARE (listed, and right), or WRONG."""
+    listed = listing(outcome.table.case, server, metadata)
+    if not outcome.wrong:
+        return SPARE if listed else RIGHT
+    return KNOWN if listed and any(listed.shows in line for line in outcome.wrong) else WRONG

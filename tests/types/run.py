@@ -113,10 +113,8 @@ class Tables:
         for table, changes in zip(tables, expected, strict=True):
             of_table = found.get(table.name, [])
             wrong = _differences(table, changes, of_table)
-            if wrong and table.name in skipped:
-                wrong = [skipped[table.name]]
-            elif wrong and "" in skipped:
-                wrong.append(skipped[""])
+            if wrong:
+                wrong = [skipped[name] for name in (table.name, "") if name in skipped] + wrong
             outcomes.append(Outcome(table, changes, of_table, wrong))
         return outcomes
 
@@ -221,7 +219,7 @@ def _journaled(server: DatabaseServer, start: Place, folder: Path) -> tuple[dict
 
     def log(event: str, **fields: object) -> None:
         table = str(fields.get("table", "")).rpartition(".")[2]
-        skipped[table] = f"{event}: {fields.get('cause', '')}"
+        skipped[table] = f"{event} {fields.get('code', '')}: {fields.get('cause', '')}"
 
     folder.mkdir(parents=True)
     fed = Fed(folder, segment=1 << 24)
