@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import struct
 import time
@@ -170,6 +171,30 @@ def test_what_cannot_be_decoded_is_named_with_file_and_position(mysql97: Databas
     assert damaged.value.position == f"{path}:{begin}"
     with BinlogFile(path) as log:  # as bytes it may be had
         assert [kind(packet) for packet in contents(log)] == [EventType.TABLE_MAP]
+
+
+def test_damage_of_any_kind_is_an_error_with_a_name(archive: Path) -> None:
+    whole, chance = archive.read_bytes(), random.Random(5)
+    with BinlogFile(archive) as log:
+        places = [4] + [log.replication.position for _ in log]
+    outcomes = set()
+    for _ in range(120):
+        damaged = bytearray(whole)
+        for begin, end in chance.sample(list(pairwise(places)), 2):
+            for at in (begin + 4, *(chance.randrange(begin + 19, end) for _ in range(2)))[chance.randrange(2) :]:
+                damaged[at] = chance.choice((0, 255, chance.randrange(256), damaged[at] ^ (1 << chance.randrange(8))))
+            damaged[end - 4 : end] = zlib.crc32(damaged[begin : end - 4]).to_bytes(4, "little")
+        archive.write_bytes(damaged)
+        try:
+            with BinlogFile(archive) as log:
+                for event in log:
+                    if isinstance(event, events.RowsEvent):
+                        log.rows(event)
+            outcomes.add("read")
+        except BinlogError as error:
+            outcomes.add(str(error.code) if str(archive) in error.position else f"{error} without its place")
+    assert not [outcome for outcome in outcomes if " " in outcome]
+    assert {"read", "unknown_event"} <= outcomes
 
 
 def test_a_position_inside_of_an_event_is_refused(archive: Path) -> None:

@@ -92,7 +92,10 @@ class Progress:
         event = self.decoded(data) if kind in _READ else None
         self._at = self._end(kind, size, log_pos, flags)
         self._replication.position = self._at
-        self._follow(kind, flags, event)
+        try:
+            self._follow(kind, flags, event)
+        except ValueError as error:  # a GTID that is none, or not of the kind of those before
+            raise for_callers(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", error), self.began) from error
         return event
 
     def decoded(self, data: memoryview) -> Event:
