@@ -145,7 +145,7 @@ class Progress:
         words = statement[:20].upper().split()
         if words == ["BEGIN"] or words[:2] in (["XA", "START"], ["XA", "BEGIN"]):
             self._group = self._explicit = True
-        elif words in (["COMMIT"], ["ROLLBACK"]) or words[:2] in (["XA", "COMMIT"], ["XA", "ROLLBACK"]):
+        elif words in (["COMMIT"], ["ROLLBACK"]):
             self._end_group()
         elif statement[-20:].upper().endswith("START TRANSACTION"):
             self._group = self._explicit = True  # MySQL's CREATE TABLE ... SELECT: its rows follow
