@@ -402,6 +402,27 @@ def test_a_witness_that_cannot_go_on_has_an_exit_code_of_its_own(followed: Follo
     assert report["end"].endswith(":4") and report["end"] in report["ended_early"]
 
 
+def test_where_the_witness_fails_for_no_known_reason_it_is_said_so(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed.execute("CREATE TABLE failing (id INT PRIMARY KEY)")
+    start = followed.mark()
+    followed.execute("INSERT INTO failing VALUES (1), (2)", "UPDATE failing SET id = 9 WHERE id = 1")
+    end = followed.mark()
+
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("nobody knows")
+
+    monkeypatch.setattr("pymysqlreplication.row_event.WriteRowsEvent._fetch_one_row", fail)
+    report = followed.verify(start.place, end.place, code=12)
+    assert report["faults"] == {faults.DIED: 2} and (report["rows"], report["equal"]) == (3, 1)
+    assert report["unread"][0]["detail"] == "KeyError: 'nobody knows'"
+    monkeypatch.setattr("pymysqlreplication.event.FormatDescriptionEvent.__init__", fail)
+    report = followed.verify(start.place, end.place, code=12)
+    assert "KeyError: 'nobody knows'" in report["ended_early"] and report["rows"] == 0
+    assert (report["start"], report["end"]) == (start.place, start.place)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("metadata", METADATA)
 def test_every_case_of_the_type_test_is_the_same_or_a_known_fault(

@@ -154,4 +154,4 @@ def _compare(sides: _Sides, policy: compare.Policy, report: Report, show: Show) 
     report.leave_out("of XA transactions that were prepared, and not yet ended", sides.witness.prepared)
     if sides.failure:
         report.ended_early = str(sides.failure)
-        report.end = str(sides.witness.place)
+        report.end, report.journal_end = str(sides.witness.place), sides.position

@@ -35,6 +35,7 @@ _HEADER: Final = 20  # of an event in a packet, behind the OK byte
 _CHECKSUM: Final = 4
 _DUMP: Final = 0x12
 _ARTIFICIAL: Final = 0x20
+_LOW: Final = 2**32 - 1
 _XA: Final = re.compile(rb"XA (START|BEGIN|COMMIT|ROLLBACK) (X'[0-9a-f]*',X'[0-9a-f]*',)", re.IGNORECASE)
 _NO_TABLE: Final = 0xFFFFFF  # of a rows event that only ends a statement
 _READ_SECONDS: Final = 60
@@ -69,6 +70,7 @@ class _Tap:
         self._end = end
         self._checksum = checksum
         self.passed: list[_Packet] = []
+        self.code: int | None = None  # of the last event
 
     def before(self) -> None:
         """Raises `Reached` at the end of the range."""
@@ -79,7 +81,8 @@ class _Tap:
         """Note an event by its packet."""
         if len(data) < _HEADER or data[0] != 0:
             return
-        code, size, position, flags = data[5], *struct.unpack_from("<IIH", data, 10)
+        self.code = code = data[5]
+        size, position, flags = struct.unpack_from("<IIH", data, 10)
         if code == Code.ROTATE:
             (position,) = struct.unpack_from("<Q", data, _HEADER)
             self.place = Place(data[_HEADER + 8 : len(data) - self._checksum].decode(), position)
@@ -90,13 +93,14 @@ class _Tap:
         told = code in (Code.HEARTBEAT, Code.HEARTBEAT_V2) or (code == Code.FORMAT_DESCRIPTION and position == 0)
         if told or flags & _ARTIFICIAL:
             return
-        end = start.position + size  # within transactions MariaDB 11.4 and later say no more
-        if position:
-            # Annotations are not sent, so the place is further on. The header has its low 32 bits.
-            end += (position - end) % 2**32
-        self.place = Place(start.file, end)
+        # The low 32 bits of its end; none within transactions of MariaDB 11.4 and later. What is not sent, such as
+        # annotations, has its place too.
+        end = (start.position & ~_LOW) | position if position else start.position + size
+        if end + _LOW // 2 < start.position:
+            end += _LOW + 1
+        self.place = Place(start.file, max(end, start.position))
         body = data[_HEADER : len(data) - self._checksum] if code in _LOOKED_INTO else b""
-        self.passed.append(_Packet(code, start, self.place, body))
+        self.passed.append(_Packet(code, start, Place(start.file, end), body))
 
     def _check(self, checksums: bool) -> None:
         if checksums == bool(self._checksum):
@@ -191,6 +195,8 @@ class Witness:
             except RelayError:
                 raise
             except Exception as error:
+                if self._tap.code not in ROWS and self._tap.code != Code.TABLE_MAP:
+                    raise _lost(error, self.place) from error
                 failure = error
             else:
                 if event is None:
@@ -314,9 +320,10 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _lost(error: pymysql.MySQLError | str, place: Place) -> RelayError:
+def _lost(error: Exception | str, place: Place) -> RelayError:
     if isinstance(error, pymysql.MySQLError) and len(error.args) > 1 and isinstance(error.args[0], int):
         judged = judge(ServerError(error.args[0], "", str(error.args[1])), _OPERATION, str(place))
         if isinstance(judged, RelayError):
             return judged
-    return RelayError(ErrorCode.UNVERIFIED, _OPERATION, str(error), position=str(place))
+    cause = error if isinstance(error, str) else _words(error)
+    return RelayError(ErrorCode.UNVERIFIED, _OPERATION, cause, position=str(place))
