@@ -168,6 +168,7 @@ class _Reader:
             self._context.log("failed_over", host=self._sources.host, source=server.identity, before=known.identity)
             answers.moved()
             self._catalog.forget_proofs()
+            self._ingest.moved()
             self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
         self._again = start.again
         self._ingest.start(start.file, start.position, start.by_gtid)

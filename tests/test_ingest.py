@@ -170,8 +170,11 @@ def test_a_stream_goes_on_by_gtid(server: DatabaseServer, db: str, fed: Fed) -> 
     assert half.sequence < state.sequence
 
 
+@pytest.mark.parametrize("failed_over", [False, True])
 @pytest.mark.parametrize("server", ["mysql97"], indirect=True)
-def test_by_gtid_a_prepared_transaction_is_asked_for_again(server: DatabaseServer, db: str, fed: Fed) -> None:
+def test_by_gtid_a_prepared_transaction_is_asked_for_again(
+    server: DatabaseServer, db: str, fed: Fed, failed_over: bool
+) -> None:
     server.execute(f"USE {db}", *XA_SETUP)
     start = binlogs.place(server)
     with closing(server.connect()) as connection:
@@ -181,9 +184,12 @@ def test_by_gtid_a_prepared_transaction_is_asked_for_again(server: DatabaseServe
     fed.writer.source(start.position, start.file, before, "test")
     fed.begin(start)
     fed.feed(binlogs.record(server, start))
+    if failed_over:
+        fed.ingest.moved()
     fed.open()
     resume = fed.ingest.resume()
     assert resume.by_gtid_possible
+    assert (resume.file == "") == failed_over
     assert GtidSet(resume.gtid_set) != GtidSet(fed.writer.state().gtid_set)
     server.execute(f"XA COMMIT '{db}a'", f"INSERT INTO {db}.t VALUES (11)")
     fed.ingest.start("", 4, by_gtid=True)

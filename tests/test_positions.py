@@ -15,6 +15,7 @@ from relay.binlog.catalog import Place as CatalogPlace
 from relay.binlog.commands import SHORT_POSITION, binlog_dump_gtid
 from relay.binlog.facts import ServerFacts
 from relay.binlog.resume import Known, LowPlace
+from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from tests import binlogs
 from tests.binlogs import Fed, Place
@@ -74,6 +75,16 @@ def test_without_gtids_the_file_is_read_again(
         low.passed(CatalogPlace(FILE, position), CatalogPlace(FILE, position + 7))
     start = resume.plan(known(server, BEYOND, gtid_set, possible), server, low)
     assert start[:3] == (False, FILE, 3_000_000_000)
+
+
+def test_what_only_gtids_can_find_is_asked_for_by_them(low: LowPlace) -> None:
+    server = facts_of("mysql")
+    moved = Known("", 0, MYSQL_SET, server.identity)  # with a transaction that was prepared on another server
+    assert resume.plan(moved, server, low) == (True, "", 4, MYSQL_SET, False, "")
+    mariadb = facts_of("mariadb")
+    with pytest.raises(RelayError, match="cannot leave out a transaction that was prepared") as refused:
+        resume.plan(Known("", 0, "0-1-5", mariadb.identity, False), mariadb, low)
+    assert refused.value.code is StopCode.WRONG_SOURCE
 
 
 def test_the_last_low_place_of_a_file_outlives_the_process(tmp_path: Path) -> None:

@@ -117,10 +117,14 @@ def plan(known: Known, server: ServerFacts, low: LowPlace) -> Start:
     moved = known.identity != server.identity
     if gtids and known.identity.partition(":")[0] == server.flavor:
         return Start(True, "", FIRST_POSITION, known.gtid_set, moved)
+    lacking = (
+        "without a GTID set of both a position means nothing there"
+        if known.gtid_possible
+        else "a GTID position of MariaDB cannot leave out a transaction that was prepared and is yet to be read"
+    )
     raise RelayError(
         StopCode.WRONG_SOURCE,
         "resume the binlog",
-        f"the journal was read from {known.identity}, this is {server.identity},"
-        " and without a GTID set of both a position means nothing there",
+        f"the journal was read from {known.identity}, this is {server.identity}, and {lacking}",
         position=f"{known.file}:{known.position}",
     )

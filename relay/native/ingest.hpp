@@ -56,7 +56,7 @@ class Ingest {
   void count_into(Counters* counters) { counters_ = counters; }
 
   // Where to ask the source to go on: after the journal's state, but not beyond the start of a prepared transaction
-  // whose rows are not in memory.
+  // whose rows are not in memory. Without a file if only GTIDs tell where that is.
   struct Resume {
     std::string file;
     uint64_t position = 0;
@@ -66,6 +66,8 @@ class Ingest {
   Resume resume() const;
   // Gives up all prepared transactions, since the source no longer has what they begin with. Returns how many.
   size_t forget_prepared();
+  // The stream goes on at another server.
+  void moved() { log_.forget_places(); }
   // A new stream begins there; what was left of the last one is dropped. What the journal holds already is skipped.
   void start(std::string_view file, uint64_t position, bool by_gtid);
 

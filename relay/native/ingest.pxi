@@ -65,6 +65,7 @@ cdef extern from "ingest.hpp" namespace "relay":
         void count_into(IngestCounters* counters)
         CResume resume()
         size_t forget_prepared() except +raise_failure
+        void moved() except +raise_failure
         void start(string_view file, uint64_t position, cbool by_gtid) except +raise_failure
         CRoom room(size_t least) except +raise_failure
         void received(size_t n)
@@ -230,13 +231,18 @@ cdef class Ingest:
         self.c.count_into(<IngestCounters*>address)
 
     def resume(self):
-        """Where to ask the source to go on: after the journal's state, but before a prepared group not in memory."""
+        """Where to ask the source to go on: after the journal's state, but before a prepared group not in memory;
+        without a file if only GTIDs tell where that is."""
         cdef CResume r = self.c.resume()
         return Resume(text_of(r.file), r.position, text_of(r.gtids.text()), r.by_gtid_possible)
 
     def forget_prepared(self):
         """Gives up all prepared transactions, since the source no longer has what they begin with; how many there were."""
         return self.c.forget_prepared()
+
+    def moved(self):
+        """The stream goes on at another server: places of prepared groups mean nothing there."""
+        self.c.moved()
 
     def start(self, str file, uint64_t position, by_gtid=False):
         """A new stream begins there. What is left of the last is dropped; what the journal holds will be skipped."""

@@ -72,6 +72,15 @@ void PreparedLog::clear() {
   }
 }
 
+void PreparedLog::forget_places() {
+  if (entries_.empty()) return;
+  for (auto& [xid, entry] : entries_) {
+    entry.file.clear();
+    entry.start = 0;
+  }
+  save();
+}
+
 void PreparedLog::save() const {
   std::string text;
   for (const auto& [xid, entry] : entries_)

@@ -12,7 +12,7 @@ namespace relay {
 class PreparedLog {
  public:
   struct Entry {
-    std::string file;
+    std::string file;    // "" if only its GTID tells where it is
     uint64_t start = 0;  // of the group's first event
     std::string gtid;
   };
@@ -21,6 +21,7 @@ class PreparedLog {
   void add(const std::string& xid, Entry entry);
   void remove(const std::string& xid);
   void clear();
+  void forget_places();  // the files are those of another server now
   const std::map<std::string, Entry>& entries() const { return entries_; }
   // Whether the group is noted, by its GTID or else by its place.
   bool knows(std::string_view gtid, std::string_view file, uint64_t start) const;
