@@ -175,6 +175,7 @@ def choices() -> list[Case]:
     return [
         Case("enum and set", "ENUM('a','b')", ["1", "2", "0", "'a'"]),
         Case("enum and set", f"ENUM({awkward})", [*map(str, range(13))], name="ENUM with awkward labels"),
+        Case("enum and set", r"ENUM('a\0b','c ')", ["1", "2"], name="ENUM with a NUL in a label"),
         Case("enum and set", "ENUM('?','a?')", ["1", "2"]),
         Case("enum and set", "ENUM('','a')", ["1", "2", "0"], name="ENUM with an empty label"),
         Case("enum and set", "ENUM('😀','𝄞')", ["1", "2"], name="ENUM with labels of four bytes"),
@@ -255,6 +256,11 @@ MORE_CASES = [
     *(Case("compressed columns", sql, LONG, on=MARIADB) for sql in COMPRESSED_TYPES),
     Case("compressed columns", "TINYTEXT COMPRESSED", ["''", "'abc'", "REPEAT('x', 200)"], on=MARIADB),
     Case("compressed columns", "TINYBLOB COMPRESSED", ["''", "X'00FF'", "REPEAT('x', 200)"], on=MARIADB),
+    Case("enum and set", "ENUM(X'FF','a') CHARACTER SET binary", ["1", "2"], name="ENUM with labels that are no text"),
+    Case(
+        "enum and set", "SET(X'FF','a') CHARACTER SET binary", ["1", "2"], MARIADB, "SET with labels that are no text"
+    ),
+    Case("enum and set", "ENUM('é','b') CHARACTER SET binary", ["1", "2"]),
     Case("uuid and inet", "INET6", ZEROS, on=MARIADB, name="INET6 with zero groups anywhere"),
 ]
 """Apart from the others: what a reader that does not know it cannot step over, and what has many rows."""

@@ -138,9 +138,7 @@ class Definitions:
         if table_map.full:
             found = hidden.completed(fallback, found)
         elif uncertain := schema.uncertain_labels(answer):
-            cause = (
-                f"labels of {', '.join(uncertain)} hold ?, which may stand for characters that the source cannot tell"
-            )
+            cause = f"labels of {', '.join(uncertain)} may stand for others, which the source cannot tell"
             self._log("labels_uncertain", table=table_map.name, position=place, cause=cause)
         verdict = self._verdict(table_map, hidden.sized(fallback, found), found)
         return verdict._replace(question=Question(place, answer.until, found, verdict.keep, table_map.full))

@@ -168,12 +168,14 @@ def _digits(said: SchemaColumn) -> int:
 
 
 def uncertain_labels(answer: Answer) -> list[str]:
-    """Columns whose labels may have lost characters: the source tells labels in utf8mb3, and ? for what is beyond."""
-    return [
-        column.name
-        for column in answer.columns
-        if column.charset in _BEYOND_UTF8MB3 and any("?" in label for label in labels(column.column_type))
-    ]
+    """Columns whose labels may be others: the source tells them in utf8mb3, and not what is beyond that, or no text."""
+    return [column.name for column in answer.columns if column.data_type in ("enum", "set") and _loses_labels(column)]
+
+
+def _loses_labels(column: SchemaColumn) -> bool:
+    if column.charset in ("", "binary"):
+        return True
+    return column.charset in _BEYOND_UTF8MB3 and any("?" in label for label in labels(column.column_type))
 
 
 _BEYOND_UTF8MB3: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})

@@ -251,7 +251,7 @@ def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str
         name = column.name or ""
         try:
             charset = _charset(column, charset_of)
-            labels = [decode_text(_label_charset(column, charset_of), label) for label in column.labels or ()]
+            labels = _labels(column, _label_charset(column, charset_of))
         except LookupError as error:
             raise _unsupported(table_map.name, name, str(error), column.type, position) from error
         columns.append(
@@ -299,6 +299,14 @@ def _charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:
     if column.collation is None:
         raise LookupError("its collation is missing")
     return _collation(column.collation, charset_of)
+
+
+def _labels(column: MapColumn, charset: str) -> list[str]:
+    """The labels as text; none, so that values are told by their numbers, if one is bytes and no text."""
+    try:
+        return [label.decode() if charset == "binary" else decode_text(charset, label) for label in column.labels or ()]
+    except UnicodeDecodeError:
+        return []
 
 
 def _label_charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:

@@ -25,6 +25,10 @@ _LABELS = (
     "information_schema and SHOW CREATE TABLE give labels in utf8mb3, and ? for a character of four bytes: so does the "
     "relay, and logs labels_uncertain. FULL metadata has them as they are."
 )
+_BYTES = (
+    "Labels of the character set binary that are no text: with FULL metadata their numbers are told instead; without, "
+    "what the source says of them, and labels_uncertain is logged."
+)
 _CHANGES = (
     "With binlog_row_image = MINIMAL the binlog has the change within a JSON value, and not the value that was "
     "changed: refused by name, partial_image."
@@ -35,6 +39,8 @@ LISTED = (
         for name in ("re*", "several", "*insert", "two columns")
     ),
     Listed("enum and set", "* with labels of four bytes", _LABELS, "labels_uncertain", metadata=("default",)),
+    Listed("enum and set", "* with labels that are no text", _BYTES, "labels_uncertain", metadata=("default",)),
+    Listed("enum and set", "* with labels that are no text", _BYTES, "v is b'1', the server", metadata=("FULL",)),
 )
 RIGHT, KNOWN, WRONG, SPARE = "ok", "listed", "WRONG", "RIGHT?"
 
