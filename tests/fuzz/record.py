@@ -6,29 +6,33 @@ starting from; a run writes every pack anew.
 
 from __future__ import annotations
 
+import itertools
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from examples.dbserver import KINDS, DatabaseServer
 from relay._native import inflate_zlib
 from relay.binlog import tablemap
 from relay.binlog.compression import inflate_zstd
-from relay.binlog.facts import collations
+from relay.binlog.tablemap import TableMap
+from relay.journal.frames import Definition
 from tests import binlogs
-from tests.rowsource import packed
+from tests.rowsource import from_event, from_schema, packed
 from tests.types.cases import cases
 
 SEEDS = Path(__file__).parent / "seeds"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
 # Bytes of an input: what is long is slow, and not more code is reached by it.
 LONGEST = {"ingest": 2000, "rows": 700, "definitions": 700, "json": 2000}
 
 FORMAT_DESCRIPTION, ROTATE, TABLE_MAP, PAYLOAD, COMPRESSED_ROWS = 15, 4, 19, 40, range(166, 172)
-COMPRESSED_QUERY = 165
+COMPRESSED_QUERY, COMMIT, PARTIAL_UPDATE_ROWS = 165, 16, 39
 ARTIFICIAL = 0x20
-ROWS = {23: 0, 24: 1, 25: 2, 30: 0, 31: 1, 32: 2, 39: 3}  # what the rows target calls their kinds
-SECOND_VERSION = (30, 31, 32, 39)
+ROWS = {23: 0, 24: 1, 25: 2, 30: 0, 31: 1, 32: 2, PARTIAL_UPDATE_ROWS: 3}  # what the rows target calls their kinds
+SECOND_VERSION = (30, 31, 32, PARTIAL_UPDATE_ROWS)
 OWN_TABLE = b"\xff"
 RECORDS = b"\0\0"  # how the ingest target is told that its input is events, not the bytes of a connection
 
@@ -91,6 +95,14 @@ MARIADB_WORK = {
         "CREATE TABLE u (i INT) COMMENT 'a comment that is long enough to be compressed, as it seems, seems, seems'",
         "SET GLOBAL log_bin_compress = OFF",
     ),
+    "old temporals": (
+        "SET GLOBAL mysql56_temporal_format = OFF",
+        "CREATE TABLE old (t TIME, u TIME(3), d DATETIME, e DATETIME(6), s TIMESTAMP NULL, r TIMESTAMP(4) NULL)",
+        "INSERT INTO old VALUES ('-01:02:03', '838:59:59.999', '2024-02-29 13:14:15', '1000-01-01 00:00:00.000001',"
+        " '2038-01-19 03:14:07', '1970-01-01 00:00:01.5'), (NULL, NULL, NULL, NULL, NULL, NULL)",
+        "DELETE FROM old",
+        "SET GLOBAL mysql56_temporal_format = ON",
+    ),
 }
 TABLES = "CREATE TABLE t (a INT PRIMARY KEY AUTO_INCREMENT, b VARCHAR(20) CHARACTER SET utf8mb4, c BLOB)"
 JSON_TABLE = "CREATE TABLE j (id INT PRIMARY KEY, a JSON, n INT, b JSON)"
@@ -105,10 +117,20 @@ def events(stream: bytes, checksum: int = 4) -> Iterator[bytes]:
             yield event
 
 
-def as_records(stream: bytes) -> bytes:
+def file_events(path: Path, checksum: int) -> Iterator[bytes]:
+    """The events of a recorded binlog file, without the one that describes its format."""
+    data, at = path.read_bytes(), 4
+    while at < len(data):
+        length = int.from_bytes(data[at + 9 : at + 13], "little")
+        if data[at + 4] != FORMAT_DESCRIPTION:
+            yield data[at : at + length - checksum]
+        at += length
+
+
+def as_records(found: Iterable[bytes]) -> bytes:
     """The events as the ingest target takes them, with plain bytes where its stand-in for zlib and zstd reads them."""
     records = b""
-    for event in events(stream):
+    for event in found:
         kind, body = event[4], event[19:]
         if kind == PAYLOAD:
             body = inflated_payload(body)
@@ -144,15 +166,13 @@ def inflated_payload(body: bytes) -> bytes:
     return b"\2\3\xfc\xff\0" + b"\1\3\xfc" + struct.pack("<H", len(data)) + b"\0" + data
 
 
-def as_rows(server: DatabaseServer, stream: bytes) -> Iterator[tuple[bytes, bytes]]:
+def as_rows(found: Iterable[bytes], define: Callable[[TableMap], Definition]) -> Iterator[tuple[bytes, bytes]]:
     """The definition of each rows event's table, and the event as the rows target takes it."""
-    with server.connect() as connection:
-        names = collations(connection)
     maps: dict[bytes, bytes] = {}
-    for event in events(stream):
+    for event in found:
         kind, body = event[4], event[19:]
         if kind == TABLE_MAP:
-            maps[body[:6]] = packed(tablemap.definition(tablemap.parse(body), names))
+            maps[body[:6]] = packed(define(tablemap.parse(body)))
         elif kind in ROWS:
             definition = maps[body[:6]]
             start = 8 + (int.from_bytes(body[8:10], "little") if kind in SECOND_VERSION else 0)
@@ -160,10 +180,15 @@ def as_rows(server: DatabaseServer, stream: bytes) -> Iterator[tuple[bytes, byte
             yield definition, head + bytes([ROWS[kind] | 0xA8]) + body[start:]
 
 
-def as_documents(stream: bytes) -> Iterator[bytes]:
+def defined(server: DatabaseServer, table: TableMap) -> Definition:
+    """What the map tells, or, where it does not tell how long values are, the server."""
+    return from_schema(server, table) if table.table == "old" else from_event(server, table)
+
+
+def as_documents(found: Iterable[bytes]) -> Iterator[bytes]:
     """JSON values of the second column of updated rows and what changed in them, as the json target takes them."""
-    for event in events(stream):
-        if event[4] != 39:
+    for event in found:
+        if event[4] != PARTIAL_UPDATE_ROWS:
             continue
         body = event[19 + 10 + 3 :]  # bitmaps of up to eight columns
         at = 1 + 4  # NULLs, and an INT
@@ -209,20 +234,40 @@ def record(server: DatabaseServer, *statements: str) -> bytes:
     return binlogs.record(server, start)
 
 
+def write_fixtures() -> None:
+    """The packs of what MySQL 5.6 wrote."""
+    files = {FIXTURES / "mysql56-v1-none.binlog": 0, FIXTURES / "mysql56-v2-crc32.binlog": 4}
+    streams = [list(file_events(file, checksum)) for file, checksum in files.items()]
+    groups = [
+        stream[first : last + 1]
+        for stream in streams
+        for first, last in itertools.pairwise([0, *(at for at, event in enumerate(stream) if event[4] == COMMIT)])
+    ]
+    rows = [pair for stream in streams for pair in as_rows(stream, lambda table: tablemap.provisional(table, {}))]
+    write("ingest", "mysql56", [as_records(group) for group in groups])
+    write("rows", "mysql56", [each for _, each in rows])
+
+
+def write_server(server: DatabaseServer) -> None:
+    """The packs of a server."""
+    server.execute("CREATE DATABASE fuzz CHARACTER SET utf8mb4", "USE fuzz", TABLES, JSON_TABLE)
+    work = WORK | (MYSQL_WORK if server.kind.mysql else MARIADB_WORK)
+    streams = [list(events(record(server, *statements))) for statements in work.values()]
+    values = [list(events(record(server, *statements))) for statements in case_statements(server)]
+    rows = [pair for stream in (*streams, *values) for pair in as_rows(stream, partial(defined, server))]
+    write("ingest", server.name, [as_records(stream) for stream in (*streams, *values)])
+    write("rows", server.name, [each for _, each in rows])
+    write("definitions", server.name, [definition for definition, _ in rows])
+    if server.kind.mysql:
+        write("json", server.name, list(as_documents(streams[-1])))
+
+
 def main() -> None:
-    """Write the packs of every server."""
+    """Write every pack."""
+    write_fixtures()
     for kind in KINDS:
         with DatabaseServer(kind, options=("--binlog-row-metadata=FULL",)) as server:
-            server.execute("CREATE DATABASE fuzz CHARACTER SET utf8mb4", "USE fuzz", TABLES, JSON_TABLE)
-            work = WORK | (MYSQL_WORK if server.kind.mysql else MARIADB_WORK)
-            streams = [record(server, *statements) for statements in work.values()]
-            values = [record(server, *statements) for statements in case_statements(server)]
-            rows = [pair for stream in (*streams, *values) for pair in as_rows(server, stream)]
-            write("ingest", kind, [as_records(stream) for stream in (*streams, *values)])
-            write("rows", kind, [each for _, each in rows])
-            write("definitions", kind, [definition for definition, _ in rows])
-            if server.kind.mysql:
-                write("json", kind, list(as_documents(streams[-1])))
+            write_server(server)
 
 
 if __name__ == "__main__":
