@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from examples.dbserver import KINDS
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -18,3 +20,16 @@ def test_no_fuzz_target_fails_on_kept_crashers_and_some_thousand_new_inputs() ->
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     targets = {path.stem for path in (ROOT / "tests" / "fuzz").glob("*.cpp")} - {"driver"}
     assert {line.split()[1].rstrip(",") for line in done.stdout.splitlines() if line.startswith("fuzz: ")} == targets
+
+
+def test_recorded_seeds_are_whole_and_small() -> None:
+    packs = sorted((ROOT / "tests" / "fuzz" / "seeds").rglob("*.pack"))
+    assert {(path.parent.name, path.stem) for path in packs} >= {
+        (target, server) for target in ("ingest", "rows", "definitions") for server in KINDS
+    }
+    for pack in packs:
+        data, at = pack.read_bytes(), 0
+        while at < len(data):
+            at += 4 + int.from_bytes(data[at : at + 4], "little")
+        assert at == len(data) > 0, f"{pack} is cut short"
+    assert sum(pack.stat().st_size for pack in packs) < 2_000_000
