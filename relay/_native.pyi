@@ -282,6 +282,8 @@ class Attention(msgspec.Struct, frozen=True):
     body: bytes
     schema: str
     statement: str
+    collation: int
+    unfinished: bool
     in_transaction: bool
     code: int
     message: str

@@ -249,6 +249,7 @@ class _Reader:
             self._sources.ask,
             self._log,
             hidden_types=server.mariadb,
+            names_expected=server.names_columns,
             questions=self._questions,
         )
         if not server.names_columns:

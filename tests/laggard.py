@@ -22,7 +22,7 @@ from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
 from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import Account, connect
-from relay.binlog.definitions import Definitions, Question, Rules
+from relay.binlog.definitions import Definitions, Rules
 from relay.binlog.schema import Answer
 from relay.journal import frames
 from relay.journal.frames import Definition
@@ -111,7 +111,15 @@ class Laggard:
         if not self._writer.state().file:
             self._writer.source(self._first.position, self._first.file, "", "test")
         self._catalog = Catalog(self.folder / "state.db")
-        self._questions: dict[int, Question] = {}
+        self._definitions = Definitions(
+            self._catalog,
+            Rules((f"{self.database}*.*",)),
+            self._collations,
+            self._ask,
+            lambda event, **fields: self.logged.append((event, str(fields.get("cause", "")))),
+            hidden_types=self._facts.mariadb,
+            names_expected=facts.facts(self._connection).names_columns,
+        )
         self._ingest = Ingest(self._writer, self.folder, zstd_parts)
 
     def catch_up(self, bytes_: int | None = None) -> int:
@@ -119,16 +127,7 @@ class Laggard:
         here = self._ingest.resume()
         stream = record(self.server, Place(here.file, here.position))
         self._ingest.start(here.file, here.position)
-        definitions = Definitions(
-            self._catalog,
-            Rules((f"{self.database}*.*",)),
-            self._collations,
-            self._ask,
-            lambda event, **fields: self.logged.append((event, str(fields.get("cause", "")))),
-            hidden_types=self._facts.mariadb,
-            questions=self._questions,
-        )
-        answers = Answers(self._ingest, self._writer, definitions, Policy(False, False), lambda *_, **__: None)
+        answers = Answers(self._ingest, self._writer, self._definitions, Policy(False, False), lambda *_, **__: None)
         data = stream[:bytes_]
         for at in range(0, len(data), 65536):
             piece = data[at : at + 65536]
@@ -148,6 +147,11 @@ class Laggard:
         answer = schema.ask(self._connection, self._facts, owner, table)
         self.after_answer()
         return answer
+
+    def frames(self) -> list[frames.Frame]:
+        """Everything committed."""
+        journal = JournalReader(self.folder)
+        return [frames.decode(payload) for _, payload in journal.frames(journal.first(), self._writer.committed())]
 
     def rows(self) -> list[Delivered]:
         """Every row that may be published by now."""

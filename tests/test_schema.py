@@ -46,13 +46,26 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
 class World:
     """Definitions, what they ask, and what they log."""
 
-    def __init__(self, catalog: Catalog, rules: Rules | None = None, *, hidden_types: bool = False) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        rules: Rules | None = None,
+        *,
+        hidden_types: bool = False,
+        names_expected: bool = False,
+    ) -> None:
         self.columns: tuple[SchemaColumn, ...] = SAID
         self.end = at(500)
         self.asked: list[str] = []
         self.logged: list[str] = []
         self.definitions = Definitions(
-            catalog, rules or Rules(), CHARSETS, self._ask, self._log, hidden_types=hidden_types
+            catalog,
+            rules or Rules(),
+            CHARSETS,
+            self._ask,
+            self._log,
+            hidden_types=hidden_types,
+            names_expected=names_expected,
         )
 
     def _ask(self, owner: str, table: str) -> Answer:
@@ -189,6 +202,50 @@ def test_what_is_proven_is_not_asked_again_until_a_statement(catalog: Catalog) -
     assert again.asked == ["shop.users"]
     # The same events once more, as after a crash: each place has its own definition.
     assert column_names(World(catalog).definitions.decide(PLAIN, at(700)).definition) == ["id", "name"]
+
+
+def test_a_table_is_asked_for_when_it_is_defined_and_proven_by_its_first_row(catalog: Catalog) -> None:
+    world = World(catalog)
+    created = classify("CREATE TABLE users (id INT UNSIGNED, name VARCHAR(10))", "shop")
+    world.definitions.statement(created, at(100))
+    world.end = at(150)
+    world.definitions.foresee(created, at(100))
+    assert world.asked == ["shop.users"]
+    world.definitions.decide(PLAIN, at(50))  # of the table of that name that was there before
+    assert world.asked == ["shop.users"] * 2
+    world.asked.clear()
+    verdict = world.definitions.decide(PLAIN, at(200))
+    assert not world.asked
+    assert verdict.question is not None
+    world.definitions.wait(7, verdict.question)
+    (resolution,) = world.definitions.passed(at(250))  # where the next statement begins
+    assert column_names(resolution.definition) == ["id", "name"]
+
+
+def test_what_was_foreseen_ends_with_the_next_statement(catalog: Catalog) -> None:
+    world = World(catalog)
+    world.definitions.foresee(classify("CREATE TABLE users (id INT UNSIGNED, name VARCHAR(10))", "shop"), at(200))
+    renamed = classify("ALTER TABLE users RENAME COLUMN id TO number", "shop")
+    world.definitions.statement(renamed, at(300))
+    world.definitions.foresee(renamed, at(300))
+    world.definitions.foresee(classify("DROP TABLE users", "shop"), at(350))
+    world.definitions.decide(PLAIN, at(400))
+    assert world.asked == ["shop.users"] * 3
+
+
+def test_what_was_foreseen_and_does_not_fit_is_asked_for_again(catalog: Catalog) -> None:
+    world = World(catalog)
+    world.columns = SAID[:1]
+    world.definitions.foresee(classify("CREATE TABLE shop.users (id INT)", ""), at(100))
+    world.columns = SAID
+    assert world.definitions.decide(PLAIN, at(200)).question is not None
+    assert world.asked == ["shop.users"] * 2
+
+
+def test_where_names_come_with_the_rows_nothing_is_foreseen(catalog: Catalog) -> None:
+    world = World(catalog, names_expected=True)
+    world.definitions.foresee(classify("CREATE TABLE users (id INT)", "shop"), at(100))
+    assert not world.asked
 
 
 def test_a_proof_says_nothing_of_rows_before_it(catalog: Catalog) -> None:
@@ -390,7 +447,7 @@ def test_only_so_many_versions_of_a_table_are_kept(catalog: Catalog) -> None:
         catalog.prove(version, at(place))
     assert len(catalog.history("shop", "users")) == VERSIONS_KEPT
     assert catalog.definition_at("shop", "users", at(5)) is None
-    assert catalog.definition_at("shop", "users", at(900)) is not None
+    assert catalog.definition_at("shop", "users", at(VERSIONS_KEPT)) is not None
 
 
 def test_facts_of_the_source_are_kept(catalog: Catalog) -> None:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog import facts, schema
 from relay.binlog.connect import Account, connect
 from relay.binlog.schema import Answer
+from relay.journal.frames import Ddl
 from tests.binlogs import place
 from tests.laggard import Delivered, Laggard, delivered, identity, write
 from tests.readerproc import Reader
@@ -89,6 +91,17 @@ FORMS = {
     "index": ["CREATE INDEX i ON t (a)", "DROP INDEX i ON t"],
 }  # fmt: skip
 """Statements by what they do, on t (a, b, c) and u (x, y, z), all of VARCHAR(20)."""
+MARIADB_FORMS = {
+    "or replace": [
+        "CREATE OR REPLACE TABLE t (b VARCHAR(20), a VARCHAR(20))", "CREATE OR REPLACE TABLE t LIKE u",
+        "CREATE OR REPLACE TABLE t AS SELECT z, y, x FROM u LIMIT 0",
+    ],
+    "if exists": ["ALTER TABLE t DROP COLUMN IF EXISTS d, ADD COLUMN IF NOT EXISTS e VARCHAR(20) FIRST"],
+    "two phases": ["SET binlog_alter_two_phase = ON", "ALTER TABLE t RENAME COLUMN a TO d, ALGORITHM = COPY"],
+    "immediately": ["EXECUTE IMMEDIATE 'ALTER TABLE t RENAME COLUMN b TO a, RENAME COLUMN a TO b'"],
+    "set statement": ["SET STATEMENT lock_wait_timeout = 9 FOR ALTER TABLE t RENAME COLUMN b TO d"],
+    "own comments": ["/*M! ALTER */ /*M!100100 TABLE t */ RENAME COLUMN b TO d"],
+}  # fmt: skip
 
 
 class Forms:
@@ -135,7 +148,7 @@ def test_no_form_of_a_statement_puts_a_name_on_a_wrong_value(
     server: DatabaseServer, db: str, make_laggard: Callable[..., Laggard], metadata: str, lag: str
 ) -> None:
     laggard = make_laggard()
-    forms = Forms(server, db, FORMS)
+    forms = Forms(server, db, FORMS if server.kind.mysql else FORMS | MARIADB_FORMS)
     forms.play(laggard.catch_up if lag == "none" else lambda: None)
     laggard.catch_up()
     forms.drop()
@@ -169,6 +182,69 @@ def test_an_answer_is_never_ahead_of_the_binlog(server: DatabaseServer, db: str,
     assert len({version for version, _ in seen}) > 3, "nothing was asked while the definition changed"
     early = [(version, until) for version, until in seen if version and ends[version] > until]
     assert not early, f"{len(early)} of {len(seen)} answers are ahead: v{early[0][0]} at {early[0][1]}"
+
+
+def test_a_table_that_was_read_about_once_needs_no_time_between_rows_and_statements(
+    server: DatabaseServer, db: str, make_laggard: Callable[..., Laggard], metadata: str
+) -> None:
+    """Of a table whose definition is known, each row up to the next statement is proven, however soon that comes."""
+    laggard = make_laggard()
+    server.execute(f"CREATE TABLE {db}.t (a VARCHAR(20), b VARCHAR(20))")
+    laggard.catch_up()
+    with server.connect(database=db) as connection, connection.cursor() as cursor:
+        write(cursor, db, "t")
+        cursor.execute("TRUNCATE t")
+        cursor.execute("CREATE INDEX i ON t (a)")
+        write(cursor, db, "t")
+        cursor.execute("ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+        write(cursor, db, "t")
+    laggard.catch_up()
+    assert [(row.names, row.proven, row.true) for row in laggard.rows()] == [
+        ("a,b", True, True), ("a,b", True, True), ("b,a", True, True),
+    ]  # fmt: skip
+
+
+def test_a_statement_in_another_character_set_is_not_taken_for_one_about_other_tables(
+    server: DatabaseServer, db: str, make_laggard: Callable[..., Laggard], metadata: str
+) -> None:
+    """What a client writes in latin1 may be valid UTF-8 too, and name another table there."""
+    table = "Ã©"
+    laggard = make_laggard()
+    with server.connect(database=db) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE `{table}` (a VARCHAR(20), b VARCHAR(20))")
+        write(cursor, db, table)
+        laggard.catch_up()
+        with server.connect(database=db, charset="latin1") as other, other.cursor() as latin1:
+            latin1.execute(f"ALTER TABLE `{table}` RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+        write(cursor, db, table)
+    laggard.catch_up()
+    assert [(row.names, row.true) for row in laggard.rows()] == [("a,b", True), ("b,a", True)]
+
+
+@pytest.mark.parametrize("kind", ["mariadb118", "mariadb1011"])
+def test_an_alter_in_two_phases_changes_names_when_it_ends(
+    kind: str, own_server: Callable[..., DatabaseServer], tmp_path: Path
+) -> None:
+    server = own_server(kind, "--binlog-alter-two-phase=ON")
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (a VARCHAR(20), b VARCHAR(20))")
+    laggard = Laggard(server, tmp_path, "d")
+    with server.connect(database="d") as connection, connection.cursor() as cursor:
+        write(cursor, "d", "t")
+        laggard.catch_up()
+        write(cursor, "d", "t")
+        with pytest.raises(pymysql.IntegrityError):
+            cursor.execute("ALTER TABLE t ADD UNIQUE (a), RENAME COLUMN b TO c")
+        write(cursor, "d", "t")
+        cursor.execute("DELETE FROM t")
+        cursor.execute("ALTER TABLE t ADD UNIQUE (a), RENAME COLUMN b TO c")
+        write(cursor, "d", "t")
+    laggard.catch_up()
+    rows = laggard.rows()
+    statements = [frame.statement for frame in laggard.frames() if isinstance(frame, Ddl)]
+    laggard.close()
+    assert [row.names for row in rows] == ["a,b"] * 6 + ["a,c"]
+    assert all(row.proven and row.true for row in rows)
+    assert len(statements) == 1, "the statement that came to its end, once"
 
 
 class Slow:

@@ -127,3 +127,19 @@ def test_what_leaves_the_columns_as_they_are_is_known(statement: str) -> None:
 )  # fmt: skip
 def test_what_may_change_columns_is_never_taken_for_less(statement: str) -> None:
     assert not classify(statement, "d").keeps_columns
+
+
+@pytest.mark.parametrize(
+    ("statement", "tables"),
+    [
+        ("CREATE TABLE IF NOT EXISTS T (a INT)", [("d", "T")]), ("ALTER TABLE a.`b.c` ADD x INT", [("a", "b.c")]),
+        ("RENAME TABLE t TO x, e.u TO e.t, x TO `U`", [("d", "x"), ("e", "t"), ("d", "U")]),
+        ("CREATE OR REPLACE TABLE t LIKE u", [("d", "t")]), ("ALTER ONLINE TABLE IF EXISTS t ADD b INT", [("d", "t")]),
+        ("SET STATEMENT max_statement_time = 1 FOR ALTER TABLE t ADD c INT", [("d", "t")]), ("DROP TABLE t", []),
+        ("RENAME TABLE t TO", []), ("ALTER TABLE", []), ("CREATE DATABASE d", []),
+    ],
+)  # fmt: skip
+def test_a_statement_tells_which_tables_it_leaves_with_new_columns(
+    statement: str, tables: list[tuple[str, str]]
+) -> None:
+    assert list(classify(statement, "d").defines) == tables

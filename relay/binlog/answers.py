@@ -83,7 +83,12 @@ class Answers:
             self._definitions.wait(self._ingest.pending(*arguments), verdict.question)
 
     def _statement(self, attention: Attention) -> None:
+        if attention.unfinished:
+            self._ingest.ddl(False)
+            return
         statement = classify(attention.statement, attention.schema)
+        if not attention.statement.isascii() and not self._definitions.reads(attention.collation):
+            statement = statement._replace(unreadable=True)
         place = Place(attention.file, attention.start)
         match statement.kind:
             case Kind.DDL:
@@ -109,7 +114,9 @@ class Answers:
             return
         # What was proven before the statement began is not undone by it.
         self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
-        self._resolve(self._definitions.statement(statement, Place(attention.file, attention.position)))
+        end = Place(attention.file, attention.position)
+        self._resolve(self._definitions.statement(statement, end))
+        self._definitions.foresee(statement, end)
         self._ingest.new_epoch()
 
     def _resolve(self, resolutions: Iterable[Resolution]) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from relay.binlog.statements import Statement
 from relay.journal.frames import Column, Definition
 
-VERSIONS_KEPT: Final = 1000
+VERSIONS_KEPT: Final = 100
 """Of each table. Rows are read again from no further back than the oldest prepared transaction."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -75,8 +75,7 @@ class Catalog:
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
-        # An end of a proof has to be on disk before the statement that ended it is in the journal: FULL.
-        for pragma in ("journal_mode = WAL", "synchronous = FULL"):
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.executescript(_SCHEMA)
         self._numbered: dict[bytes, Definition] = {}
@@ -167,15 +166,18 @@ class Catalog:
         if known is not None and _bare(known) == _bare(definition):
             return
         content = msgspec.msgpack.encode(_bare(definition))
-        self._db.execute(
-            "INSERT INTO proofs (schema_name, table_name, content, since_file, since_position) VALUES (?, ?, ?, ?, ?)",
-            (definition.schema, definition.table, content, since.file, since.position),
-        )
-        self._db.execute(
-            "DELETE FROM proofs WHERE schema_name = ? AND table_name = ? AND id <="
-            " (SELECT id FROM proofs WHERE schema_name = ? AND table_name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
-            (*(definition.schema, definition.table) * 2, VERSIONS_KEPT),
-        )
+        name = definition.schema, definition.table
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO proofs (schema_name, table_name, content, since_file, since_position)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (*name, content, since.file, since.position),
+            )
+            self._db.execute(
+                "DELETE FROM proofs WHERE schema_name = ? AND table_name = ? AND id <="
+                " (SELECT id FROM proofs WHERE schema_name = ? AND table_name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (*name, *name, VERSIONS_KEPT),
+            )
 
     def end_proofs(self, statement: Statement, place: Place) -> None:
         """End what was proven of the tables that a statement at `place` mentions.
@@ -190,12 +192,14 @@ class Catalog:
             for number, schema, table, file, position in rows
             if Place(file, position) <= place and statement.mentions(schema, table)
         ]
-        with self._transaction():
-            self._db.executemany("UPDATE proofs SET until_file = ?, until_position = ? WHERE id = ?", ended)
+        if ended:
+            with self._on_disk():
+                self._db.executemany("UPDATE proofs SET until_file = ?, until_position = ? WHERE id = ?", ended)
 
     def forget_proofs(self) -> None:
         """Positions have a new meaning: another source, or a binlog begun anew."""
-        self._db.execute("DELETE FROM proofs")
+        with self._on_disk():
+            self._db.execute("DELETE FROM proofs")
 
     def _id(self, name: str) -> int:
         found = self._ids.get(name)
@@ -203,6 +207,14 @@ class Catalog:
             found = int(self._db.execute("INSERT INTO names (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
             self._ids[name] = found
         return found
+
+    @contextmanager
+    def _on_disk(self) -> Iterator[None]:
+        """A transaction that the host's death does not undo: a proof that came back would put names on other values."""
+        self._db.execute("PRAGMA synchronous = FULL")
+        with self._transaction():
+            yield
+        self._db.execute("PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

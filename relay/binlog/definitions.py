@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,6 +21,8 @@ from relay.binlog.tablemap import TableMap
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.log import Log
+
+_UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 
 
 class Rules(NamedTuple):
@@ -87,10 +89,12 @@ class Definitions:
         log: Log,
         *,
         hidden_types: bool,
+        names_expected: bool = False,
         questions: dict[int, Question] | None = None,
     ) -> None:
         """`ask` gives a table's columns as they stand; `hidden_types`: its table maps do not tell all types (MariaDB).
 
+        `names_expected`: they tell names, so that a table need not be asked for before its first row comes.
         `questions` are those that an earlier stream from the same source left open.
         """
         self._catalog = catalog
@@ -99,7 +103,10 @@ class Definitions:
         self._ask = ask
         self._log = log
         self._hidden_types = hidden_types
+        self._names_expected = names_expected
         self._questions = {} if questions is None else questions
+        self._foreseen: dict[tuple[str, str], tuple[Place, schema.Answer]] = {}
+        """Of tables: where the last statement about each ended, and the answer that was asked for then."""
 
     def decide(self, body: bytes | memoryview, place: Place) -> Verdict:
         """The verdict on the body of a TABLE_MAP event that stands at `place`.
@@ -117,6 +124,10 @@ class Definitions:
             self._log("table_skipped", table=f"{owner}.{table}", position=place, cause=error)
             return Verdict()
 
+    def reads(self, collation: int) -> bool:
+        """Whether the text of a client with that collation (0: not said) was read in its own character set."""
+        return collation == 0 or self._charset_of.get(collation, "") in _UTF8
+
     def _decide(self, table_map: TableMap, place: Place) -> Verdict:
         fallback = (tablemap.definition if table_map.full else tablemap.provisional)(table_map, self._charset_of)
         typed = table_map.full and not (self._hidden_types and hidden.may_hide_a_type(table_map))
@@ -126,7 +137,9 @@ class Definitions:
         if proven is not None and tablemap.fits(table_map, proven):
             known = hidden.completed(fallback, proven) if table_map.full else proven
             return self._verdict(table_map, known, known)
-        answer = self._ask(table_map.schema, table_map.table)
+        since, answer = self._foreseen.get((table_map.schema, table_map.table), (place, None))
+        if answer is None or place < since or isinstance(schema.matched(table_map, answer), str):
+            answer = self._ask(table_map.schema, table_map.table)
         found = schema.matched(table_map, answer)
         if typed and (isinstance(found, str) or not hidden.has_a_display(found)):
             return self._told(table_map, fallback, place)
@@ -172,6 +185,21 @@ class Definitions:
             del self._questions[handle]
         return [Resolution(handle, None) for handle in ended]
 
+    def foresee(self, statement: Statement, place: Place) -> None:
+        """Ask for what a statement that ends at `place` defines: with luck before the next one changes it.
+
+        Raises whatever `ask` raises; the statement may then come again.
+        """
+        for owner, table in [known for known in self._foreseen if statement.mentions(*known)]:
+            del self._foreseen[owner, table]
+        if self._names_expected:
+            return
+        for owner, table in statement.defines:
+            if self._rules.wants(owner, table):
+                answer = self._ask(owner, table)
+                if answer.columns:
+                    self._foreseen[owner, table] = place, answer
+
     def abandon(self) -> list[Resolution]:
         """The stream goes on elsewhere, where no place can prove anything of what waits. Raises `RelayError`."""
         cause = "the stream moved to another server before the answer could be proven"
@@ -180,6 +208,7 @@ class Definitions:
             self._give_up(question.definition, question.since, cause, question.named)
         resolutions = [Resolution(handle, None) for handle in self._questions]
         self._questions.clear()
+        self._foreseen.clear()
         return resolutions
 
     def passed(self, place: Place) -> list[Resolution]:

@@ -49,6 +49,46 @@ void append_hex(std::string& out, Bytes bytes) {
   out += '\'';
 }
 
+// Of the status variables of a QUERY, those that stand before it are known; 0 if it is not there.
+uint16_t client_collation(Bytes variables) {
+  constexpr uint8_t kFlags = 0, kSqlMode = 1, kAutoIncrement = 3, kCharset = 4, kCatalog = 6;
+  Reader in(variables);
+  while (in.ok()) {
+    switch (in.u8()) {
+      case kFlags: case kAutoIncrement:
+        in.skip(4);
+        break;
+      case kSqlMode:
+        in.skip(8);
+        break;
+      case kCatalog:
+        in.skip(in.u8());
+        break;
+      case kCharset: {
+        uint16_t collation = in.u16();
+        return in.ok() ? collation : uint16_t{0};
+      }
+      default:
+        return 0;
+    }
+  }
+  return 0;
+}
+
+// Behind the flags of MariaDB's GTID may stand the id of a group commit, that of an XA transaction, and more flags.
+bool unfinished_alter(Reader in, uint8_t flags) {
+  constexpr uint8_t kGroupCommit = 0x02, kXa = 0x40 | 0x80;
+  constexpr uint8_t kStartAlter = 0x02, kRollbackAlter = 0x08;
+  if (flags & kGroupCommit) in.skip(8);
+  if (flags & kXa) {
+    in.skip(4);
+    size_t global = in.u8(), branch = in.u8();
+    in.skip(global + branch);
+  }
+  uint8_t more = in.u8();
+  return in.ok() && more & (kStartAlter | kRollbackAlter);
+}
+
 }  // namespace
 
 bool Event::parse(Bytes bytes, size_t checksum, Event* out) {
@@ -68,7 +108,7 @@ bool QueryBody::parse(Bytes body, QueryBody* out) {
   in.skip(8);  // thread, seconds it took
   uint8_t schema = in.u8();
   in.skip(2);  // error
-  in.skip(in.u16());  // status variables
+  out->collation = client_collation(in.take(in.u16()));
   out->schema = in.take(schema).text();
   in.skip(1);
   out->statement = in.rest();
@@ -140,6 +180,7 @@ bool GroupHead::parse(const Event& event, GroupHead* out) {
       uint8_t flags = in.u8();
       out->standalone = flags & kStandalone;
       out->prepared = flags & kPreparedXa;
+      out->unfinished = unfinished_alter(in, flags);
       return in.ok();
     }
   }

@@ -69,6 +69,7 @@ struct Event {
 
 struct QueryBody {
   std::string_view schema;
+  uint16_t collation = 0;  // of the client, whose character set the statement is in; 0 if it is not said
   Bytes statement;  // compressed in a QUERY_COMPRESSED event
   static bool parse(Bytes body, QueryBody* out);
 };
@@ -96,6 +97,7 @@ struct GroupHead {
   Gtid gtid;               // none for an anonymous group
   bool standalone = true;  // MariaDB: the group is one statement without COMMIT; MySQL does not say
   bool prepared = false;   // MariaDB: the group ends in XA PREPARE
+  bool unfinished = false;  // MariaDB: an ALTER in two phases; it begins here, or was rolled back
   static bool parse(const Event& event, GroupHead* out);
 };
 

@@ -345,6 +345,7 @@ void Ingest::begin_group(const Event& e) {
   abandon_group();
   open_group(head.gtid);
   group_.begun = !head.standalone;
+  group_.unfinished = head.unfinished;
   if (head.prepared) collect_group();
 }
 

@@ -27,6 +27,8 @@ struct Attention {
   std::string body;       // table: the event's body; unknown: its beginning
   std::string schema;     // query, and unknown statements
   std::string statement;
+  uint16_t collation = 0;  // query: of the client, whose character set the statement is in; 0 if it is not said
+  bool unfinished = false;  // query: begins an ALTER in two phases, or rolls it back
   bool in_transaction = false;
   uint32_t code = 0;    // error: the server's
   std::string message;  // error: the server's; unknown: what is not understood, if not the event as such
@@ -118,6 +120,7 @@ class Ingest {
     bool open = false;
     bool begun = false;      // ends with XID or COMMIT, not with its first statement
     bool journaled = false;  // collected again: the journal's position is beyond it
+    bool unfinished = false;  // of an ALTER that changes nothing here
     Mode mode = Mode::journal;
     Gtid gtid;
     uint64_t start = 0;

@@ -45,6 +45,8 @@ cdef extern from "ingest.hpp" namespace "relay":
         string body
         string schema
         string statement
+        uint16_t collation
+        cbool unfinished
         cbool in_transaction
         uint32_t code
         string message
@@ -95,7 +97,8 @@ ASKS = ("", "query", "table", "unknown", "partial", "error", "end", "boundary")
 class Attention(msgspec.Struct, frozen=True):
     """What `Ingest.step` needs to be told, or tells. `asks` says which fields matter, and which answers there are:
 
-    query: a statement (schema, statement, in_transaction), answered by `ddl`;
+    query: a statement (schema, statement, in_transaction), answered by `ddl`; `collation` is the client's, 0 if it is
+        not said; `unfinished`: of MariaDB's ALTER in two phases it is the beginning, or one that is rolled back;
     table: a TABLE_MAP (table_id, body), answered by `define`, `pending` or `exclude`;
     partial: rows (table_id) whose images lack columns, answered by `accept_partial` or `skip`;
     unknown: an event that is not understood (type, the beginning of its body; message, statement where it is not the
@@ -113,7 +116,9 @@ class Attention(msgspec.Struct, frozen=True):
     table_id: int
     body: bytes
     schema: str
-    statement: str
+    statement: str  # as UTF-8, U+FFFD where it is none
+    collation: int
+    unfinished: bool
     in_transaction: bool
     code: int
     message: str
@@ -274,7 +279,7 @@ cdef class Ingest:
             return None
         return Attention(
             ASKS[<int>a.asks], text_of(a.file), a.start, a.position, a.timestamp, a.type, a.table_id, <bytes>a.body,
-            shown(a.schema), shown(a.statement), a.in_transaction, a.code, shown(a.message),
+            shown(a.schema), shown(a.statement), a.collation, a.unfinished, a.in_transaction, a.code, shown(a.message),
         )
 
     def ddl(self, record):

@@ -91,6 +91,8 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
     ask(Asks::query, e, out);
     out->schema = query.schema;
     out->statement = text;
+    out->collation = query.collation;
+    out->unfinished = group_.unfinished;
     if (take_word(&words, "rollback")) {  // to a savepoint: rows that were read already are undone
       out->asks = Asks::unknown;
       out->message = "ROLLBACK TO a savepoint";
