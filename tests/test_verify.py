@@ -454,6 +454,7 @@ def test_what_the_source_has_purged_is_refused_by_name(
         time.sleep(0.05)
     gone = verify(relay.conf, "--from", start.place)
     assert gone.code == 5 and f"the source's binlog begins at {file}:4" in gone.errors
-    shell = run_relay("verify", "-c", relay.conf)
+    elsewhere_first = "Server.IPAddr=127.0.0.2,127.0.0.1"
+    shell = run_relay("verify", "-c", relay.conf, "--set", elsewhere_first)
     assert shell.returncode == 0, shell.stderr
     assert f"range       {file}:4 to " in shell.stdout and "no difference" in shell.stdout

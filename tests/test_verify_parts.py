@@ -194,6 +194,21 @@ def test_what_retention_deletes_meanwhile_is_a_step_with_its_reason(written: Wri
     assert after[-1].place.position == 4 + 200 * 3000, "it goes on behind what is gone"
 
 
+def test_what_retention_takes_up_to_the_end_of_the_range_is_told_too(written: Written) -> None:
+    written.begin()
+    written.transactions(3000, rows=3)
+    journal = Journal(written.folder)
+    bases = [base for base, _ in journal.segments()]
+    steps = steps_of(written.folder)
+    last = [step for step in steps if step.end < bases[3]][-1]
+    walk = journal.between(steps[0], last)
+    next(walk)
+    written.writer.drop_before(bases[5])
+    *_, end = walk
+    assert (end.place, end.rows, end.lost) == (last.place, 0, RETIRED)
+    assert list(journal.between(last, last)) == []
+
+
 def test_an_accepted_gap_is_told_with_its_reason(written: Written) -> None:
     written.begin()
     written.transactions(1)

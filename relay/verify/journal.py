@@ -87,6 +87,14 @@ class Journal:
                     doubted = at = boundary
                     walk.back()
 
+    def between(self, first: Step, last: Step) -> Iterator[Step]:
+        """The steps after `first`, up to and with `last` or what is left of them."""
+        reached = first
+        for reached in self.steps(first, last.end):
+            yield reached
+        if reached.end < last.end:
+            yield last._replace(start=last.end, rows=0, lost=RETIRED)
+
     def rows(self, step: Step) -> Iterator[OurRows]:
         """The rows events of the step that `steps` gave last."""
         for position, payload in self._reader.frames(step.start, step.end):

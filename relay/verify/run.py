@@ -69,15 +69,22 @@ class _Source(NamedTuple):
 
 
 def _ask(config: Config) -> _Source:
+    """Ask the first host that answers."""
     sources = Sources(config)
-    try:
-        connection, server = sources.connect()
-        with closing(connection):
-            file = str(query(connection, "SHOW BINARY LOGS", "list the binlog's files")[0][0])
-            taken = {server.server_id, config.source.server_id, *_replicas(connection, server)}
-            charset_of = facts.collations(connection)
-    except SourceLost as lost:
-        raise RelayError(ErrorCode.SOURCE_UNREACHABLE, "verify", str(lost)) from lost
+    for _ in config.server.ip_addr:
+        try:
+            return _answers(config, sources)
+        except SourceLost as error:
+            lost = error
+    raise RelayError(ErrorCode.SOURCE_UNREACHABLE, "verify", str(lost)) from lost
+
+
+def _answers(config: Config, sources: Sources) -> _Source:
+    connection, server = sources.connect()
+    with closing(connection):
+        file = str(query(connection, "SHOW BINARY LOGS", "list the binlog's files")[0][0])
+        taken = {server.server_id, config.source.server_id, *_replicas(connection, server)}
+        charset_of = facts.collations(connection)
     return _Source(sources.account, server, Place(file, 4), charset_of, choose_server_id(taken))
 
 
@@ -122,7 +129,7 @@ class _Sides:
 
     def steps(self) -> Iterator[Step]:
         """The journal's."""
-        for step in self._journal.steps(self._range.first, self._range.last.end):
+        for step in self._journal.between(*self._range):
             self.position = step.end
             yield step
 
