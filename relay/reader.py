@@ -212,14 +212,14 @@ class _Reader:
         self._writer.source(place.position, place.file, place.gtid_set, server.identity)
 
     def _skip_gap(self, error: RelayError, connection: Connection[Any], server: ServerFacts) -> None:
-        """Go on after what is lost: with the oldest that the source has if it purged, else with the newest."""
+        """Go on after what is lost: with the oldest that the source has if it purged, else with what is new to us."""
+        state = self._writer.state()
         if error.code is StopCode.JOURNAL_LOST:
             place = self._first_place(connection, server)
         elif error.code is StopCode.BINLOG_PURGED:
             place = facts.binlog_start(connection, server)
         else:
-            place = facts.binlog_end(connection, server)
-        state = self._writer.state()
+            place = resume.shared(state.gtid_set, state.identity, server, facts.binlog_end(connection, server))
         lost = self._ingest.forget_prepared()
         reason = f"{error}; {lost} prepared transactions are lost with it" if lost else str(error)
         self._writer.gap(state.position, state.file, reason)

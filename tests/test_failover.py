@@ -16,7 +16,7 @@ from relay._native import GtidSet, JournalWriter
 from relay.binlog import facts
 from relay.errors import ExitCode
 from relay.journal import frames
-from relay.journal.frames import Source
+from relay.journal.frames import Gap, Source
 from tests.conftest import skipped_kinds
 from tests.readerproc import Reader
 
@@ -125,8 +125,9 @@ def test_the_other_server_goes_on_where_the_first_one_died(
 
 
 def test_a_server_that_never_gets_what_was_sent_is_a_named_stop(
-    server: DatabaseServer, make_reader: Callable[..., Reader], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
     monkeypatch.setattr(reader, "BEHIND_SECONDS", 0.2)
     with closing(server.connect()) as connection:
         about = facts.facts(connection)
@@ -141,3 +142,9 @@ def test_a_server_that_never_gets_what_was_sent_is_a_named_stop(
     assert stopped.stop("code") == "gtid_gap"
     assert f"lacks transactions that {about.flavor}:elsewhere sent: {lacks} of" in stopped.stop("text")
     assert "--accept-gap" in stopped.stop("hint")
+    # Accepted, it goes on after what both have: what this one wrote instead is not lost.
+    server.execute(f"INSERT INTO {db}.t VALUES (8)")
+    running = make_reader(server, accept_gap=True)
+    running.until(lambda: numbers(running) == [8])
+    (gap,) = [frame for frame in running.frames() if isinstance(frame, Gap)]
+    assert lacks in gap.reason

@@ -69,33 +69,42 @@ def make_tables(server: DatabaseServer, engine: str = "") -> None:
     )
 
 
+def insert_huge(server: DatabaseServer) -> None:
+    server.execute(f"INSERT INTO d.huge SELECT id, REPEAT('x', {ROW_BYTES}) FROM d.numbers")
+
+
 def write_beyond(server: DatabaseServer) -> None:
     """One huge transaction, and small ones behind it in the same file.
 
-    A server changes files once it has written that much: what is committed together with the huge one, and comes
-    later, still goes into the old one. So commits are made to wait for each other.
+    A server changes files once it has written that much. What comes meanwhile, or is committed together with the huge
+    one, still goes into the old file.
     """
-    if server.kind.mysql:
-        server.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000", "SET GLOBAL sync_binlog = 1")
-    else:
-        server.execute("SET GLOBAL binlog_commit_wait_count = 1000", "SET GLOBAL binlog_commit_wait_usec = 3000000")
+    huge = threading.Thread(target=insert_huge, args=(server,))
     done = threading.Event()
 
     def write_small(number: int) -> None:
-        chance = random.Random(number)
-        while not done.wait(chance.uniform(0, 3)):
+        while not done.is_set():
             server.execute(f"INSERT INTO d.small VALUES ({number})")
             number += 1
+            done.wait(random.Random(number).uniform(0, 1) if server.kind.mysql else None)
 
-    writers = [threading.Thread(target=write_small, args=(first,)) for first in range(0, 16_000, 1_000)]
+    if server.kind.mysql:  # the next group is written while this one waits
+        server.execute("SET GLOBAL binlog_group_commit_sync_delay = 1000000", "SET GLOBAL sync_binlog = 1")
+        huge.start()
+    else:  # the first of a group waits for the others
+        server.execute("SET GLOBAL binlog_commit_wait_count = 9", "SET GLOBAL binlog_commit_wait_usec = 60000000")
+        huge.start()
+        written = server.data / "d" / "huge.MYD"
+        while written.stat().st_size < ROWS * ROW_BYTES:
+            time.sleep(0.1)
+        time.sleep(3)  # until it waits
+    writers = [threading.Thread(target=write_small, args=(first,)) for first in range(0, 8_000, 1_000)]
     for writer in writers:
         writer.start()
-    try:
-        server.execute(f"INSERT INTO d.huge SELECT id, REPEAT('x', {ROW_BYTES}) FROM d.numbers")
-    finally:
-        done.set()
-        for writer in writers:
-            writer.join()
+    huge.join()
+    done.set()
+    for writer in writers:
+        writer.join()
 
 
 class Commit(NamedTuple):
@@ -152,6 +161,7 @@ def test_beyond_4_gib(
     own_server: Callable[..., DatabaseServer],
     new_reader: Callable[[DatabaseServer, Path], Reader],
     folder: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     server = own_server(kind, *options)
     make_tables(server)
@@ -199,6 +209,8 @@ def test_beyond_4_gib(
                 time.sleep(0.1)
             assert found == rest, f"resumed at {place} with the GTIDs {gtid_set or '(none)'}"
             again.close()
+            log = capfd.readouterr().err
+            assert (f"reading_again position={place.file}:" in log) == (not gtid_set), log
 
 
 def most_until(reader: Reader, condition: Callable[[], bool]) -> int:

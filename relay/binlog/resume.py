@@ -99,6 +99,18 @@ def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError 
     )
 
 
+def shared(gtid_set: str, identity: str, server: ServerFacts, end: BinlogStatus) -> BinlogStatus:
+    """Where to go on at a source that lacks what the journal holds, once that is accepted.
+
+    At another server than the journal was read from: after the transactions that both have, so that what it wrote
+    instead is read. What it lacks comes again if it gets it after all. Else at its end.
+    """
+    if identity == server.identity or identity.partition(":")[0] != server.flavor or not server.has_gtids:
+        return end
+    both = GtidSet(gtid_set) & GtidSet(end.gtid_set)
+    return BinlogStatus("", FIRST_POSITION, str(both)) if both else end
+
+
 def plan(known: Known, server: ServerFacts, low: LowPlace) -> Start:
     """Where to go on. Raises `RelayError` (wrong_source).
 
