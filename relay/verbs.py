@@ -346,7 +346,7 @@ def verify(config: Config, start: str, end: str, as_json: bool) -> None:
         report = run.run(config, start, end, bar.show)
     click.echo(msgspec.json.encode(report).decode() if as_json else report.text())
     if report.differences:
-        raise RelayError(ErrorCode.DIFFERENCE, "verify", f"{report.differences} differences", position=report.range)
+        raise RelayError(ErrorCode.DIFFERENCE, "verify", report.verdict, position=report.range)
     if report.incomplete:
         raise RelayError(ErrorCode.UNVERIFIED, "verify", report.incomplete, position=report.range)
 

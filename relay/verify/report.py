@@ -116,6 +116,13 @@ class Report(msgspec.Struct):
             return f"the witness could not read {self.faults[DIED]} rows, for no reason that is known"
         return "the witness could read none of the rows" if self.rows and not self.compared else ""
 
+    @property
+    def verdict(self) -> str:
+        """How many differences there are."""
+        if not self.differences:
+            return "no difference"
+        return f"{self.differences:,} difference{'s' if self.differences > 1 else ''}"
+
     def text(self) -> str:
         """For a terminal."""
         return "\n".join([*self._head(), *self._table_lines(), *self._fault_lines(), *self._difference_lines()])
@@ -148,7 +155,7 @@ class Report(msgspec.Struct):
 
     def _difference_lines(self) -> Iterator[str]:
         yield ""
-        yield f"{self.differences:,} differences" if self.differences else "no difference"
+        yield self.verdict
         for found in self.listed:
             where = f"{found.position} {found.table}" + (f" row {found.row}" if found.row else "")
             yield f"  {where}{f' column {found.column}' if found.column else ''}: {found.what}"
