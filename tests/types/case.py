@@ -9,6 +9,7 @@ from tests.value_cases import MARIADB, MYSQL, Case
 
 T = TypeVar("T")
 METADATA = ("default", "FULL")
+IMAGE = "binlog_row_image"
 
 
 class TableCase(NamedTuple):
@@ -29,6 +30,11 @@ class TableCase(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
     period: tuple[str, str] | None = None
     alone: bool = False
+
+    @property
+    def partial(self) -> bool:
+        """Whether images of its rows lack columns."""
+        return IMAGE in dict(self.settings)
 
 
 def of_column(case: Case) -> TableCase:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import itertools
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -14,7 +12,7 @@ import msgspec
 import pymysql
 
 from examples.dbserver import DatabaseServer
-from relay._native import Attention, JournalReader, RowImages
+from relay._native import Attention, JournalReader
 from relay.binlog import facts, schema
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
@@ -23,52 +21,9 @@ from relay.errors import RelayError
 from relay.journal import frames
 from tests.binlogs import Fed, Place, place, record
 from tests.types.case import TableCase
-from tests.types.payloads import cells
+from tests.types.compare import DELETE, INSERT, UPDATE, Change, Frame, ReadColumn, Row, Table, differences
 
-INSERT, UPDATE, DELETE = 1, 2, 4
-INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
-FLOATS = ("float", "double")
-BINARIES = (
-    "bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point",
-    "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
-)  # fmt: skip
-QUESTION = "question"  # how text that is no UTF-8 is told where only UTF-8 can be: a question mark for each byte
-codecs.register_error(QUESTION, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
-_NULL = b"\0nothing"
 _MODE = "NO_ENGINE_SUBSTITUTION"  # takes dates with zero parts
-
-Row = dict[str, bytes | None]
-
-
-class Change(NamedTuple):
-    """A row as an event tells it: its columns' texts by name."""
-
-    kind: int
-    before: Row | None
-    after: Row | None
-
-
-class ReadColumn(NamedTuple):
-    """A column of a case's table."""
-
-    name: str
-    data_type: str
-    key: bool
-
-
-class Frame(NamedTuple):
-    """A ROWS frame and the packed definition that stands for its table in the end."""
-
-    definition: bytes
-    rows: frames.Rows
-
-
-class Table(NamedTuple):
-    """A case's table on a server."""
-
-    case: TableCase
-    name: str
-    columns: tuple[ReadColumn, ...]
 
 
 class Outcome(NamedTuple):
@@ -88,7 +43,7 @@ class Tables:
         self.db = f"types_{secrets.token_hex(4)}"
         server.execute(f"CREATE DATABASE {self.db} CHARACTER SET utf8mb4")
         self._session = _Session(server, self.db)
-        self.tables = [self._made(number, case) for number, case in enumerate(cases) if server.name in case.on]
+        self.tables = [self._made(number, case) for number, case in enumerate(cases)]
 
     def close(self) -> None:
         """Drop the database."""
@@ -112,7 +67,7 @@ class Tables:
         outcomes = []
         for table, changes in zip(tables, expected, strict=True):
             of_table = found.get(table.name, [])
-            wrong = _differences(table, changes, of_table)
+            wrong = differences(table, changes, of_table)
             if wrong:
                 wrong = [skipped[name] for name in (table.name, "") if name in skipped] + wrong
             outcomes.append(Outcome(table, changes, of_table, wrong))
@@ -123,10 +78,10 @@ class Tables:
         with session.set(case.settings):
             session.execute(f"CREATE TABLE {name} ({case.columns}) {case.options}")
         listed = session.execute(
-            "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_KEY FROM information_schema.COLUMNS"
+            "SELECT COLUMN_NAME, COLUMN_TYPE, COLUMN_KEY FROM information_schema.COLUMNS"
             f" WHERE TABLE_SCHEMA = '{self.db}' AND TABLE_NAME = '{name}' ORDER BY ORDINAL_POSITION"
         )
-        columns = [ReadColumn(column.decode(), kind.decode(), key == b"PRI") for column, kind, key in listed]
+        columns = [ReadColumn(column.decode(), sql.decode(), key == b"PRI") for column, sql, key in listed]
         hidden = [column for column in case.period or () if column not in {listed.name for listed in columns}]
         columns += [ReadColumn(column, "timestamp", False) for column in hidden]
         return Table(case, name, tuple(columns))
@@ -138,6 +93,7 @@ class Tables:
             for insert in case.inserts:
                 session.execute(f"INSERT INTO {table.name} {insert}")
             filled = changed = self._printed(table)
+            assert filled, f"{case.name}: the table is empty"
             if case.update:
                 session.execute(f"UPDATE {table.name} SET {case.update}")
                 changed = self._printed(table)
@@ -193,7 +149,7 @@ class _Session:
 
     @contextmanager
     def set(self, settings: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """Variables for the time being; `default` is the server's own value."""
+        """Variables for the time being, by name and value as SQL."""
         before = []
         for name, value in settings:
             [(old,)] = self.execute(f"SELECT @@{name.replace(' ', '.')}")
@@ -267,92 +223,3 @@ def _frames(folder: Path, fed: Fed) -> dict[str, list[Frame]]:
             name = msgspec.msgpack.decode(table.definition, type=frames.Definition).table
             found.setdefault(name, []).append(Frame(table.definition, frame))
     return found
-
-
-def changes(found: Frame) -> Iterator[tuple[Change, dict[str, Any], dict[str, Any]]]:
-    """The rows of a frame: their texts, and the typed values of both sides."""
-    images = RowImages(found.definition, found.rows.kind, found.rows.body)
-    for poll, packed in zip(images.render("poll", null_text=_NULL), images.render("msgpack"), strict=True):
-        texts, _ = cells(poll)
-        before, after = msgspec.msgpack.decode(packed)[-2:]
-        told = {cell.name: cell for cell in texts}
-        sides = [
-            None
-            if typed is None
-            else {name: None if value is None else getattr(told[name], side) for name, value in typed.items()}
-            for side, typed in (("before", before), ("after", after))
-        ]
-        yield Change(found.rows.kind, *sides), before or {}, after or {}
-
-
-def _differences(table: Table, expected: list[Change], found: list[Frame]) -> list[str]:
-    wrong: list[str] = []
-    try:
-        got = [change for frame in found for change in changes(frame)]
-    except ValueError as error:
-        return [str(error)]
-    if len(got) != len(expected):
-        return [f"{len(got)} rows came, not {len(expected)}"]
-    types = {column.name: column.data_type for column in table.columns}
-    for number, (right, (ours, *typed)) in enumerate(zip(expected, got, strict=True)):
-        where = f"row {number}"
-        if right.kind != ours.kind:
-            wrong.append(f"{where}: kind {ours.kind}, not {right.kind}")
-            continue
-        for side, is_, ought, values in zip(("before", "after"), ours[1:], right[1:], typed, strict=True):
-            lines = itertools.chain(_side(table, right, is_, ought), _typed(types, is_ or {}, values))
-            wrong += [f"{where} {side}: {line}" for line in lines]
-    return wrong
-
-
-def _side(table: Table, change: Change, ours: Row | None, right: Row | None) -> Iterator[str]:
-    """How one side of a row differs from what is to be there."""
-    if ours is None or right is None:
-        if ours is not right:
-            yield "there, and should not be" if right is None else "not there"
-        return
-    partial = any("binlog_row_image" in name for name, _ in table.case.settings)
-    wanted = [name for name in right if name in ours] if partial else list(right)
-    if list(ours) != wanted:
-        yield f"columns {list(ours)}, not {wanted}"
-        return
-    if partial and (missing := needed(table, change, right is change.before) - ours.keys()):
-        yield f"lacks {', '.join(sorted(missing))}"
-    for name in wanted:
-        if ours[name] != right[name]:
-            yield f"{name} is {_shown(ours[name], right[name])}, the server prints {_shown(right[name], ours[name])}"
-
-
-def needed(table: Table, change: Change, before: bool) -> set[str]:
-    """Columns that a partial image has all the same: the key before; after, what has changed or was given."""
-    if before:
-        keys = {column.name for column in table.columns if column.key}
-        return keys or {column.name for column in table.columns}
-    assert change.after is not None
-    old = change.before or dict.fromkeys(change.after)
-    return {name for name, value in change.after.items() if value != old[name]}
-
-
-def _typed(types: dict[str, str], texts: Row, values: dict[str, Any]) -> Iterator[str]:
-    """How typed values differ from their texts."""
-    for name, text in texts.items():
-        kind, value = types.get(name, "binary"), values[name]
-        if text is None:
-            agree = value is None
-        elif kind in INTEGERS:
-            agree = value == int(text)
-        elif kind in FLOATS:
-            agree = isinstance(value, float)
-        else:
-            agree = value == (text if kind in BINARIES else text.decode(errors=QUESTION))
-        if not agree:
-            yield f"{name} typed is {value!r:.100}, and {text!r:.100} as text"
-
-
-def _shown(text: bytes | None, other: bytes | None) -> str:
-    """A text from shortly before its first difference on."""
-    if text is None or other is None or len(text) < 100:
-        return repr(text)[:300]
-    at = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
-    start = max(0, at - 10)
-    return f"{len(text)} bytes, at {start} {text[start : at + 30]!r}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
-from tests.types.case import TableCase
+from tests.types.case import IMAGE, TableCase
 from tests.value_cases import MARIADB, MYSQL
 
-MINIMAL, NOBLOB = (("binlog_row_image", "MINIMAL"),), (("binlog_row_image", "NOBLOB"),)
+MINIMAL, NOBLOB = ((IMAGE, "MINIMAL"),), ((IMAGE, "NOBLOB"),)
 OLD_FORMAT = (("GLOBAL mysql56_temporal_format", "OFF"),)
 _TYPES = ("INT", "VARCHAR(300)", "BIT(3)", "TEXT", "DATETIME(3)", "DECIMAL(9,4)", "VARBINARY(9)", "ENUM('a','b')")
 _VALUES = ("-7", "'text'", "5", "'long'", "'2024-02-29 01:02:03.5'", "-12.5", "X'00FF'", "'b'")

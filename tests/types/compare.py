@@ -1,0 +1,169 @@
+"""What the relay tells of rows, and how it differs from what the server prints."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from relay._native import RowImages
+from relay.journal import frames
+from tests.types.case import TableCase
+from tests.types.payloads import cells
+
+INSERT, UPDATE, DELETE = 1, 2, 4
+INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
+DIGITS = {"float": 6, "double": 17}  # that a text has of a number
+BINARIES = (
+    "bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point",
+    "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
+)  # fmt: skip
+QUESTION = "question"  # how text that is no UTF-8 is told where only UTF-8 can be: a question mark for each byte
+codecs.register_error(QUESTION, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
+_NULL = b"\0nothing"
+
+Row = dict[str, bytes | None]
+
+
+class Change(NamedTuple):
+    """A row as an event tells it: its columns' texts by name."""
+
+    kind: int
+    before: Row | None
+    after: Row | None
+
+
+class ReadColumn(NamedTuple):
+    """A column of a case's table."""
+
+    name: str
+    sql: str
+    key: bool
+
+
+class Frame(NamedTuple):
+    """A ROWS frame and the packed definition that stands for its table in the end."""
+
+    definition: bytes
+    rows: frames.Rows
+
+
+class Table(NamedTuple):
+    """A case's table on a server."""
+
+    case: TableCase
+    name: str
+    columns: tuple[ReadColumn, ...]
+
+
+def changes(found: Frame) -> Iterator[tuple[Change, dict[str, Any], dict[str, Any]]]:
+    """The rows of a frame: their texts, and the typed values of both sides."""
+    images = RowImages(found.definition, found.rows.kind, found.rows.body)
+    for poll, packed in zip(images.render("poll", null_text=_NULL), images.render("msgpack"), strict=True):
+        texts, _ = cells(poll)
+        before, after = msgspec.msgpack.decode(packed)[-2:]
+        told = {cell.name: cell for cell in texts}
+        sides = [
+            None
+            if typed is None
+            else {name: None if value is None else getattr(told[name], side) for name, value in typed.items()}
+            for side, typed in (("before", before), ("after", after))
+        ]
+        yield Change(found.rows.kind, *sides), before or {}, after or {}
+
+
+def differences(table: Table, expected: list[Change], found: list[Frame]) -> list[str]:
+    """How the rows of the frames differ from those that are to be there; nothing: they are those."""
+    wrong: list[str] = []
+    try:
+        got = [change for frame in found for change in changes(frame)]
+    except ValueError as error:
+        return [str(error)]
+    if len(got) != len(expected):
+        return [f"{len(got)} rows came, not {len(expected)}"]
+    for number, (right, (ours, *typed)) in enumerate(zip(expected, got, strict=True)):
+        if right.kind != ours.kind:
+            wrong.append(f"row {number}: kind {ours.kind}, not {right.kind}")
+            continue
+        for side, values in zip(("before", "after"), typed, strict=True):
+            texts = getattr(ours, side)
+            lines = itertools.chain(
+                _side(table, right, texts, getattr(right, side)), _typed(table, texts or {}, values)
+            )
+            wrong += [f"row {number} {side}: {line}" for line in lines]
+    if _to_lack(table) and all(_whole(table, change) for change, *_ in got):
+        wrong.append("no image lacks a column")
+    return wrong
+
+
+def _to_lack(table: Table) -> bool:
+    """Whether some image has to lack a column: with no key MariaDB writes all, with partial JSON MySQL may."""
+    return table.case.partial and len(table.case.settings) == 1 and any(column.key for column in table.columns)
+
+
+def _whole(table: Table, change: Change) -> bool:
+    return all(side is None or len(side) == len(table.columns) for side in (change.before, change.after))
+
+
+def _side(table: Table, change: Change, ours: Row | None, right: Row | None) -> Iterator[str]:
+    """How one side of a row differs from what is to be there."""
+    if ours is None or right is None:
+        if ours is not right:
+            yield "there, and should not be" if right is None else "not there"
+        return
+    partial = table.case.partial
+    wanted = [name for name in right if name in ours] if partial else list(right)
+    if list(ours) != wanted:
+        yield f"columns {list(ours)}, not {wanted}"
+        return
+    if partial and (missing := _needed(table, change, right is change.before) - ours.keys()):
+        yield f"lacks {', '.join(sorted(missing))}"
+    for name in wanted:
+        if ours[name] != right[name]:
+            yield f"{name} is {_shown(ours[name], right[name])}, the server prints {_shown(right[name], ours[name])}"
+
+
+def _needed(table: Table, change: Change, before: bool) -> set[str]:
+    """Columns that a partial image has all the same: the key before; after, what has changed or was given."""
+    if before:
+        keys = {column.name for column in table.columns if column.key}
+        return keys or {column.name for column in table.columns}
+    assert change.after is not None
+    old = change.before or dict.fromkeys(change.after)
+    return {name for name, value in change.after.items() if value != old[name]}
+
+
+def _typed(table: Table, texts: Row, values: dict[str, Any]) -> Iterator[str]:
+    """How typed values differ from their texts."""
+    types = {column.name: column.sql for column in table.columns}
+    for name, text in texts.items():
+        value, sql = values[name], types.get(name, "binary")
+        kind = re.split(r"[ (]", sql)[0]
+        if text is None:
+            agree = value is None
+        elif kind in INTEGERS:
+            agree = value == int(text)
+        elif kind in DIGITS:
+            # With FLOAT(M,D) and DOUBLE(M,D) the text has fewer digits.
+            agree = isinstance(value, float) and ("," in sql or _rounded(value, kind) == _rounded(float(text), kind))
+        else:
+            agree = value == (text if kind in BINARIES else text.decode(errors=QUESTION))
+        if not agree:
+            yield f"{name} typed is {value!r:.100}, and {text!r:.100} as text"
+
+
+def _rounded(value: float, kind: str) -> str:
+    return f"{value:.{DIGITS[kind]}g}"
+
+
+def _shown(text: bytes | None, other: bytes | None) -> str:
+    """A text from shortly before its first difference on."""
+    if text is None or other is None or len(text) < 100:
+        return repr(text)[:300]
+    at = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
+    start = max(0, at - 10)
+    return f"{len(text)} bytes, at {start} {text[start : at + 30]!r}"
