@@ -247,6 +247,25 @@ def test_an_alter_in_two_phases_changes_names_when_it_ends(
     assert len(statements) == 1, "the statement that came to its end, once"
 
 
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_a_server_that_lowers_names_is_followed(
+    kind: str, own_server: Callable[..., DatabaseServer], tmp_path: Path
+) -> None:
+    """Statements have names as they were typed, rows as the server keeps them."""
+    server = own_server(kind, "--lower-case-table-names=1")
+    server.execute("CREATE DATABASE D", "CREATE TABLE D.`Tİ` (a VARCHAR(20), b VARCHAR(20))")
+    laggard = Laggard(server, tmp_path, "d")
+    with server.connect(database="d") as connection, connection.cursor() as cursor:
+        write(cursor, "d", "Tİ")
+        laggard.catch_up()
+        cursor.execute("ALTER TABLE D.`Tİ` RENAME COLUMN a TO b, RENAME COLUMN b TO a")
+        write(cursor, "d", "Tİ")
+    laggard.catch_up()
+    rows = laggard.rows()
+    laggard.close()
+    assert [(row.names, row.true) for row in rows] == [("a,b", True), ("b,a", True)]
+
+
 class Slow:
     """A way to a server on which everything asked takes a while."""
 

@@ -99,6 +99,8 @@ def test_names_that_cannot_be_read_concern_every_table() -> None:
 
 def test_an_unknown_word_is_not_taken_for_harmless() -> None:
     assert classify("FROBNICATE t").kind is Kind.UNKNOWN
+    assert classify("FROBNICATE t").mentions("any", "table")
+    assert classify("CREATE FROB x").mentions("any", "table")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
+from unicodedata import combining, normalize
 
 
 class Kind(StrEnum):
@@ -23,6 +24,13 @@ class Kind(StrEnum):
     HARMLESS = "harmless"  # changes neither tables nor rows
     DML = "dml"  # changes rows that no row event will show
     UNKNOWN = "unknown"  # starts with a word that is not known here
+
+
+def folded(name: str) -> str:
+    """A name without case and marks: at least as generous as any server is with names (İ and i are one to some)."""
+    if name.isascii():
+        return name.lower()
+    return "".join(mark for mark in normalize("NFKD", name.casefold()) if not combining(mark))
 
 
 class Statement(NamedTuple):
@@ -43,7 +51,7 @@ class Statement(NamedTuple):
 
     def mentions(self, schema: str, table: str) -> bool:
         """Whether the statement may concern that table; never a wrong no."""
-        schema, table = schema.casefold(), table.casefold()
+        schema, table = folded(schema), folded(table)
         return (
             self.unreadable
             or schema in self.schemas
@@ -156,7 +164,7 @@ def _defining(statement: str, schema: str, verb: str, tokens: list[_Token]) -> S
     return Statement(
         kind,
         verb,
-        _pairs(tokens, schema.casefold()),
+        _pairs(tokens, folded(schema)),
         frozenset(alone) if thing in _SCHEMA_LIKE else frozenset(),
         "\ufffd" in statement + schema,
         _defined(verb, thing, tokens, schema),
@@ -234,12 +242,12 @@ def _tokens(statement: str) -> Iterator[_Token]:
     for match in _TOKEN.finditer(statement):
         group = match.lastgroup
         if group == "word":
-            word = match["word"].casefold()
+            word = folded(match["word"])
             yield _Token(word, word, match["word"])
         elif group in ("quoted", "double"):
             # Under ANSI_QUOTES "x" is a name; taking a text for a name does no harm.
             quote = "`" if group == "quoted" else '"'
             name = match[group].replace(quote * 2, quote)
-            yield _Token(name=name.casefold(), spelled=name)
+            yield _Token(name=folded(name), spelled=name)
         elif group == "mark":
             yield _Token(mark=match["mark"])
