@@ -143,7 +143,11 @@ class Forms:
         self.server.execute(*[f"DROP DATABASE IF EXISTS {database}" for database in self.databases])
 
 
-@pytest.mark.parametrize("lag", ["none", "all"])
+@pytest.mark.parametrize(
+    ("metadata", "lag"),
+    [("default", "none"), ("default", "all"), pytest.param("full", "all", marks=pytest.mark.slow)],
+    indirect=["metadata"],
+)
 def test_no_form_of_a_statement_puts_a_name_on_a_wrong_value(
     server: DatabaseServer, db: str, make_laggard: Callable[..., Laggard], metadata: str, lag: str
 ) -> None:
@@ -155,10 +159,12 @@ def test_no_form_of_a_statement_puts_a_name_on_a_wrong_value(
     assert not forms.faults(laggard.rows(), proven=metadata == "full" or lag == "none")
 
 
-@pytest.mark.parametrize("engine", ["InnoDB", "MyISAM"])
-def test_an_answer_is_never_ahead_of_the_binlog(server: DatabaseServer, db: str, engine: str) -> None:
-    """What information_schema shows was in the binlog before the end that the answer names."""
-    server.execute(f"CREATE TABLE {db}.t (v0 INT, w INT) ENGINE = {engine}")
+def test_an_answer_is_never_ahead_of_the_binlog(server: DatabaseServer, db: str) -> None:
+    """What information_schema shows was in the binlog before the end that the answer names.
+
+    Of MyISAM, whose definitions change at once; what InnoDB's are is decided with the binlog's own commit.
+    """
+    server.execute(f"CREATE TABLE {db}.t (v0 INT, w INT) ENGINE = MyISAM")
     start = place(server)
     done = threading.Event()
     answers: list[Answer] = []
@@ -172,7 +178,7 @@ def test_an_answer_is_never_ahead_of_the_binlog(server: DatabaseServer, db: str,
     asking = threading.Thread(target=ask)
     asking.start()
     with server.connect(database=db) as connection, connection.cursor() as cursor:
-        for number in range(1, 150):
+        for number in range(1, 100):
             cursor.execute(f"ALTER TABLE t RENAME COLUMN v{number - 1} TO v{number}")
         done.set()
         asking.join()
@@ -334,7 +340,7 @@ def two_tables(server: DatabaseServer, db: str) -> None:
 
 @pytest.mark.usefixtures("two_tables")
 def test_a_paused_reader_goes_on_with_true_names(
-    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], metadata: str
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
 ) -> None:
     running = make_reader(server).streaming()
     change(server, db)
@@ -344,7 +350,7 @@ def test_a_paused_reader_goes_on_with_true_names(
     running.arena.paused = False
     running.until(lambda: running.count("t") + running.count("u") == 20)
     assert not untrue(running)
-    assert len(proven(running, "t") + proven(running, "u")) == 20 or metadata == "default"
+    assert proven(running, "t")[-1] == "a,b"
 
 
 @pytest.mark.usefixtures("two_tables")
@@ -368,7 +374,7 @@ def test_a_reader_that_was_stopped_meanwhile_goes_on_with_true_names(
 
 @pytest.mark.usefixtures("two_tables")
 def test_an_answer_that_comes_late_names_nothing_wrongly(
-    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], metadata: str
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
 ) -> None:
     slow = Slow(server, 0.1)
     running = make_reader(server, {"MySQL.Host": "127.0.0.1", "MySQL.Port": str(slow.port)})

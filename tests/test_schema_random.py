@@ -149,8 +149,8 @@ def live(
 
 @pytest.mark.parametrize("full", [False, True], ids=["default", "full"])
 def test_names_stay_true_through_a_random_life(live: Callable[[int, int, bool], None], full: bool) -> None:
-    live(1, 40, full)
-    live(random.randrange(2, 10**9), 40, full)
+    live(1, 30, full)
+    live(random.randrange(2, 10**9), 30, full)
 
 
 @pytest.mark.slow
