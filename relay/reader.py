@@ -23,6 +23,7 @@ from relay.binlog.definitions import Definitions, Question, Rules
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
+from relay.binlog.replication import Flag
 from relay.binlog.sources import Sources
 from relay.context import ReaderContext
 from relay.errors import RelayError, StopCode
@@ -180,6 +181,9 @@ class _Reader:
             gtid_set=start.gtid_set,
             encoded_set=GtidSet(start.gtid_set).encode() if start.by_gtid and not server.mariadb else b"",
             heartbeat_seconds=self._context.config.source.heartbeat_seconds,
+            # MariaDB leaves annotations out unless asked, and from 11.4 on positions in a transaction are counted by
+            # what comes: without them those of its rows would be too low.
+            flags=Flag.SEND_ANNOTATE_ROWS if server.mariadb else 0,
         )
 
     def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:

@@ -39,6 +39,20 @@ def test_rows_statements_and_names_are_journaled(
     assert running.signal(signal.SIGTERM) == 0
 
 
+def test_rows_stand_where_the_source_says(server: DatabaseServer, db: str, make_reader: Callable[..., Reader]) -> None:
+    running = make_reader(server).streaming()
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    server.execute("BEGIN", *[f"INSERT INTO {db}.t VALUES ({n})" for n in range(3)], "COMMIT")
+    running.until(lambda: running.count() == 3)
+    journaled = [frame.end_position for frame in running.frames() if isinstance(frame, Rows)]
+    file = running.arena.source()["file"]
+    listed = server.execute(f"SHOW BINLOG EVENTS IN '{file}'")
+    # MariaDB 11.8 writes 0 for the ends within a transaction: an event ends where the next one begins.
+    starts = [row[1] for row in listed[1:]] + [None]
+    ends = [start for (_, _, kind, *_), start in zip(listed, starts, strict=True) if kind.startswith("Write_rows")]
+    assert journaled == ends[-3:]
+
+
 @pytest.mark.usefixtures("full_metadata")
 def test_with_full_metadata_the_fastest_changes_keep_their_names(
     server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
