@@ -85,6 +85,7 @@ def differences(table: Table, expected: list[Change], found: list[Frame]) -> lis
         return [str(error)]
     if len(got) != len(expected):
         return [f"{len(got)} rows came, not {len(expected)}"]
+    kinds = {column.name: (re.split(r"[ (]", column.sql)[0], column.sql) for column in table.columns}
     for number, (right, (ours, *typed)) in enumerate(zip(expected, got, strict=True)):
         if right.kind != ours.kind:
             wrong.append(f"row {number}: kind {ours.kind}, not {right.kind}")
@@ -92,7 +93,7 @@ def differences(table: Table, expected: list[Change], found: list[Frame]) -> lis
         for side, values in zip(("before", "after"), typed, strict=True):
             texts = getattr(ours, side)
             lines = itertools.chain(
-                _side(table, right, texts, getattr(right, side)), _typed(table, texts or {}, values)
+                _side(table, right, texts, getattr(right, side)), _typed(kinds, texts or {}, values)
             )
             wrong += [f"row {number} {side}: {line}" for line in lines]
     if _to_lack(table) and all(_whole(table, change) for change, *_ in got):
@@ -137,12 +138,10 @@ def _needed(table: Table, change: Change, before: bool) -> set[str]:
     return {name for name, value in change.after.items() if value != old[name]}
 
 
-def _typed(table: Table, texts: Row, values: dict[str, Any]) -> Iterator[str]:
-    """How typed values differ from their texts."""
-    types = {column.name: column.sql for column in table.columns}
+def _typed(kinds: dict[str, tuple[str, str]], texts: Row, values: dict[str, Any]) -> Iterator[str]:
+    """How typed values differ from their texts; `kinds`: each column's type, bare and whole."""
     for name, text in texts.items():
-        value, sql = values[name], types.get(name, "binary")
-        kind = re.split(r"[ (]", sql)[0]
+        value, (kind, sql) = values[name], kinds.get(name, ("binary", ""))
         if text is None:
             agree = value is None
         elif kind in INTEGERS:
