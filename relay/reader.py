@@ -315,7 +315,7 @@ class _Reader:
         here = Place(self._ingest.file, self._ingest.position)
         if self._again and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
             self._progress = now
-            self._context.log("reading_again", position=here, until=self._again, reason="no_gtid_beyond_4_GiB")
+            self._context.log("reading_again", position=here, until=self._again, reason="asked_for_by_4_bytes")
         state = self._writer.state()
         self._low.passed(Place(state.file, state.position), here)
         self._arena.sequence = state.sequence

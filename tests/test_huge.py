@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import GtidSet, JournalWriter
+from relay._native import GtidSet, JournalReader, JournalWriter
 from relay.binlog import facts
 from relay.binlog.catalog import Catalog
 from relay.journal import frames
@@ -119,7 +119,9 @@ class Commit(NamedTuple):
 def commits(reader: Reader) -> list[Commit]:
     file, found = "", list[Commit]()
     rows: list[tuple[int, int, int]] = []
-    for frame in reader.frames():
+    journal = JournalReader(reader.journal_dir)
+    for _, payload in journal.frames(journal.first(), reader.arena.committed):  # one by one: they are 4 GiB
+        frame = frames.decode(payload)
         if isinstance(frame, frames.File | frames.Source):
             file = frame.file
         elif isinstance(frame, frames.Rows):
@@ -167,7 +169,7 @@ def test_beyond_4_gib(
     make_tables(server)
     with closing(server.connect()) as connection:
         about = facts.facts(connection)
-        before = facts.binlog_end(connection, about).gtid_set
+        began = facts.binlog_end(connection, about)
     first = new_reader(server, folder).streaming()
     writing = threading.Thread(target=write_beyond, args=(server,))
     writing.start()
@@ -190,13 +192,13 @@ def test_beyond_4_gib(
     assert len({read[at].file for at in beyond}) == 1
     with closing(Catalog(folder / "state.db")) as catalog:
         kept = catalog.get("low_place")
-    low = read[beyond[0] - 1]
+    low = read[beyond[0] - 1] if beyond[0] else began
     assert kept == f"{low.file}:{low.position}"
     first.close()
 
     # The reader dies behind the huge transaction, behind one that follows it, and behind the last of the file.
     for number, at in enumerate((beyond[0], beyond[1], beyond[-1])):
-        known = gtids_after(before, read[: at + 1]) if about.has_gtids else ""
+        known = gtids_after(began.gtid_set, read[: at + 1]) if about.has_gtids else ""
         place = Place(read[at].file, read[at].position)
         ways = [known] if server.kind.mysql else [known, ""]  # MariaDB also as if its GTIDs were of no use
         for way, gtid_set in enumerate(ways):
@@ -210,7 +212,8 @@ def test_beyond_4_gib(
             assert found == rest, f"resumed at {place} with the GTIDs {gtid_set or '(none)'}"
             again.close()
             log = capfd.readouterr().err
-            assert (f"reading_again position={place.file}:" in log) == (not gtid_set), log
+            from_before = not gtid_set or kind == "mariadb118"  # whose index has 32 bits for a place
+            assert (f"reading_again position={place.file}:" in log) == from_before, log
 
 
 def most_until(reader: Reader, condition: Callable[[], bool]) -> int:

@@ -25,8 +25,8 @@ BEYOND = 2**32 + 1500
 MYSQL_SET = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5"
 
 
-def facts_of(flavor: str, gtid_mode: str = "ON") -> ServerFacts:
-    return ServerFacts(flavor, "9.7", 1, "u", 0, True, "ROW", "FULL", "MINIMAL", "CRC32", gtid_mode, {})
+def facts_of(flavor: str, gtid_mode: str = "ON", version: str = "10.11.18") -> ServerFacts:
+    return ServerFacts(flavor, version, 1, "u", 0, True, "ROW", "FULL", "MINIMAL", "CRC32", gtid_mode, {})
 
 
 @pytest.fixture
@@ -64,6 +64,7 @@ def test_mariadb_finds_a_place_beyond_4_gib_by_gtid(low: LowPlace) -> None:
         (facts_of("mysql", "ON_PERMISSIVE"), MYSQL_SET, True),
         (facts_of("mariadb"), "0-1-5", False),  # a prepared transaction that its position cannot leave out
         (facts_of("mariadb"), "", True),
+        (facts_of("mariadb", version="11.8.6-MariaDB"), "0-1-5", True),  # its index has 32 bits for a place
     ],
 )
 def test_without_gtids_the_file_is_read_again(

@@ -15,6 +15,10 @@ _FILE_AND_POSITION: Final = re.compile(r"(?P<file>[^\s,:/]+):(?P<position>\d+)")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 
 
+_NARROW_INDEX: Final = (11, 4)
+"""MariaDB finds a GTID by an index since then; asked for one beyond 4 GiB, 11.8.6 reads at its place modulo 4 GiB."""
+
+
 class Known(NamedTuple):
     """What the journal says: the place after its last transaction, the GTIDs received, and of which source.
 
@@ -116,13 +120,13 @@ def plan(known: Known, server: ServerFacts, low: LowPlace) -> Start:
 
     On the source that the journal was read from, by file and position; on another only by GTID, and only within one
     flavor. COM_BINLOG_DUMP carries no position beyond 4 GiB: there COM_BINLOG_DUMP_GTID (MySQL) or a GTID position
-    (MariaDB) does it, and without GTIDs the file is read again from `low`.
+    (MariaDB) does it, and where those do not the file is read again from `low`.
     """
     gtids = server.has_gtids and bool(known.gtid_set) and known.gtid_possible
     if known.identity == server.identity and known.file:
         if known.position <= SHORT_POSITION:
             return Start(False, known.file, known.position, known.gtid_set)
-        if gtids:
+        if gtids and not (server.mariadb and server.release >= _NARROW_INDEX):
             file, position = ("", FIRST_POSITION) if server.mariadb else (known.file, known.position)
             return Start(True, file, position, known.gtid_set)
         return Start(False, known.file, low.of(known.file), known.gtid_set, again=f"{known.file}:{known.position}")
