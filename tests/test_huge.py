@@ -105,6 +105,9 @@ def write_beyond(server: DatabaseServer) -> None:
     done.set()
     for writer in writers:
         writer.join()
+    if not server.kind.mysql:
+        server.execute("SET GLOBAL binlog_commit_wait_count = 0")
+    server.execute("INSERT INTO d.small VALUES (1000000)")  # in the next file
 
 
 class Commit(NamedTuple):
