@@ -85,7 +85,7 @@ class Replication(msgspec.Struct):
             raise _wrong(
                 "start_position",
                 f"{self.start_position} is beyond 4 GiB, and COM_BINLOG_DUMP has 4 bytes for it",
-                "begin by GTID (Flag.GTID), or at an earlier position of the file",
+                "begin at an earlier position of the file, or, but for MariaDB 11.4 and later, by GTID (Flag.GTID)",
             )
         if self.gtid_set:
             self._check_gtid_set(mariadb)
