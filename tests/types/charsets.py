@@ -44,7 +44,7 @@ def cases(server: DatabaseServer) -> list[TableCase]:
             " WHERE CHARACTER_SET_NAME <> 'binary' ORDER BY 1"
         )
         collations = [(str(name), str(charset)) for name, charset in cursor.fetchall()]
-    listed = [_repertoire(f"{name}: {len(codes)} characters", name, codes) for name, codes in sets]
+    listed = [_repertoire(f"{name}: {len(codes)} codes", name, codes) for name, codes in sets]
     listed += [_columns(charset.name, samples[charset.name]) for charset in sets]
     listed += [_repertoire(f"{name}: surrogates that are no pair", name, codes) for name, codes in surrogates.items()]
     return listed + list(_collations(collations))
