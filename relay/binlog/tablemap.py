@@ -8,7 +8,7 @@ precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -251,7 +251,10 @@ def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str
         name = column.name or ""
         try:
             charset = _charset(column, charset_of)
-            labels = _labels(column, _label_charset(column, charset_of))
+            if column.labels is not None:
+                charset, labels = _labels(column.labels, _label_charset(column, charset_of))
+            else:
+                labels = []
         except LookupError as error:
             raise _unsupported(table_map.name, name, str(error), column.type, position) from error
         columns.append(
@@ -301,12 +304,15 @@ def _charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:
     return _collation(column.collation, charset_of)
 
 
-def _labels(column: MapColumn, charset: str) -> list[str]:
-    """The labels as text; none, so that values are told by their numbers, if one is bytes and no text."""
+def _labels(labels: Sequence[bytes], charset: str) -> tuple[str, list[str]]:
+    """The labels, and the charset of their column: "" for text; "binary" where one is bytes and no text, and then each
+    byte of them is a character, U+0000 to U+00FF."""
+    if charset != "binary":
+        return "", [decode_text(charset, label) for label in labels]
     try:
-        return [label.decode() if charset == "binary" else decode_text(charset, label) for label in column.labels or ()]
+        return "", [label.decode() for label in labels]
     except UnicodeDecodeError:
-        return []
+        return charset, [label.decode("latin-1") for label in labels]
 
 
 def _label_charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:

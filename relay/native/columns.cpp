@@ -63,7 +63,8 @@ Type type_of(const Step& step, const Column& column) {
     case Value::date: return {"tdD", 4};
     case Value::datetime: case Value::old_datetime: return {"tsu:", 8};
     case Value::timestamp: case Value::old_timestamp: return {"tsu:UTC", 8};
-    case Value::enumeration: return column.labels.empty() ? Type{"i", 4} : Type{"u", 0};
+    case Value::enumeration:
+      return column.labels.empty() ? Type{"i", 4} : Type{has_byte_labels(column) ? "z" : "u", 0};
     case Value::set: return column.labels.empty() ? Type{"d:20,0", 16} : Type{"+l", 0};
     case Value::raw: case Value::padded: return {"z", 0};
     case Value::compressed: return {is_binary(column) ? "z" : "u", 0};
@@ -113,6 +114,7 @@ ColumnBatch::ColumnBatch(std::shared_ptr<const Definition> definition)
     std::string format = format_of(steps[i], type);
     Shape shape = type.width ? Shape::fixed : format == "+l" ? Shape::list : Shape::variable;
     make_lane(kLeading + i, column.name, format, shape, type.width);
+    if (shape == Shape::list && has_byte_labels(column)) lanes_[kLeading + i].item_format = "z";
     if (!is_moment(steps[i].value)) continue;
     make_lane(text, column.name + "__text", "u", Shape::sparse, 0);
     lanes_[kLeading + i].text = &lanes_[text++];

@@ -33,6 +33,7 @@ struct Lane {
   bool nullable = true;
   std::string name;
   std::string format;  // of the C data interface
+  const char* item_format = "u";
 };
 
 // Flat rows: an insert or a delete is one, an update two, its images before and after.

@@ -104,7 +104,7 @@ void ColumnBatch::give(const std::shared_ptr<ColumnBatch>& batch, ArrowSchema* s
     std::vector<ArrowArray> items;
     if (lane.shape == Lane::Shape::list) {
       size_t count = lane.items.size() / sizeof(uint32_t) - 1;
-      item.push_back(schema_of("item", "u", "", true, {}));
+      item.push_back(schema_of("item", lane.item_format, "", true, {}));
       items.push_back(array_of(batch, count, false, {nullptr, lane.items.at(0), lane.data.at(0)}, {}));
     } else if (lane.shape != Lane::Shape::fixed) {
       buffers.push_back(lane.data.at(0));

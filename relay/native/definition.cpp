@@ -1,5 +1,7 @@
 #include "definition.hpp"
 
+#include <algorithm>
+
 #include "charset.hpp"
 #include "layout.hpp"
 #include "msgpack.hpp"
@@ -25,6 +27,21 @@ bool is_text(uint8_t type) {
   }
 }
 
+// A label whose characters, U+0000 to U+00FF, stand for bytes.
+bool to_bytes(std::string& label) {
+  std::string bytes;
+  for (size_t i = 0; i < label.size(); ++i) {
+    auto lead = static_cast<uint8_t>(label[i]);
+    if (lead >= 0x80) {
+      if ((lead != 0xc2 && lead != 0xc3) || ++i == label.size()) return false;
+      lead = static_cast<uint8_t>(lead << 6 | (label[i] & 0x3f));
+    }
+    bytes += static_cast<char>(lead);
+  }
+  label = std::move(bytes);
+  return true;
+}
+
 bool read_column(msgpack::Unpacker& in, Column* c) {
   if (in.array() != kColumnFields) return false;
   c->name = in.str();
@@ -38,7 +55,8 @@ bool read_column(msgpack::Unpacker& in, Column* c) {
   uint64_t labels = in.array();
   for (uint64_t i = 0; i < labels && in.ok(); ++i) c->labels.push_back(in.str());
   c->sql_type = in.str();
-  return in.ok();
+  bool bytes = (c->type == kEnum || c->type == kSet) && has_byte_labels(*c);
+  return in.ok() && (!bytes || std::all_of(c->labels.begin(), c->labels.end(), to_bytes));
 }
 
 std::string name_of(const Definition& d, const Column& c) {

@@ -37,6 +37,9 @@ struct Column {
 // Of a string: whether it is bytes, or text of an unknown character set.
 inline bool is_binary(const Column& c) { return c.charset.empty() || c.charset == "binary"; }
 
+// Of ENUM and SET: labels of the character set binary that are no text.
+inline bool has_byte_labels(const Column& c) { return c.charset == "binary"; }
+
 // How far a value that is not NULL reaches in an image: `fixed` bytes, then, unless `prefix` is 0, a length of `prefix`
 // bytes (least significant first) and that many bytes.
 struct Extent {

@@ -264,17 +264,20 @@ uint8_t* put_packed_string(uint8_t* p, Bytes b, uint8_t tag8) {
   return copy_exact(put_head(p, b.size, tag8), b.data, b.size);
 }
 
+// A str, or for labels that are no text a bin.
 uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  bool label = cell.step.value == Value::enumeration || cell.step.value == Value::set;
+  uint8_t tag = label && has_byte_labels(cell.column) ? kBin8 : kStr8;
   uint8_t* text = p + 2;
   uint8_t* end = put_bounded(text, cell, options);
   if (!end) return nullptr;
   auto n = static_cast<size_t>(end - text);
   if (n < 0x100) {
-    put_head(p, n, kStr8);
+    put_head(p, n, tag);
     return end;
   }
   std::memmove(p + kHead32, text, n);
-  return put_head(p, n, kStr8) + n;
+  return put_head(p, n, tag) + n;
 }
 
 // What is bytes or text as it stands: nullptr for all else, and nothing written.

@@ -42,6 +42,8 @@ def judge(column: Column, known: WitnessColumn, ours: Any, theirs: Any, raw: Cal
         return _text(column, ours, theirs, known, raw)
     if column.type in OLD_TEMPORAL:
         return SAME if theirs is not None and _printed(theirs, 0) == ours else faults.OLD_TEMPORAL
+    if isinstance(ours, bytes) and column.type in (Type.ENUM, Type.SET):  # as the definition spells such labels
+        ours = ours.decode("latin-1")
     compare = _BY_TYPE.get(column.type)
     return compare(column, ours, theirs, known) if compare else _compared(ours == theirs)
 
