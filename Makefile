@@ -5,7 +5,7 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup demo test test-types kill fuzz lint types fmt bench wheel lock clean
+.PHONY: help setup demo test test-types kill huge fuzz lint types fmt bench wheel lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,8 +31,11 @@ test: setup  ## the suite, against three real database servers
 test-types: setup  ## every type on every server, with and without metadata, as a matrix
 	@$(PY) -m tests.types
 
-kill: setup  ## the slow suites: processes killed at every instruction, soaks; RELAY_KILLS=n for each kind
+kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -m slow --timeout 3000
+
+huge: setup  ## transactions larger than memory, binlog files beyond 4 GiB; needs 15 GB of disk and a quarter of an hour
+	@$(PY) -m pytest -m huge
 
 fuzz: setup  ## fuzz the native parsers; FUZZ_SECONDS=n per target
 	@scripts/fuzz.sh

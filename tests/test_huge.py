@@ -1,6 +1,6 @@
 """Transactions larger than memory, and how a reader goes on beyond 4 GiB of a file.
 
-Slow: each server writes a binlog file beyond 4 GiB, 14 GB of disk for a minute or two.
+`make huge`: each server writes a binlog file beyond 4 GiB, 14 GB of disk for two or three minutes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from relay.journal import frames
 from tests.binlogs import Place
 from tests.readerproc import Reader
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.huge, pytest.mark.timeout(900)]
 
 ROW_BYTES = 16_000_000
 ROWS = 272  # 4.35 GB
