@@ -17,6 +17,8 @@ def as_column(kind: pa.DataType, value: Any) -> Any:
     """
     if value is None or pa.types.is_binary(kind):
         return value
+    if pa.types.is_list(kind) and pa.types.is_binary(kind.value_type):
+        return value.split(b",") if value else []
     text = value.decode() if isinstance(value, bytes) else str(value)
     if pa.types.is_string(kind):
         return text

@@ -112,7 +112,7 @@ def test_a_client_written_from_the_original_readme_gets_its_rows(
 def test_the_first_client_of_the_readme_runs(mariadb118: DatabaseServer, start_relay: Start, tmp_path: Path) -> None:
     relay = start_relay(mariadb118)
     readme = (Path(__file__).parent.parent / "README.md").read_text()
-    [code] = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    code, *_ = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     code = code.replace("6001", str(relay.port)).replace("my-secret", SECRET)
     script = tmp_path / "first.py"
     script.write_text(code)

@@ -23,9 +23,10 @@ from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent
 from relay.binlog import tablemap
 from relay.binlog.catalog import Place
 from relay.binlog.commands import ServerError
-from relay.binlog.connect import Account, settings
+from relay.binlog.connect import Account, is_mariadb, settings
 from relay.binlog.dump import replica_uuid
 from relay.binlog.failures import judge
+from relay.binlog.replication import Flag
 from relay.errors import ErrorCode, RelayError
 from relay.verify import faults
 from relay.verify.sides import ROWS, Code, Kind, Seen, WitnessColumn
@@ -34,6 +35,7 @@ _OPERATION: Final = "have the witness read the binlog"
 _HEADER: Final = 20  # of an event in a packet, behind the OK byte
 _CHECKSUM: Final = 4
 _DUMP: Final = 0x12
+_FLAGS: Final = slice(9, 11)  # of that command, in its packet
 _ARTIFICIAL: Final = 0x20
 _LOW: Final = 2**32 - 1
 _XA: Final = re.compile(rb"XA (START|BEGIN|COMMIT|ROLLBACK) (X'[0-9a-f]*',X'[0-9a-f]*',)", re.IGNORECASE)
@@ -93,8 +95,7 @@ class _Tap:
         told = code in (Code.HEARTBEAT, Code.HEARTBEAT_V2) or (code == Code.FORMAT_DESCRIPTION and position == 0)
         if told or flags & _ARTIFICIAL:
             return
-        # The low 32 bits of its end; none within transactions of MariaDB 11.4 and later. What is not sent, such as
-        # annotations, has its place too.
+        # The low 32 bits of its end; none within transactions of MariaDB 11.4 and later.
         end = (start.position & ~_LOW) | position if position else start.position + size
         if end + _LOW // 2 < start.position:
             end += _LOW + 1
@@ -124,6 +125,10 @@ class _Connection(Connection):
 
     def _write_bytes(self, data: bytes) -> None:
         self._streams = self._greeted and data[4] == _DUMP
+        if self._streams and is_mariadb(self):
+            # As the reader has it: positions in a transaction are counted by what comes, annotations among them.
+            flags = int.from_bytes(data[_FLAGS], "little") | Flag.SEND_ANNOTATE_ROWS
+            data = data[: _FLAGS.start] + flags.to_bytes(2, "little") + data[_FLAGS.stop :]
         super()._write_bytes(data)  # type: ignore[misc]
 
     def _read_packet(self, *arguments: Any) -> Any:
