@@ -41,7 +41,9 @@ def build() -> None:
         command = ["cc", "-O2", *warnings, "-o", str(BUILT / name), str(HERE / f"{name}.c")]
         subprocess.run(command, check=True)
     decode = [str(HERE / "decode.cpp"), *core]
-    subprocess.run(["c++", "-std=c++17", "-O3", "-I", str(NATIVE), "-o", str(BUILT / "decode"), *decode, "-lz"], check=True)
+    subprocess.run(
+        ["c++", "-std=c++17", "-O3", "-I", str(NATIVE), "-o", str(BUILT / "decode"), *decode, "-lz"], check=True
+    )
 
 
 def dump_command(file: str) -> bytes:
