@@ -18,6 +18,7 @@ from relay._native import GtidSet, Ingest, JournalWriter
 from relay.binlog import facts, resume
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog, Place
+from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.compression import zstd_parts
 from relay.binlog.definitions import Definitions, Question, Rules
 from relay.binlog.dump import Dump, Request, open_dump
@@ -290,6 +291,8 @@ class _Reader:
                 raise SourceLost(f"read the binlog: nothing came for {silence} s, not even a heartbeat")
             if not self._step(answers):
                 return
+            if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
+                self._keep_low_place()
             self._report(now, idle=not received)
 
     def _step(self, answers: Answers) -> bool:
@@ -316,8 +319,8 @@ class _Reader:
         if self._again and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
             self._progress = now
             self._context.log("reading_again", position=here, until=self._again, reason="asked_for_by_4_bytes")
+        self._keep_low_place()
         state = self._writer.state()
-        self._low.passed(Place(state.file, state.position), here)
         self._arena.sequence = state.sequence
         self._arena.set_source(
             host=self._sources.host,
@@ -327,3 +330,7 @@ class _Reader:
             last_event=self._ingest.timestamp,
             heard=self._heard,
         )
+
+    def _keep_low_place(self) -> None:
+        state = self._writer.state()
+        self._low.passed(Place(state.file, state.position), Place(self._ingest.file, self._ingest.position))
