@@ -1,8 +1,7 @@
 """The reader process: one binlog stream in, the journal out.
 
-A loop and its I/O. What is decided stands elsewhere: how to connect and where to go on in relay/binlog,
-what the journal may
-forget in relay/journal; framing, transactions and rows are native (`Ingest`).
+A loop and its I/O. What is decided stands elsewhere: how to connect and where to go on in relay/binlog, what the
+journal may forget in relay/journal; framing, transactions and rows are native (`Ingest`).
 """
 
 from __future__ import annotations

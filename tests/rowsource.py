@@ -91,3 +91,13 @@ def from_schema(server: DatabaseServer, table: TableMap) -> Definition:
 def from_nothing(server: DatabaseServer, table: TableMap) -> Definition:
     """What is left without names: positional ones."""
     return provisional(table, _asked_once(server)[0])
+
+
+def selected(server: DatabaseServer, db: str, table: str) -> list[dict[str, bytes | None]]:
+    """The table as the server prints it in UTC, in the order of its id."""
+    with server.connect(database=db, use_unicode=False, conv={}) as connection, connection.cursor() as cursor:
+        cursor.execute("SET NAMES utf8mb4")
+        cursor.execute("SET time_zone = '+00:00'")
+        cursor.execute(f"SELECT * FROM `{table}` ORDER BY id")
+        names = [column[0] for column in cursor.description or ()]
+        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]

@@ -16,6 +16,7 @@ from relay.binlog import tablemap
 from tests import rowsource
 from tests.binlogs import Fed, place, record
 from tests.journaled import Journaled, journaled
+from tests.rowsource import selected
 
 BINARY = {
     "b1": "VARBINARY(200)", "b2": "VARBINARY(254)", "b3": "VARBINARY(255)", "b4": "VARBINARY(5000)", "t1": "TINYBLOB",
@@ -87,15 +88,6 @@ def write(server: DatabaseServer, db: str) -> None:
             rows = ", ".join(f"({', '.join([value] * len(TEXT))})" for value in TEXTS)
             cursor.execute(f"INSERT INTO {charset} ({', '.join(TEXT)}) VALUES {rows}")
         connection.commit()
-
-
-def selected(server: DatabaseServer, db: str, table: str) -> list[dict[str, bytes | None]]:
-    """The table as the server prints it."""
-    with server.connect(database=db, use_unicode=False, conv={}) as connection, connection.cursor() as cursor:
-        cursor.execute("SET NAMES utf8mb4")
-        cursor.execute(f"SELECT * FROM `{table}` ORDER BY id")
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def check(server: DatabaseServer, db: str, rows: list[Journaled]) -> None:

@@ -22,6 +22,7 @@ from tests.binlogs import event_type, place, record, split
 from tests.consumer import Consumer
 from tests.journaled import Journaled
 from tests.relayproc import RelayProcess
+from tests.rowsource import selected
 from tests.value_cases import DATETIMES, TIMES, TIMESTAMPS
 
 VALUES = {
@@ -53,15 +54,6 @@ def write(server: DatabaseServer, db: str, table: str) -> None:
         names = ", ".join(f"c{number}" for number in range(len(COLUMNS)))
         cursor.execute(f"INSERT INTO {table} ({names}, id) VALUES {values}")
         connection.commit()
-
-
-def selected(server: DatabaseServer, db: str, table: str) -> list[dict[str, bytes | None]]:
-    """The table as the server prints it."""
-    with server.connect(database=db, use_unicode=False, conv={}) as connection, connection.cursor() as cursor:
-        cursor.execute("SET time_zone = '+00:00'")
-        cursor.execute(f"SELECT * FROM {table} ORDER BY id")
-        names = [column[0] for column in cursor.description or ()]
-        return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
 def test_old_temporals_of_every_length_are_what_a_select_gives(

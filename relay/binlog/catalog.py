@@ -212,9 +212,11 @@ class Catalog:
     def _on_disk(self) -> Iterator[None]:
         """A transaction that the host's death does not undo: a proof that came back would put names on other values."""
         self._db.execute("PRAGMA synchronous = FULL")
-        with self._transaction():
-            yield
-        self._db.execute("PRAGMA synchronous = NORMAL")
+        try:
+            with self._transaction():
+                yield
+        finally:
+            self._db.execute("PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -2,8 +2,7 @@
 left out.
 
 One object for the life of a reader process; it answers the native ingest's questions about tables. Whatever asks the
-source
-comes in as a function, so that nothing here does I/O but through it.
+source comes in as a function, so that nothing here does I/O but through it.
 """
 
 from __future__ import annotations
@@ -50,9 +49,8 @@ class Rules(NamedTuple):
 class Verdict(NamedTuple):
     """The answer to a table map.
 
-    `definition` describes all columns of the event,
-    `keep` says which of them to journal; no definition: the table is left
-    out. With a `question` it is pending: its rows stay unpublished until a `Resolution` comes.
+    `definition` describes all columns of the event, `keep` says which of them to journal; no definition: the table is
+    left out. With a `question` it is pending: its rows stay unpublished until a `Resolution` comes.
     """
 
     definition: Definition | None = None

@@ -58,6 +58,20 @@ _BETWEEN: Final = frozenset(
 )
 
 
+def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
+    """Where an event ends that comes after `at`, counted beyond 4 GiB; `at` itself if it stands in no file.
+
+    Its header has the low 32 bits of that, or none inside transactions of MariaDB 11.4 and later.
+    """
+    made_up = flags & _MADE_UP or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
+    if made_up or kind in _HEARTBEATS:
+        return at
+    if not log_pos:
+        return at + size
+    end = (at & ~0xFFFFFFFF) | log_pos
+    return end + (1 << 32) if end + (1 << 31) < at else end
+
+
 class Progress:
     """Keeps a description up to date with the events of its stream."""
 
@@ -106,14 +120,7 @@ class Progress:
             raise for_callers(error, self.began) from error
 
     def _end(self, kind: int, size: int, log_pos: int, flags: int) -> int:
-        """Where the event ends. The header has the low 32 bits, or none inside transactions of MariaDB 11.4 and on."""
-        made_up = flags & _MADE_UP or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
-        if made_up or kind in _HEARTBEATS:
-            return self._at
-        if not log_pos:
-            return self._at + size
-        end = (self._at & ~0xFFFFFFFF) | log_pos
-        return end + (1 << 32) if end + (1 << 31) < self._at else end
+        return event_end(self._at, kind, size, log_pos, flags)
 
     def _follow(self, kind: int, flags: int, event: Event | None) -> None:
         match event:
@@ -135,11 +142,15 @@ class Progress:
             self._replication.start_position = self._at
 
     def _rotate(self, event: RotateEvent) -> None:
-        self._group = self._explicit = False  # of a server that died inside of it
-        self._gtid = ""
+        self._no_group()
         self._at = event.position
         self._replication.file_name = event.filename
         self._replication.start_position = self._replication.position = event.position
+
+    def _no_group(self) -> None:
+        """None is under way: it ended, or its server died within it."""
+        self._group = self._explicit = False
+        self._gtid = ""
 
     def _statement(self, statement: str) -> None:
         words = statement[:20].upper().split()
@@ -156,8 +167,7 @@ class Progress:
         if self._gtid:
             self._gtids.add(self._gtid)
             self._replication.gtid_set = str(self._gtids)
-        self._gtid = ""
-        self._group = self._explicit = False
+        self._no_group()
         self._replication.start_position = self._at
 
     def _know(self, before: GtidSet) -> None:
@@ -190,6 +200,5 @@ class FileProgress(Progress):
         return self._at + size
 
     def _rotate(self, event: RotateEvent) -> None:
-        self._group = self._explicit = False
-        self._gtid = ""
+        self._no_group()
         self._replication.start_position = self._at

@@ -1,11 +1,9 @@
 """Definitions from information_schema, for sources whose table maps carry no names.
 
-What the source answers is how the table stands at the moment of the question. The binlog's end, asked for right
-after, is a
-position B at or behind that moment. A row at X was written under that definition if the stream between X and B holds no
-statement that may concern the table; so a definition is proven once the stream has passed B. Count and types alone
-prove
-nothing: a column renamed or moved keeps both.
+What the source answers is how the table stands at the moment of the question. The binlog's end, asked for right after,
+is a position B at or behind that moment. A row at X was written under that definition if the stream between X and B
+holds no statement that may concern the table; so a definition is proven once the stream has passed B. Count and types
+alone prove nothing: a column renamed or moved keeps both.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 In row format only definitions, transaction control and administration are logged as statements. Data changed by a
 statement is lost to a reader of rows, so that case is told apart with care. Names are collected generously: a
-definition
-that is proven again without need costs a query, one that is wrongly kept shifts names onto other columns' values.
+definition that is proven again without need costs a query, one that is wrongly kept shifts names onto other columns'
+values.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ class Statement(NamedTuple):
     """A classified statement: its first word in lower case, and the names in it, folded.
 
     `names` are (schema, table) pairs as far as the statement could mean them; schema names stand alone where the
-    statement
-    is about a whole schema (CREATE, ALTER or DROP DATABASE).
+    statement is about a whole schema (CREATE, ALTER or DROP DATABASE).
     """
 
     kind: Kind

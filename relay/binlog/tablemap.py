@@ -1,8 +1,7 @@
 """TABLE_MAP events: what they say about a table, from nothing but types (MariaDB's default) to everything (FULL).
 
-Metadata is normalised to what a row decoder needs (`MapColumn.meta`): FLOAT and DOUBLE bytes; VARCHAR, VAR_STRING
-and STRING
-the most bytes; ENUM and SET packed bytes; BLOB, JSON, GEOMETRY and VECTOR the number of length bytes; NEWDECIMAL
+Metadata is normalised to what a row decoder needs (`MapColumn.meta`): FLOAT and DOUBLE bytes; VARCHAR, VAR_STRING and
+STRING the most bytes; ENUM and SET packed bytes; BLOB, JSON, GEOMETRY and VECTOR the number of length bytes; NEWDECIMAL
 precision << 8 | scale; BIT bits; TIMESTAMP2, DATETIME2 and TIME2 digits of the fraction; 0 for all others.
 """
 
@@ -79,8 +78,7 @@ def parse(body: bytes | memoryview, position: str = "", *, mariadb: bool = False
     `mariadb`: it is one of MariaDB, which counts columns with a character set in its own way.
 
     Raises `RelayError`: unsupported_column for a type that not even the length is known of, unknown_event for a
-    malformed
-    event.
+    malformed event.
     """
     schema, table = table_name(body, position)
     with reading(_READ, "it", position):

@@ -12,10 +12,11 @@ from relay.binlog import tablemap
 from relay.binlog.catalog import Place
 from relay.binlog.columntypes import COMPRESSED, OLD_TEMPORAL, Type
 from relay.binlog.definitions import Rules
+from relay.binlog.events import EventType
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column
 from relay.verify import faults, values
-from relay.verify.sides import ROWS, Code, Images, OurRows, Seen, Step, WitnessColumn
+from relay.verify.sides import ROWS, Images, OurRows, Seen, Step, WitnessColumn
 
 EXCLUDED = "of tables that [Source] leaves out"
 SKIPPED = "not understood (OnUnknown = skip)"
@@ -42,9 +43,8 @@ class Finding(NamedTuple):
     """What came of a rows event.
 
     Of its `rows`, `compared` were; `equal` are the same on both sides in every value, `weaker` in the weaker form that
-    a fault of the witness leaves. `faults` says in how many
-    rows which fault of the witness showed, and `detail` what the witness said of it. `left_out`: why the journal has
-    none of them, and need not.
+    a fault of the witness leaves. `faults` says in how many rows which fault of the witness showed, and `detail` what
+    the witness said of it. `left_out`: why the journal has none of them, and need not.
     """
 
     place: Place
@@ -97,9 +97,9 @@ def pairs(steps: Iterable[Step], rows_of: Callable[[Step], Iterable[OurRows]], s
 
 def _covers(seen: Seen, step: Step, ours: OurRows) -> bool:
     """Whether it stands for several rows events of ours: those of a compressed or of an XA transaction."""
-    if seen.code == Code.TRANSACTION_PAYLOAD:
+    if seen.code == EventType.TRANSACTION_PAYLOAD:
         return seen.place == ours.place
-    return seen.code == Code.QUERY and seen.at == step.place
+    return seen.code == EventType.QUERY and seen.at == step.place
 
 
 def judge(pair: Pair, policy: Policy) -> Finding:
@@ -110,7 +110,7 @@ def judge(pair: Pair, policy: Policy) -> Finding:
         return _theirs_only(seen, lost, policy)
     if seen is None:
         return _finding(ours, _whole(ours, "only in the journal: the source's binlog has no such rows event there"))
-    if seen.code == Code.QUERY:
+    if seen.code == EventType.QUERY:
         return _finding(ours)._replace(left_out=PREPARED_BEFORE)
     if seen.schema and (mismatch := _mismatch(ours, seen)):
         return _finding(ours, _whole(ours, mismatch))
@@ -150,7 +150,7 @@ def _theirs_only(seen: Seen, lost: str, policy: Policy) -> Finding:
 
 def _understood(seen: Seen, charset_of: Mapping[int, str]) -> bool:
     """Whether the journal has to have it, by its type and its table map."""
-    if seen.code == Code.PARTIAL_UPDATE_ROWS:  # of a value that its image may not have
+    if seen.code == EventType.PARTIAL_UPDATE_ROWS:  # of a value that its image may not have
         return False
     try:
         table_map = tablemap.parse(seen.table_map)
@@ -236,7 +236,7 @@ class _Rows:
         self, number: int, side: int, ours: dict[str, Any], theirs: list[Any], places: list[tuple[Column, int]]
     ) -> set[str]:
         found: set[str] = set()
-        patched = self._seen.code == Code.PARTIAL_UPDATE_ROWS and side == 1
+        patched = self._seen.code == EventType.PARTIAL_UPDATE_ROWS and side == 1
         for column, place in places:
             name = column.name
             one, other = ours.get(name), theirs[place]  # None too where the event's image has no such column

@@ -21,24 +21,6 @@ class Kind(IntEnum):
     DELETE = 4
 
 
-class Code(IntEnum):
-    """Types of events that matter here."""
-
-    QUERY = 2
-    ROTATE = 4
-    FORMAT_DESCRIPTION = 15
-    TABLE_MAP = 19
-    HEARTBEAT = 27
-    GTID = 33
-    ANONYMOUS_GTID = 34
-    XA_PREPARE = 38
-    PARTIAL_UPDATE_ROWS = 39
-    TRANSACTION_PAYLOAD = 40
-    HEARTBEAT_V2 = 41
-    TAGGED_GTID = 42
-    MARIADB_GTID = 162
-
-
 ROWS: Final = {23: 1, 24: 2, 25: 4, 30: 1, 31: 2, 32: 4, 39: 2, 166: 1, 167: 2, 168: 4, 169: 1, 170: 2, 171: 4}
 """Types of rows events, and the kind of change: 1 insert, 2 update, 4 delete."""
 Values = dict[str, object]

@@ -25,27 +25,27 @@ from relay.binlog.catalog import Place
 from relay.binlog.commands import ServerError
 from relay.binlog.connect import Account, is_mariadb, settings
 from relay.binlog.dump import replica_uuid
+from relay.binlog.events import EventType
 from relay.binlog.failures import judge
+from relay.binlog.progress import event_end
 from relay.binlog.replication import Flag
 from relay.errors import ErrorCode, RelayError
 from relay.verify import faults
-from relay.verify.sides import ROWS, Code, Kind, Seen, WitnessColumn
+from relay.verify.sides import ROWS, Kind, Seen, WitnessColumn
 
 _OPERATION: Final = "have the witness read the binlog"
 _HEADER: Final = 20  # of an event in a packet, behind the OK byte
 _CHECKSUM: Final = 4
 _DUMP: Final = 0x12
 _FLAGS: Final = slice(9, 11)  # of that command, in its packet
-_ARTIFICIAL: Final = 0x20
-_LOW: Final = 2**32 - 1
 _XA: Final = re.compile(rb"XA (START|BEGIN|COMMIT|ROLLBACK) (X'[0-9a-f]*',X'[0-9a-f]*',)", re.IGNORECASE)
 _NO_TABLE: Final = 0xFFFFFF  # of a rows event that only ends a statement
 _READ_SECONDS: Final = 60
 
 
 _COMPRESSED_ROWS: Final = frozenset(range(166, 172))
-_LOOKED_INTO: Final = ROWS.keys() | {Code.QUERY, Code.TABLE_MAP, Code.XA_PREPARE, Code.MARIADB_GTID}
-_GTIDS: Final = frozenset({Code.GTID, Code.ANONYMOUS_GTID, Code.TAGGED_GTID, Code.MARIADB_GTID})
+_LOOKED_INTO: Final = ROWS.keys() | {EventType.QUERY, EventType.TABLE_MAP, EventType.XA_PREPARE, EventType.MARIADB_GTID}
+_GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 _MARIADB_FLAGS: Final = 12  # of a GTID
 _PREPARES: Final = 64  # among them: an XA transaction up to its XA PREPARE, which MySQL begins by a statement
 _XID_AT: Final = 13  # in XA_PREPARE
@@ -85,20 +85,16 @@ class _Tap:
             return
         self.code = code = data[5]
         size, position, flags = struct.unpack_from("<IIH", data, 10)
-        if code == Code.ROTATE:
+        if code == EventType.ROTATE:
             (position,) = struct.unpack_from("<Q", data, _HEADER)
             self.place = Place(data[_HEADER + 8 : len(data) - self._checksum].decode(), position)
             return
-        if code == Code.FORMAT_DESCRIPTION:
+        if code == EventType.FORMAT_DESCRIPTION:
             self._check(bool(data[-_CHECKSUM - 1]))
         start = self.place
-        told = code in (Code.HEARTBEAT, Code.HEARTBEAT_V2) or (code == Code.FORMAT_DESCRIPTION and position == 0)
-        if told or flags & _ARTIFICIAL:
+        end = event_end(start.position, code, size, position, flags)
+        if end == start.position:
             return
-        # The low 32 bits of its end; none within transactions of MariaDB 11.4 and later.
-        end = (start.position & ~_LOW) | position if position else start.position + size
-        if end + _LOW // 2 < start.position:
-            end += _LOW + 1
         self.place = Place(start.file, max(end, start.position))
         body = data[_HEADER : len(data) - self._checksum] if code in _LOOKED_INTO else b""
         self.passed.append(_Packet(code, start, Place(start.file, end), body))
@@ -200,7 +196,7 @@ class Witness:
             except RelayError:
                 raise
             except Exception as error:
-                if self._tap.code not in ROWS and self._tap.code != Code.TABLE_MAP:
+                if self._tap.code not in ROWS and self._tap.code != EventType.TABLE_MAP:
                     raise _lost(error, self.place) from error
                 failure = error
             else:
@@ -218,16 +214,16 @@ class Witness:
         passed, self._tap.passed = self._tap.passed, []
         for number, packet in enumerate(passed, 1):
             last = number == len(passed)
-            if packet.code == Code.TABLE_MAP:
+            if packet.code == EventType.TABLE_MAP:
                 self._map(packet, failure if last else None)
-            elif packet.code == Code.QUERY:
+            elif packet.code == EventType.QUERY:
                 yield from self._query(packet)
             elif packet.code in _GTIDS:
                 self._held = []
-                self._xa = packet.code == Code.MARIADB_GTID and bool(packet.body[_MARIADB_FLAGS] & _PREPARES)
-            elif packet.code == Code.XA_PREPARE and self._xa:
+                self._xa = packet.code == EventType.MARIADB_GTID and bool(packet.body[_MARIADB_FLAGS] & _PREPARES)
+            elif packet.code == EventType.XA_PREPARE and self._xa:
                 yield from self._prepare(packet)
-            elif packet.code == Code.TRANSACTION_PAYLOAD:
+            elif packet.code == EventType.TRANSACTION_PAYLOAD:
                 yield self._blind(packet, faults.COMPRESSED_TRANSACTION)
             elif packet.code in ROWS:
                 seen = self._rows(packet, event if last else None, failure if last else None)
