@@ -1,0 +1,1 @@
+"""The lake: every change as typed Parquet, and the log of commits that says which files count."""
