@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay import inifile
-from relay.config_keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key
+from relay.config_keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key, is_url
 from relay.errors import ErrorCode, RelayError
 
 SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.conf")
@@ -24,7 +24,7 @@ SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.con
 
 _ENVIRONMENT_PREFIX: Final = "RELAY_"
 _PATH_ATTRIBUTES: Final = frozenset({("Server", "source_ca"), ("Server", "tls_cert"), ("Server", "tls_key"),
-                                     ("Relay", "data_dir"), ("Logger", "path")})  # fmt: skip
+                                     ("Relay", "data_dir"), ("Logger", "path"), ("Lake", "path")})  # fmt: skip
 
 
 class ServerConfig(msgspec.Struct, frozen=True):
@@ -106,6 +106,16 @@ class RelayConfig(msgspec.Struct, frozen=True):
     drain_timeout: int
 
 
+class LakeConfig(msgspec.Struct, frozen=True):
+    """`[Lake]`: where changes are exported to, a folder or a URL, "" for nowhere; which; and how large files become."""
+
+    path: str
+    tables: list[str]
+    roll_seconds: int
+    roll_bytes: int
+    snapshot: str
+
+
 class ClientConfig(msgspec.Struct, frozen=True):
     """`[Client NAME]`: a name with a secret of its own and the tables it may ask for."""
 
@@ -121,6 +131,7 @@ class Config(msgspec.Struct, frozen=True):
     logger: LoggerConfig
     source: SourceConfig
     relay: RelayConfig
+    lake: LakeConfig
     clients: dict[str, ClientConfig]
 
 
@@ -268,7 +279,8 @@ def _build(settings: Mapping[tuple[str, str, str], _Setting]) -> Config:
         if in_file:
             content = _secret_file(folder / Path(content).expanduser(), position)
         value = key.value(content, position)
-        if (key.section, key.attribute) in _PATH_ATTRIBUTES and isinstance(value, str) and value:
+        is_path = (key.section, key.attribute) in _PATH_ATTRIBUTES
+        if is_path and isinstance(value, str) and value and not is_url(value):
             # Joined as text: the `/` at the end of the log's path is part of the original's file naming.
             return os.path.join(folder, os.path.expanduser(value))
         return value
@@ -290,6 +302,7 @@ def _build(settings: Mapping[tuple[str, str, str], _Setting]) -> Config:
         logger=LoggerConfig(**sections["Logger"]),
         source=SourceConfig(**sections["Source"]),
         relay=RelayConfig(**sections["Relay"]),
+        lake=LakeConfig(**sections["Lake"]),
         clients={name: ClientConfig(**{key.attribute: read(key, name) for key in CLIENT_KEYS}) for name in names},
     )
 

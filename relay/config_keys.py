@@ -124,6 +124,19 @@ def tables(value: str) -> list[str]:
     return _patterns(value, 2, "schema.table, such as shop.orders, shop.* or *.orders")
 
 
+def lake_path(value: str) -> str:
+    """A folder, or a URL with a scheme such as `s3://bucket/prefix`; a `/` at the end means nothing."""
+    scheme, separator, rest = value.partition("://")
+    if separator and (not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) or not rest.strip("/")):
+        raise ValueError(f"{value!r} is neither a folder nor a URL such as s3://bucket/prefix")
+    return value if value == "/" else value.rstrip("/")
+
+
+def is_url(path: str) -> bool:
+    """Whether a lake's path is a URL rather than a folder."""
+    return "://" in path
+
+
 def columns(value: str) -> list[str]:
     """A list of patterns `schema.table.column`."""
     return _patterns(value, 3, "schema.table.column, such as shop.users.password or *.*.password")
@@ -201,7 +214,7 @@ class Key(NamedTuple):
 
         Nothing behind the `=` means the default, except where nothing is a text of its own.
         """
-        if not content and self.read not in (text, secret, listing, networks, tables, columns):
+        if not content and self.read not in (text, secret, lake_path, listing, networks, tables, columns):
             content = self.default
         try:
             return self.read(content)
@@ -296,6 +309,15 @@ KEYS: Final[tuple[Key, ...]] = (
         "bytes of replies that may wait in one connection"),
     Key("Relay", "QueueMemory", "queue_memory", size(2**20), "64MiB", "memory for the queues of clients with limits"),
     Key("Relay", "DrainTimeout", "drain_timeout", duration(1), "60s", "how long a drain lets the queues empty"),
+    Key("Lake", "Path", "path", lake_path, "",
+        "folder or URL (s3://bucket/prefix) that changes are exported to as Parquet; empty: no export"),
+    Key("Lake", "Tables", "tables", tables, "*.*", "tables to export, patterns schema.table"),
+    Key("Lake", "RollSeconds", "roll_seconds", duration(1, 86400), "10s",
+        "longest time that changes wait for their files to be sealed"),
+    Key("Lake", "RollBytes", "roll_bytes", size(2**20, 2**34), "128MiB",
+        "bytes of columns in memory, of all tables together, at which files are sealed sooner"),
+    Key("Lake", "Snapshot", "snapshot", choice("auto", "manual"), "auto",
+        "rows from before the export: auto fetches those of incomplete tables, manual waits for `relay snapshot`"),
 )  # fmt: skip
 
 CLIENT_KEYS: Final[tuple[Key, ...]] = (

@@ -19,6 +19,7 @@ import msgspec
 
 from relay import __version__, admin, render
 from relay import config as configuration
+from relay.bar import Bar
 from relay.client import RelayClient
 from relay.config import Config
 from relay.config_keys import start_position
@@ -340,10 +341,14 @@ def _parse_position(_: click.Context, __: click.Parameter, value: str) -> str:
 def verify(config: Config, start: str, end: str, as_json: bool) -> None:
     """Compare the journal row by row with the source's binlog, read by mysql-replication."""
     from relay.verify import run  # opens mysql-replication, which no other verb needs
-    from relay.verify.progress import Bar
 
-    with Bar(sys.stderr) as bar:
-        report = run.run(config, start, end, bar.show)
+    with Bar(sys.stderr, "verifying") as bar:
+
+        def show(progress: run.Progress) -> None:
+            if bar.due(progress.seconds):  # called for every transaction: the words are made when they are shown
+                bar.show(progress.seconds, progress.done, progress.text)
+
+        report = run.run(config, start, end, show)
     click.echo(msgspec.json.encode(report).decode() if as_json else report.text())
     if report.differences:
         raise RelayError(ErrorCode.DIFFERENCE, "verify", report.verdict, position=report.range)

@@ -168,6 +168,13 @@ def test_relative_paths_start_at_the_folder_of_the_file(read: Reader, tmp_path: 
     assert read(NEEDED + "[Logger]\nPath = log/\n").logger.path == f"{tmp_path}/log/"
 
 
+def test_the_lakes_path_is_a_folder_or_a_url_that_is_joined_to_nothing(read: Reader, tmp_path: Path) -> None:
+    assert read(NEEDED).lake.path == ""
+    assert read(NEEDED + "[Lake]\nPath =\n").lake.path == ""
+    assert read(NEEDED + "[Lake]\nPath = lake/\n").lake.path == str(tmp_path / "lake")
+    assert read(NEEDED + "[Lake]\nPath = s3://bucket/some/lake/\n").lake.path == "s3://bucket/some/lake"
+
+
 def test_listed_clients_have_secrets_and_tables_of_their_own(read: Reader) -> None:
     config = read(NEEDED + "[Client Cache A]\nSecret = x\nTables = shop.*, *.log\n[client b]\nSecret = y\n")
     assert {name: (client.secret, client.tables) for name, client in config.clients.items()} == {
@@ -239,6 +246,10 @@ def test_start_positions_of_every_kind_are_understood(read: Reader, position: st
         "[Relay]\nSegmentBytes = -1",
         "[Relay]\nJournalKeepAge = soon",
         "[Relay]\nHeartbeat = 10s",
+        "[Lake]\nPath = s3://",
+        "[Lake]\nTables = shop",
+        "[Lake]\nRollSeconds = 0",
+        "[Lake]\nSnapshot = sometimes",
         "[Servr]\nPort = 1",
         "[Server",
     ],
@@ -342,6 +353,13 @@ def test_the_sample_holds_every_key_with_its_default_and_loads_once_its_blanks_a
 
 def test_the_tree_has_one_attribute_for_every_key_of_the_table() -> None:
     config, _ = load(None, {}, {"Server.AuthSecret": "s", "Server.Login": "relay"})
-    sections = {"Server": config.server, "Logger": config.logger, "Source": config.source, "Relay": config.relay}
+    sections = {
+        "Server": config.server,
+        "Logger": config.logger,
+        "Source": config.source,
+        "Relay": config.relay,
+        "Lake": config.lake,
+    }
+    sections["Lake"] = config.lake
     for section, struct in sections.items():
         assert set(struct.__struct_fields__) == {key.attribute for key in KEYS if key.section == section}

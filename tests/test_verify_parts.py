@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from relay._native import JournalWriter
+from relay.bar import Bar
 from relay.binlog.catalog import Place
 from relay.binlog.columntypes import Type
 from relay.binlog.facts import ServerFacts
@@ -22,7 +23,6 @@ from relay.journal.frames import Column, Definition
 from relay.verify import faults, places, values
 from relay.verify.compare import Difference, Finding
 from relay.verify.journal import RETIRED, TORN, Journal
-from relay.verify.progress import Bar
 from relay.verify.report import SHOWN, Report
 from relay.verify.run import Progress
 from relay.verify.sides import Step, WitnessColumn
@@ -318,11 +318,13 @@ def test_a_report_lists_the_first_differences_and_counts_all() -> None:
 def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     at = Place("binlog.000007", 4711)
     terminal, file = StringIO(), StringIO()
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     for stream in (terminal, file):
-        with Bar(stream) as bar:
-            for second in range(40):
-                bar.show(Progress(second / 40, at, 1000 * second, float(second)))
+        with Bar(stream, "verifying") as bar:
+            for second in range(1, 40):
+                progress = Progress(second / 40, at, 1000 * second, float(second))
+                bar.show(progress.seconds, progress.done, progress.text)
     assert "[###############---------------]  50%" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K"), "it is taken away at the end"
     lines = file.getvalue().splitlines()

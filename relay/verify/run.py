@@ -35,6 +35,11 @@ class Progress(NamedTuple):
     rows: int
     seconds: float
 
+    @property
+    def text(self) -> str:
+        """Rows, speed and place in words."""
+        return f"{self.rows:,} rows  {self.rows / self.seconds:,.0f} rows/s  {self.place}"
+
 
 Show = Callable[[Progress], None]
 
