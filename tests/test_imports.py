@@ -20,7 +20,15 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.check", "relay.tail"),
     "supervisor": ("relay.supervisor",),
     "processes": ("relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.process"),
-    "codecs": ("relay.wire.*", "relay.binlog", "relay.binlog.*", "relay.journal.frames"),
+    "codecs": (
+        "relay.wire.*",
+        "relay.binlog",
+        "relay.binlog.*",
+        "relay.journal.frames",
+        "relay.lake.documents",
+        "relay.lake.statements",
+        "relay.lake.types",
+    ),
     "foundation": (
         "relay",
         "relay._native",
