@@ -46,6 +46,8 @@ class StopCode(StrEnum):
     JOURNAL_CORRUPT = "journal_corrupt"
     DISK_FULL = "disk_full"
     UNSUPPORTED_COLUMN = "unsupported_column"
+    LAKE_DAMAGED = "lake_damaged"
+    LAKE_CONFLICT = "lake_conflict"
 
 
 class ErrorCode(StrEnum):
@@ -65,6 +67,7 @@ class ErrorCode(StrEnum):
     CHECK_FAILED = "check_failed"
     DIFFERENCE = "difference"
     UNVERIFIED = "unverified"
+    LAKE_STORAGE = "lake_storage"
 
 
 class Meaning(NamedTuple):
@@ -102,6 +105,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ErrorCode.UNVERIFIED: Meaning(
         ExitCode.UNVERIFIED, "what was compared is said above: try again, or with a range behind that position"
     ),
+    ErrorCode.LAKE_STORAGE: Meaning(
+        ExitCode.ENVIRONMENT, "check the lake's path, its free space, and the rights or credentials for it"
+    ),
     StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
     StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),
     StopCode.WRONG_SOURCE: Meaning(
@@ -134,6 +140,10 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.UNSUPPORTED_COLUMN: Meaning(
         ExitCode.STOPPED, "leave the column out with ExcludeColumns in [Source], or set `OnUnknown = skip` in [Relay]"
     ),
+    StopCode.LAKE_DAMAGED: Meaning(
+        ExitCode.STOPPED, "restore that file from a backup; docs/lake.md says what hangs on it"
+    ),
+    StopCode.LAKE_CONFLICT: Meaning(ExitCode.STOPPED, "let one relay only export to a lake, or give each its own"),
 }
 """The only mapping from a code to its exit code and its usual hint."""
 

@@ -4,6 +4,7 @@ A lake is a folder or a bucket's prefix:
 
     _log/00000000000000000001.json        commits, numbered from 1 without a hole; each is made once and never changed
     _log/checkpoint-<number>.json         the state after a commit, so that readers need not begin at 1
+    _log/checkpoint.json                  the number of the newest of those
     changes/cdc_schema=shop/cdc_table=orders/cdc_date=2026-11-20/part-<first>-<last>.parquet
     current/cdc_schema=shop/cdc_table=orders/...                     what `relay spark merge` makes of it
 
@@ -13,11 +14,15 @@ are those of the lake: `base` of the journal's generation plus the number in the
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
+FORMAT: Final = 1
+"""Of the documents. A reader refuses those of a higher number."""
+
 ChangeKind = Literal["changes", "snapshot"]
+Writer = Literal["export", "snapshot", "compact"]
 MarkerKind = Literal["create", "truncate", "drop", "reset"]
 
 
@@ -121,7 +126,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     `after` is the key of the last row that was read, as texts of the server, None before the first; `lowest` the least
     `_seq` that its rows carry; `total` an estimate. `done` once the last row was read, at `end_file` and `end_offset`
-    of the source: the table is complete as soon as the export has passed that place.
+    of the source: the table is complete as soon as the export has passed that place. `identity` is the source's that
+    was read, as in Place: places of different sources cannot be compared.
     """
 
     table: Table
@@ -134,10 +140,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     done: bool = False
     end_file: str = ""
     end_offset: int = 0
+    identity: str = ""
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Events after `seq` were lost, and that was accepted; what tables hold is unknown until a snapshot."""
+    """Events before `seq` were lost, and that was accepted; what tables hold is unknown until a snapshot.
+
+    `seq` is a number of the gap's own, above all that came before it and below all that comes after.
+    """
 
     seq: int
     reason: str
@@ -146,12 +156,15 @@ class Gap(msgspec.Struct, frozen=True):
 class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
     """One document of the log. All of it counts from the moment its file appears, or nothing.
 
-    `place` is there in commits of the exporter only. `remove` are paths that others in `add` replace.
+    `place` is there in commits of the exporter only. `remove` are paths that others in `add` replace. `id` tells
+    commits of one number apart, of which only one ever counts: a writer knows its own by it.
     """
 
     number: int
-    writer: Literal["export", "snapshot", "compact"]
+    writer: Writer
     at: float  # Unix seconds
+    id: str = ""
+    format: int = FORMAT
     place: Place | None = None
     add: list[DataFile] = []
     remove: list[str] = []
@@ -161,22 +174,37 @@ class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
     gap: Gap | None = None
 
 
+class Known(msgspec.Struct, frozen=True):
+    """What the lake knew of a table before a reset or a gap: every row from `complete_from` up to `until`.
+
+    The state at those is made of changes above `reset` and of snapshot rows at or above it.
+    """
+
+    reset: int
+    complete_from: int
+    until: int
+
+
 class TableState(msgspec.Struct):
     """What the commits so far say of one table.
 
-    `files` by path; `sides` all side columns with values in any of them. `reset` is the `_seq` of the last marker:
-    changes at or below it, and snapshot rows below it, count no more. `complete_from`: from this `_seq` on the lake
-    knows every row of the table; None if it does not (no snapshot yet, or one that is under way or wanted).
+    `versions` is empty while only a CREATE TABLE is known and no row has come; `files` by path; `sides` all side
+    columns with values in any of them. `reset` is the `_seq` of the last marker or gap: changes at or below it, and
+    snapshot rows below it, count no more. `complete_from`: from this `_seq` on the lake knows every row of the table;
+    None if it does not (no snapshot yet, or one that is under way or wanted), and then `before` is what it knew last.
+    `snapshot_number` is that of the last commit in which a snapshot added rows.
     """
 
     table: Table
-    versions: list[TableVersion]
-    files: dict[str, DataFile]
-    sides: list[str]
+    versions: list[TableVersion] = []
+    files: dict[str, DataFile] = {}
+    sides: list[str] = []
     reset: int = 0
     last_marker: MarkerKind | None = None
     complete_from: int | None = None
+    before: Known | None = None
     snapshot: Snapshot | None = None
+    snapshot_number: int = 0
 
     @property
     def version(self) -> TableVersion:
@@ -185,9 +213,14 @@ class TableState(msgspec.Struct):
 
 
 class LakeState(msgspec.Struct):
-    """All commits up to `number`, folded. `tables` by "schema.table" with percent-encoded names, as in paths."""
+    """All commits up to `number`, folded. `tables` by `paths.table_key`: "schema.table" with encoded names.
 
-    number: int
-    place: Place | None
-    tables: dict[str, TableState]
-    gaps: list[Gap]
+    `files` counts those of all tables; `checkpoint` is the last number after which a checkpoint was due.
+    """
+
+    number: int = 0
+    place: Place | None = None
+    tables: dict[str, TableState] = {}
+    gaps: list[Gap] = []
+    files: int = 0
+    checkpoint: int = 0

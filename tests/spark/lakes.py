@@ -157,6 +157,7 @@ class MadeLake:
                 done=after is None,
                 end_file="binlog.000001",
                 end_offset=4 + 100 * seq,
+                identity="made",
             )
         )
 

@@ -1,0 +1,132 @@
+"""A lake in a folder of a local or shared file system."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from relay.errors import ErrorCode, RelayError
+from relay.lake.sealed import SealedFile, Storage, arrow
+
+
+class Folder(Storage):
+    """A folder of a local or shared file system with hard links."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def create(self, name: str, data: bytes) -> bool:
+        path = self._root / name
+        with self._failing("create", name):
+            temporary = self._temporary(path)
+            try:
+                with temporary.open("xb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                try:
+                    os.link(temporary, path)
+                except FileExistsError:
+                    return False
+            finally:
+                temporary.unlink(missing_ok=True)
+            _sync_folder(path.parent)
+            return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self.writer(name) as file:
+            file.write(data)
+
+    def read(self, name: str) -> bytes:
+        with self._failing("read", name):
+            return (self._root / name).read_bytes()
+
+    def size(self, name: str) -> int | None:
+        with self._failing("look at", name):
+            try:
+                return (self._root / name).stat().st_size
+            except FileNotFoundError:
+                return None
+
+    def list(self, folder: str) -> list[str]:
+        with self._failing("list", folder):
+            try:
+                with os.scandir(self._root / folder) as entries:
+                    names = [entry.name for entry in entries if entry.is_file()]
+            except FileNotFoundError:
+                return []
+        return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
+
+    @contextmanager
+    def writer(self, name: str) -> Iterator[SealedFile]:
+        path = self._root / name
+        failing = partial(self._failing, "write", name)
+        with failing():
+            temporary = self._temporary(path)
+            file = temporary.open("xb")
+        try:
+            with file:
+                yield SealedFile(file, failing)
+                with failing():
+                    file.flush()
+                    os.fsync(file.fileno())
+            with failing():
+                temporary.rename(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        with failing():
+            _sync_folder(path.parent)
+
+    def delete(self, name: str) -> None:
+        with self._failing("delete", name):
+            (self._root / name).unlink(missing_ok=True)
+
+    def open(self, name: str) -> IO[bytes]:
+        with self._failing("read", name):
+            return (self._root / name).open("rb")
+
+    def arrow_source(self, name: str) -> Any:
+        path = self._root / name
+        with self._failing("read", name):
+            return arrow(self.url(name)).OSFile(str(path))
+
+    def url(self, name: str = "") -> str:
+        return f"file://{self._root / name}"
+
+    def _temporary(self, path: Path) -> Path:
+        """A name of this process's own beside `path`, in a folder that is there."""
+        _make_folder(path.parent)
+        return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+
+    @contextmanager
+    def _failing(self, verb: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise RelayError(
+                ErrorCode.LAKE_STORAGE, f"{verb} a file of the lake", error, position=self.url(name)
+            ) from error
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it, durably."""
+    if not folder.is_dir():
+        _make_folder(folder.parent)
+        with suppress(FileExistsError):
+            folder.mkdir()
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

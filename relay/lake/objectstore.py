@@ -1,0 +1,159 @@
+"""A lake in an object store, through the file systems of fsspec."""
+
+from __future__ import annotations
+
+import errno
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import IO, Any, Final, Protocol
+
+from relay.errors import ErrorCode, RelayError
+from relay.lake.sealed import SealedFile, Storage, arrow, missing_extra
+
+CONDITIONAL: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
+"""Protocols whose fsspec file system passes `mode="create"` of pipe_file on to the store as a condition of the put.
+
+The others look first and write then, which two writers can do at once.
+"""
+_HADOOP: Final = {"s3": "s3a", "gcs": "gs"}
+_PROBE: Final = "_log/.probe"
+_ATTEMPTS: Final = 5
+
+
+class _FileSystem(Protocol):
+    """What is used of fsspec's AbstractFileSystem."""
+
+    def pipe_file(self, path: str, value: bytes, mode: str = ...) -> object: ...
+    def put_file(self, lpath: str, rpath: str) -> object: ...
+    def cat_file(self, path: str) -> bytes: ...
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]: ...
+    def ls(self, path: str, detail: bool, **kwargs: Any) -> list[dict[str, Any]]: ...
+    def rm_file(self, path: str) -> None: ...
+    def open(self, path: str, mode: str) -> IO[bytes]: ...
+
+
+class ObjectStore(Storage):
+    """A prefix of an object store. An object appears whole when its upload is complete."""
+
+    def __init__(self, url: str, protocol: str) -> None:
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError as error:
+            raise missing_extra("fsspec", "binlog-relay[lake]", url) from error
+        self._url = url.rstrip("/")
+        self._hadoop = _HADOOP.get(protocol, protocol) + self._url.removeprefix(protocol)
+        try:
+            # Listings must show what other processes wrote.
+            found: tuple[_FileSystem, str] = url_to_fs(self._url, use_listings_cache=False)
+        except ImportError as error:
+            raise missing_extra(error.name or f"for {protocol}://", "binlog-relay[lake]", url) from error
+        self._files, self._root = found
+        self._conditional = False
+
+    def create(self, name: str, data: bytes) -> bool:
+        self._check_condition()
+        with self._failing("create", name):
+            return self._create(name, data)
+
+    def _create(self, name: str, data: bytes) -> bool:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._files.pipe_file(self._path(name), data, mode="create")
+                return True
+            except FileExistsError:
+                pass
+            except Exception:
+                # The store may have taken it although the answer is lost, or refused it in other words
+                # (412 PreconditionFailed), or be unsure while another put of that name is under way (409).
+                if attempt == _ATTEMPTS and not self.exists(name):
+                    raise
+            with suppress(FileNotFoundError):
+                return self.read(name) == data
+        return False
+
+    def _check_condition(self) -> None:
+        """Before the first creation: a store that knows no conditions on a put ignores them, and takes a second one."""
+        if self._conditional:
+            return
+        with self._failing("create", _PROBE):
+            self._files.pipe_file(self._path(_PROBE), b"probe of conditional puts\n")
+            try:
+                self._files.pipe_file(self._path(_PROBE), b"not taken\n", mode="create")
+            except OSError as error:
+                if not isinstance(error, FileExistsError) and error.errno != errno.EINVAL:
+                    raise
+                self._conditional = True
+        if not self._conditional:
+            raise RelayError(
+                ErrorCode.LAKE_STORAGE,
+                "create a file of the lake",
+                "this store ignores conditions on a put (If-None-Match), so two writers would overwrite each other's"
+                " commits",
+                position=self._url,
+                hint="use a store with conditional puts, or a newer release of this one",
+            )
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self._failing("write", name):
+            self._files.pipe_file(self._path(name), data)
+
+    def read(self, name: str) -> bytes:
+        with self._failing("read", name):
+            return self._files.cat_file(self._path(name))
+
+    def size(self, name: str) -> int | None:
+        with self._failing("look at", name):
+            try:
+                found = self._files.info(self._path(name))
+            except FileNotFoundError:
+                return None
+        return int(found["size"]) if found["type"] == "file" else None
+
+    def list(self, folder: str) -> list[str]:
+        with self._failing("list", folder):
+            try:
+                entries = self._files.ls(self._path(folder), detail=True)
+            except FileNotFoundError:
+                return []
+        names = [str(entry["name"]).rpartition("/")[2] for entry in entries if entry["type"] == "file"]
+        return sorted(f"{folder}/{name}" for name in names if name and not name.startswith("."))
+
+    @contextmanager
+    def writer(self, name: str) -> Iterator[SealedFile]:
+        # Through a local file: an upload of what is all there can be repeated, and a kill leaves no part of one.
+        with tempfile.NamedTemporaryFile(prefix=".relay-lake-") as file:
+            failing = partial(self._failing, "write", name)
+            yield SealedFile(file, failing)
+            with failing():
+                file.flush()
+                self._files.put_file(file.name, self._path(name))
+
+    def delete(self, name: str) -> None:
+        with self._failing("delete", name), suppress(FileNotFoundError):
+            self._files.rm_file(self._path(name))
+
+    def open(self, name: str) -> IO[bytes]:
+        with self._failing("read", name):
+            return self._files.open(self._path(name), "rb")
+
+    def arrow_source(self, name: str) -> Any:
+        return arrow(self.url(name)).PythonFile(self.open(name), mode="r")
+
+    def url(self, name: str = "") -> str:
+        return f"{self._hadoop}/{name}" if name else self._hadoop
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    @contextmanager
+    def _failing(self, verb: str, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (FileNotFoundError, RelayError):
+            raise
+        except Exception as error:  # the stores' clients have errors of their own, which share no class
+            raise RelayError(
+                ErrorCode.LAKE_STORAGE, f"{verb} an object of the lake", error, position=self.url(name)
+            ) from error

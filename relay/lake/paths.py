@@ -1,0 +1,90 @@
+"""Names of the lake's folders and files, and the way back. Names of tables are percent-encoded as Hive and Spark do it.
+
+changes/cdc_schema=shop/cdc_table=order%2Fitems/cdc_date=2026-11-20/part-<first>-<last>-v<version>.parquet
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from relay.lake.documents import ChangeKind, Table
+
+LOG: Final = "_log"
+CHANGES: Final = "changes"
+CURRENT: Final = "current"
+_DIGITS: Final = 20
+# What Spark's ExternalCatalogUtils.escapePathName escapes, on all systems but Windows.
+_ESCAPED: Final = re.compile("[\x01-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
+_OF_TABLE: Final = re.compile(f"{CHANGES}/cdc_schema=([^/]+)/cdc_table=([^/]+)/")
+_COMMIT: Final = re.compile(rf"(\d{{{_DIGITS}}})\.json")
+_CHECKPOINT: Final = re.compile(rf"checkpoint-(\d{{{_DIGITS}}})\.json")
+
+
+def encode(name: str) -> str:
+    """A name as it stands in a folder's: each character that Spark escapes as `%` and two upper-case hex digits."""
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", name)
+
+
+def decode(text: str) -> str:
+    """The name that `encode` was given."""
+    return re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), text)
+
+
+def table_key(table: Table) -> str:
+    """`schema.table`, encoded, dots within the names too: the key of LakeState.tables, unlike for unlike tables."""
+    return ".".join(encode(name).replace(".", "%2E") for name in (table.schema, table.table))
+
+
+def table_folder(table: Table, under: str = CHANGES) -> str:
+    """`changes/cdc_schema=.../cdc_table=...`, relative to the lake."""
+    return f"{under}/cdc_schema={encode(table.schema)}/cdc_table={encode(table.table)}"
+
+
+def table_of(path: str) -> Table:
+    """The table of a data file, by its path. ValueError for a path that is none of a data file."""
+    found = _OF_TABLE.match(path)
+    if found is None:
+        raise ValueError(f"{path} is not in the folder of a table")
+    return Table(decode(found[1]), decode(found[2]))
+
+
+def date_folder(table: Table, date: str) -> str:
+    """The folder of the files of one date, YYYY-MM-DD."""
+    return f"{table_folder(table)}/cdc_date={date}"
+
+
+def part_name(table: Table, date: str, kind: ChangeKind, first: int, last: int, version: int, chunk: str = "") -> str:
+    """The path of a data file, relative to the lake, that follows from what is in it.
+
+    The same rows have the same name, so a writer that repeats itself after a kill replaces its own file. Rows of a
+    snapshot share their `_seq` between chunks: `chunk` tells those apart. Compaction marks its files by it too.
+    """
+    stem = "snapshot" if kind == "snapshot" else "part"
+    tail = f"-{chunk}" if chunk else ""
+    return f"{date_folder(table, date)}/{stem}-{first:0{_DIGITS}}-{last:0{_DIGITS}}-v{version}{tail}.parquet"
+
+
+def commit_name(number: int) -> str:
+    """The path of a commit's document."""
+    return f"{LOG}/{number:0{_DIGITS}}.json"
+
+
+def checkpoint_name(number: int) -> str:
+    """The path of the state after commit `number`."""
+    return f"{LOG}/checkpoint-{number:0{_DIGITS}}.json"
+
+
+def commit_number(name: str) -> int | None:
+    """The number of a commit's document by its path, None for any other."""
+    return _number(_COMMIT, name)
+
+
+def checkpoint_number(name: str) -> int | None:
+    """The number of a checkpoint by its path, None for any other."""
+    return _number(_CHECKPOINT, name)
+
+
+def _number(pattern: re.Pattern[str], name: str) -> int | None:
+    found = pattern.fullmatch(name.removeprefix(f"{LOG}/"))
+    return int(found[1]) if found else None
