@@ -61,6 +61,18 @@ class Folder(Storage):
                 return []
         return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
 
+    def walk(self, folder: str) -> Iterator[str]:
+        for above, _, names in os.walk(self._root / folder):
+            for name in sorted(names):
+                yield (Path(above) / name).relative_to(self._root).as_posix()
+
+    def modified(self, name: str) -> float | None:
+        with self._failing("look at", name):
+            try:
+                return (self._root / name).stat().st_mtime
+            except FileNotFoundError:
+                return None
+
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
         path = self._root / name

@@ -325,10 +325,11 @@ def _damaged(path: str, cause: str | BaseException, hint: str = "") -> RelayErro
 def verify(storage: Storage, state: LakeState) -> list[str]:
     """What is wrong with the files that count, a line each: missing ones, sizes, SHA-256. Reads all of them."""
     files = [file for table in state.tables.values() for file in table.files.values()]
-    return [f"{file.path}: {fault}" for file in files if (fault := _fault(storage, file))]
+    return [f"{file.path}: {wrong}" for file in files if (wrong := fault(storage, file))]
 
 
-def _fault(storage: Storage, file: DataFile) -> str:
+def fault(storage: Storage, file: DataFile) -> str:
+    """What is wrong with a file that counts: missing, size, SHA-256; "" if nothing is. Reads all of it."""
     size = storage.size(file.path)
     if size is None:
         return "missing"

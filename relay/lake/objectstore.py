@@ -6,6 +6,7 @@ import errno
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final, Protocol
 
@@ -30,6 +31,8 @@ class _FileSystem(Protocol):
     def cat_file(self, path: str) -> bytes: ...
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]: ...
     def ls(self, path: str, detail: bool, **kwargs: Any) -> list[dict[str, Any]]: ...
+    def find(self, path: str) -> list[str]: ...
+    def modified(self, path: str) -> datetime: ...
     def rm_file(self, path: str) -> None: ...
     def open(self, path: str, mode: str) -> IO[bytes]: ...
 
@@ -119,6 +122,19 @@ class ObjectStore(Storage):
                 return []
         names = [str(entry["name"]).rpartition("/")[2] for entry in entries if entry["type"] == "file"]
         return sorted(f"{folder}/{name}" for name in names if name and not name.startswith("."))
+
+    def walk(self, folder: str) -> Iterator[str]:
+        with self._failing("list", folder):
+            found = self._files.find(self._path(folder))
+        # Some file systems give their paths with a slash before them, whatever they were asked with.
+        yield from (path.lstrip("/").removeprefix(f"{self._root.lstrip('/')}/") for path in found)
+
+    def modified(self, name: str) -> float | None:
+        with self._failing("look at", name):
+            try:
+                return self._files.modified(self._path(name)).timestamp()
+            except FileNotFoundError:
+                return None
 
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:

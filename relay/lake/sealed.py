@@ -1,8 +1,8 @@
 """What a lake needs of the place it stands in: relay.lake.folder and relay.lake.objectstore give it.
 
 All names are relative to the lake, with `/` between folders. A file appears whole and durable or not at all, and of
-several who create the same name one wins. Files whose names start with `.` are on their way, or were left by a kill; no
-listing shows them.
+several who create the same name one wins. Files whose names start with `.` are on their way, or were left by a kill;
+`list` does not show them.
 """
 
 from __future__ import annotations
@@ -87,6 +87,14 @@ class Storage(ABC):
     @abstractmethod
     def list(self, folder: str) -> list[str]:
         """The names, relative to the lake, of the files right in a folder, sorted; none if it is not there."""
+
+    @abstractmethod
+    def walk(self, folder: str) -> Iterator[str]:
+        """The names, relative to the lake, of all files in and under a folder, those that start with `.` too."""
+
+    @abstractmethod
+    def modified(self, name: str) -> float | None:
+        """When a file was last written, Unix seconds; None if it is not there."""
 
     @abstractmethod
     @contextmanager

@@ -1,0 +1,50 @@
+"""Files of a lake that no commit refers to: what a kill left, and what compaction replaced, are deleted in time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from relay.lake import paths
+from relay.lake.documents import Commit
+from relay.lake.log import LakeLog
+
+GRACE_SECONDS: Final = 24 * 3600.0
+"""How long a leftover stays: longer than a writer takes from sealing a file to its commit, and than a reader needs."""
+
+_LAST: Final = re.compile(r"/part-\d+-(\d+)[-.][^/]*\Z")
+
+
+def delete_leftovers(log: LakeLog, grace: float = GRACE_SECONDS) -> list[str]:
+    """Delete data files that no commit refers to, and say which.
+
+    A file goes only when it, and the commit that removed it, are older than `grace` seconds. Files beyond the
+    exporter's place stay in any case: after a kill it may write them again under the same name.
+    """
+    storage = log.storage
+    before = time.time() - grace
+    found = list(storage.walk(paths.CHANGES))
+    # Looked at after the listing: what was committed meanwhile is seen here.
+    state = log.state()
+    kept = {path for table in state.tables.values() for path in table.files}
+    kept |= {path for commit in _since(log, state.number, before) for path in commit.remove}
+    place = state.place.seq if state.place else 0
+    deleted = []
+    for name in found:
+        if name in kept or ((last := _LAST.search(name)) is not None and int(last[1]) > place):
+            continue
+        if (modified := storage.modified(name)) is not None and modified < before:
+            storage.delete(name)
+            deleted.append(name)
+    return deleted
+
+
+def _since(log: LakeLog, number: int, moment: float) -> Iterator[Commit]:
+    """The commits up to `number` that are no older than `moment`, newest first."""
+    for each in range(number, 0, -1):
+        commit = next(log.commits(each - 1))
+        if commit.at < moment:
+            return
+        yield commit
