@@ -5,7 +5,7 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup demo test test-types kill huge fuzz lint types fmt bench wheel lock clean
+.PHONY: help setup setup-spark demo test test-types test-spark kill huge fuzz lint types fmt bench wheel lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,6 +22,13 @@ setup: .venv/stamp-native  ## system packages, .venv from the lock file, native 
 	@$(PY) -m pip install --quiet --quiet --no-index --no-build-isolation --no-deps --editable .
 	@touch $@
 
+# What the Spark jobs need on top: the relay itself, `make demo` and `make test` do without.
+setup-spark: .venv/stamp-spark  ## Java, and pyspark into .venv
+	@echo "setup: Spark in place"
+
+.venv/stamp-spark: .venv/stamp-native requirements-spark.lock scripts/setup-spark.sh
+	@scripts/setup-spark.sh
+
 demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it running
 	@KEEP=$(KEEP) $(PY) -m examples.demo
 
@@ -30,6 +37,9 @@ test: setup  ## the suite, against three real database servers
 
 test-types: setup  ## every type on every server, with and without metadata, as a matrix
 	@$(PY) -m tests.types
+
+test-spark: setup-spark  ## the lake's suite with Spark, against three real database servers
+	@$(PY) -m pytest -m spark tests/spark
 
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -m slow --timeout 3000
@@ -56,10 +66,12 @@ wheel: setup  ## a wheel in dist/ that needs no compiler where it is installed
 	@$(PY) -m pip wheel --quiet --quiet --no-index --no-build-isolation --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
-lock: setup  ## compile requirements.lock anew from pyproject.toml
-	@.venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --no-emit-options --no-emit-trusted-host --extra dev \
-	  --output-file requirements.lock pyproject.toml
+LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
+  --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-options --no-emit-trusted-host
+
+lock: setup  ## compile the lock files anew from pyproject.toml
+	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	@$(LOCK) --extra spark --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 
 clean:  ## remove everything that make made
 	rm -rf .venv build dist *.egg-info relay/_native*.so relay/native/_native.cpp .pytest_cache .mypy_cache .ruff_cache

@@ -3,9 +3,7 @@
 # Safe to repeat: what is there is left alone. One line for each step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-say() { echo "setup: $*"; }
-die() { echo "setup: $1" >&2; echo "setup: hint: $2" >&2; exit 1; }
+. scripts/common.sh
 
 [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "this is $(uname -s) on $(uname -m)" "the relay runs on Linux, x86-64"
 
@@ -40,22 +38,6 @@ missing() {
   [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
 }
 
-install_packages() {
-  local as_root=()
-  command -v apt-get >/dev/null || die "missing: $*, and there is no apt-get" "install what corresponds by hand, then repeat"
-  if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || die "missing: $*, and neither root nor sudo" "as root: apt-get install $*"
-    as_root=(sudo)
-  fi
-  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300)
-  say "installing system packages: $*"
-  if ! "${apt[@]}" install --no-install-recommends -y "$@" >/dev/null 2>&1; then
-    say "updating the package lists"
-    "${apt[@]}" update || die "apt-get update failed" "look at the sources in /etc/apt and at the network"
-    "${apt[@]}" install --no-install-recommends -y "$@" >/dev/null || die "could not install: $*" "apt-get install $*"
-  fi
-}
-
 python=$(find_python)
 mapfile -t packages < <(missing "$python" | tr ' ' '\n')
 if [ ${#packages[@]} -gt 0 ]; then
@@ -72,13 +54,5 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
   "$python" -m venv .venv || die "$python cannot make a virtual environment" "apt-get install python3-venv"
 fi
 
-wanted=$(sha256sum requirements.lock | cut -c 1-64)
-if [ "$(cat .venv/lock.sha256 2>/dev/null)" != "$wanted" ]; then
-  say "installing the packages of requirements.lock into .venv"
-  .venv/bin/python -m pip install --quiet --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock ||
-    die "could not install requirements.lock" "look at the lines above; a proxy or an index of your own goes into pip's own configuration"
-  echo "$wanted" >.venv/lock.sha256
-else
-  say "Python packages: as locked"
-fi
+install_lock requirements.lock
 touch .venv/stamp-venv
