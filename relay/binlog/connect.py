@@ -41,14 +41,14 @@ class Account(msgspec.Struct, frozen=True):
         return f"{self.host}:{self.port}"
 
 
-def connect(account: Account) -> Connection[Any]:
-    """An authenticated connection.
+def connect(account: Account, **options: Any) -> Connection[Any]:
+    """An authenticated connection; `options` are PyMySQL's, over those of `settings`.
 
     Raises `SourceLost` if it may work later, `RelayError` (source_denied, source_unreachable) if not.
     """
     operation = f"connect to {account.address}"
     try:
-        return pymysql.connect(**settings(account))
+        return pymysql.connect(**(settings(account) | options))
     except pymysql.MySQLError as error:
         cause: BaseException | None = getattr(error, "original_exception", None)
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -60,7 +60,7 @@ def connect(account: Account) -> Connection[Any]:
                 ErrorCode.SOURCE_UNREACHABLE, operation, str(error.args[-1]),
                 hint="give the source a certificate, or set SourceTLS = prefer in [Server]",
             ) from error  # fmt: skip
-        raise _judged(error, operation) from error
+        raise failed(error, operation) from error
 
 
 def settings(account: Account) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def query(
     except pymysql.MySQLError as error:
         if instead and error.args and error.args[0] in instead:
             return instead[error.args[0]]
-        raise _judged(error, operation) from error
+        raise failed(error, operation) from error
 
 
 def take_socket(connection: Connection[Any]) -> socket.socket:
@@ -147,7 +147,8 @@ def _tls(account: Account) -> ssl.SSLContext:
     return context
 
 
-def _judged(error: pymysql.MySQLError, operation: str) -> RelayError | SourceLost:
+def failed(error: pymysql.MySQLError, operation: str) -> RelayError | SourceLost:
+    """What an error of PyMySQL means: `SourceLost` if another attempt may succeed."""
     if len(error.args) >= 2 and isinstance(error.args[0], int):
         return judge(ServerError(error.args[0], "", str(error.args[1])), operation)
     return SourceLost(f"{operation}: {error}")

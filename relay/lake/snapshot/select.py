@@ -1,0 +1,95 @@
+"""How each column of a table is asked for, so that what the server prints becomes the value the binlog has of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+
+from relay.binlog.schema import SchemaColumn
+from relay.lake.documents import Field
+from relay.lake.snapshot import values
+from relay.lake.types import arrow_type
+
+GEOMETRIES: Final = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+    "geometrycollection", "geomcollection",
+})  # fmt: skip
+_MOMENTS: Final = frozenset({"date", "datetime", "timestamp"})
+_INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
+_FLOATS: Final = frozenset({"float", "double"})
+_WHAT_COLUMNS_BECOME: Final[dict[str, str]] = {
+    **dict.fromkeys(_INTEGERS, r"tinyint|smallint|int|bigint|decimal\(20,0\)"),
+    "decimal": r"decimal\(\d+,\d+\)|string",
+    "float": "float|double",
+    "double": "double",
+    "date": "date",
+    "time": "bigint",
+    "datetime": "timestamp_ntz",
+    "timestamp": "timestamp",
+    "bit": "boolean|binary",
+    "enum": "string|binary|int",
+    "set": r"array<string>|array<binary>|decimal\(20,0\)",
+}
+"""The types of the lake that a column's values can be made, by the server's name of its type; others: text or bytes."""
+
+Convert = Callable[[pa.Array], Sequence[pa.Array | None]]
+
+
+class Selected(NamedTuple):
+    """A column as SQL, and what makes the arrays of its fields, its value's and its side's, out of one of binary.
+
+    The side's is None where nothing had to be kept beside the value.
+    """
+
+    expression: str
+    convert: Convert
+
+
+def quoted(name: str) -> str:
+    """A name as SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def can_become(column: SchemaColumn, kind: str) -> bool:
+    """Whether values of the column can be made that type of the lake."""
+    return re.fullmatch(_WHAT_COLUMNS_BECOME.get(column.data_type, "string|binary"), kind) is not None
+
+
+def selected(column: SchemaColumn, field: Field) -> Selected:
+    """How a column is fetched whose value has this field in the lake."""
+    kind, name, data_type = arrow_type(field.type), quoted(column.name), column.data_type
+    number = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
+    if data_type in _MOMENTS:
+        return Selected(name, lambda got: values.moments(got, kind))
+    if data_type in GEOMETRIES:
+        return Selected(name, values.shapes)
+    if data_type == "time":
+        digits = _digits(column)
+        return Selected(name, lambda got: (values.durations(got, digits), None))
+    if data_type in _FLOATS:
+        # FLOAT is printed with six digits, FLOAT(M,D) and DOUBLE(M,D) with D: this makes doubles, which are printed
+        # with all that they need. Unlike a sum a product leaves -0 what it is.
+        return Selected(f"{name} * 1e0", lambda got: (values.parsed(got, kind), None))
+    if data_type == "decimal" or (number and data_type != "bit"):
+        # Without the zeros of ZEROFILL; of ENUM and SET the number; but a decimal that is a string is what is printed.
+        return Selected(f"{name} + 0" if number else name, lambda got: (values.parsed(got, kind), None))
+    if pa.types.is_boolean(kind):
+        return Selected(name, lambda got: (values.booleans(got, kind), None))
+    if pa.types.is_list(kind):
+        return Selected(name, lambda got: (values.sets(got, column.charset, kind), None))
+    if pa.types.is_string(kind):
+        return Selected(name, lambda got: values.texts(got, column.charset or _UNNAMED))
+    return Selected(name, lambda got: (got.cast(kind), None))
+
+
+_UNNAMED: Final = "utf8mb4"
+"""The character set of JSON and of types that print ASCII, of which information_schema names none."""
+
+
+def _digits(column: SchemaColumn) -> int:
+    """Of the fraction of a TIME."""
+    found = re.search(r"\((\d)\)", column.column_type)
+    return int(found[1]) if found else 0

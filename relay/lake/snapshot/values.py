@@ -1,0 +1,136 @@
+"""What a server prints, made the typed columns that rows from the binlog have. Nothing here does I/O.
+
+Each function takes one column of a result as the text protocol brings it, an Arrow array of binary, and gives an array
+of the same length; some give a second one, for the side column that keeps what the type cannot hold.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from relay._native import decode_text
+
+_QUESTION: Final = "relay.question"
+codecs.register_error(_QUESTION, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
+
+Pair = tuple[pa.Array, pa.Array]
+
+_UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4", "ascii"})
+_SRID_BYTES: Final = 4
+_NO_CALENDAR: Final = "^0000|-00"
+"""Dates that no calendar has, but for the thirtieth of February and its like."""
+
+
+def parsed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Numbers of any kind. Raises `pyarrow.ArrowInvalid` for text that is none."""
+    text = values.cast(pa.string())
+    if pa.types.is_float32(kind):  # printed as the double that it is
+        return text.cast(pa.float64()).cast(kind)
+    return text.cast(kind)
+
+
+def booleans(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """BIT(1)."""
+    return pc.not_equal(values, pa.scalar(b"\0", values.type)).cast(kind)
+
+
+def bytes_as_they_are(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """BIT, BINARY, BLOB, VECTOR and whatever else is its bytes."""
+    return values.cast(kind)
+
+
+def moments(values: pa.Array, kind: pa.DataType) -> Pair:
+    """DATE, DATETIME and TIMESTAMP; and the text of those that no calendar has, which are NULL."""
+    text = values.cast(pa.string())
+    odd = pc.match_substring_regex(text, _NO_CALENDAR)
+    typed = _dated(pc.if_else(odd, None, text), kind)
+    return typed, pc.if_else(pc.and_not(text.is_valid(), typed.is_valid()), text, None)
+
+
+def _dated(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    naive = pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
+    try:
+        return text.cast(naive).cast(kind)
+    except pa.ArrowInvalid:  # a day that its month has not, which ALLOW_INVALID_DATES lets in
+        known = pa.array([None if value is None or not _is_date(value) else value for value in text.to_pylist()])
+        return known.cast(pa.string()).cast(naive).cast(kind)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        datetime.date.fromisoformat(text[:10])
+    except ValueError:
+        return False
+    return True
+
+
+def durations(values: pa.Array, digits: int) -> pa.Array:
+    """TIME with so many digits of a fraction, in microseconds: from -838:59:59.999999 to 838:59:59.999999."""
+    text = values.cast(pa.string())
+    negative = pc.starts_with(text, "-")
+    text = pc.utf8_ltrim(text, characters="-")
+    fraction = digits + 1 if digits else 0
+
+    def part(start: int, stop: int | None) -> pa.Array:
+        return pc.utf8_slice_codeunits(text, start, stop).cast(pa.int64())
+
+    seconds = pc.add(
+        pc.multiply(part(0, -6 - fraction), 3600),
+        pc.add(pc.multiply(part(-5 - fraction, -3 - fraction), 60), part(-2 - fraction, -fraction or None)),
+    )
+    micros = pc.multiply(seconds, 1_000_000)
+    if digits:
+        micros = pc.add(micros, pc.multiply(part(-digits, None), 10 ** (6 - digits)))
+    return pc.if_else(negative, pc.negate(micros), micros)
+
+
+def texts(values: pa.Array, charset: str) -> Pair:
+    """Text in a character set; and the bytes of those that hold what is no character of it.
+
+    There each byte that is no part of a character is a question mark, as in rows from the binlog.
+    """
+    if charset in _UTF8:
+        try:
+            return values.cast(pa.string()), pa.nulls(len(values), pa.binary())
+        except pa.ArrowInvalid:
+            return _decoded(values, _mended)
+    return _decoded(values, lambda text: (decode_text(charset, text), False))
+
+
+def _decoded(values: pa.Array, decode: Callable[[bytes], tuple[str, bool]]) -> Pair:
+    """Each distinct value once."""
+    known = {value: decode(value) for value in values.unique().to_pylist() if value is not None}
+    listed = values.to_pylist()
+    decoded = pa.array([None if value is None else known[value][0] for value in listed], pa.string())
+    wrong = [value if value is not None and known[value][1] else None for value in listed]
+    return decoded, pa.array(wrong, pa.binary())
+
+
+def _mended(text: bytes) -> tuple[str, bool]:
+    try:
+        return text.decode(), False
+    except UnicodeDecodeError:
+        return text.decode(errors=_QUESTION), True
+
+
+def sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
+    """SET as lists of labels; with none of them the list is empty."""
+    empty = pc.equal(values, pa.scalar(b"", values.type))
+    text = values if pa.types.is_binary(kind.value_type) else texts(values, charset)[0]
+    comma: str | bytes = b"," if pa.types.is_binary(kind.value_type) else ","
+    split = pc.split_pattern(text, comma).cast(kind)
+    return pc.if_else(empty, pa.scalar([], kind), split)
+
+
+def shapes(values: pa.Array) -> Pair:
+    """GEOMETRY as WKB; and its SRID."""
+    listed = values.to_pylist()
+    wkb = [None if value is None else value[_SRID_BYTES:] for value in listed]
+    srid = [None if value is None else int.from_bytes(value[:_SRID_BYTES], "little") for value in listed]
+    return pa.array(wkb, pa.binary()), pa.array(srid, pa.int64())
