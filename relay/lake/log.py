@@ -295,13 +295,15 @@ def _unfit(state: LakeState, commit: Commit) -> str:
     for path in commit.remove:
         if path not in _known_files(state, paths.table_of(path)):
             return f"it removes {path}, which no commit added"
+    added = set[str]()
     for file in commit.add:
         if not 1 <= file.version <= len(_known_versions(state, file.table)) + len(new.get(file.table, ())):
             return f"{file.path} is of version {file.version} of {file.table}, which is not known"
         if paths.table_of(file.path) != file.table:
             return f"{file.path} is not where files of {file.table} are"
-        if file.path in _known_files(state, file.table) and file.path not in commit.remove:
+        if file.path in added or file.path in _known_files(state, file.table):
             return f"{file.path} was added before"
+        added.add(file.path)
     for snapshot in commit.snapshots:
         if not snapshot.identity or (snapshot.done and not snapshot.end_file):
             return f"the snapshot of {snapshot.table} does not say where it was read"
