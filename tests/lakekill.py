@@ -44,9 +44,9 @@ def arm(lake: Path, at: int) -> None:
 
     fsync = os.fsync
 
-    def audited_fsync(descriptor: Any) -> None:
-        sys.audit(_FSYNC, descriptor)
-        fsync(descriptor)
+    def audited_fsync(fd: Any) -> None:
+        sys.audit(_FSYNC, fd)
+        fsync(fd)
 
     os.fsync = audited_fsync  # it is no audit event of Python's own
     sys.addaudithook(hook)
