@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from relay.board import Board, LakeProcess, Stop
 from relay.config import Config
+from relay.errors import RelayError, StopCode
 from relay.log import Log
 
 if TYPE_CHECKING:
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
 class Context:
     """Common to all children."""
 
-    name: str  # "reader", "broker", "server-0", "monitor"
+    name: str  # "reader", "broker", "monitor", "exporter", "snapshotter", "server-0"
     slot: int  # this process's heartbeat slot in the arena
     config: Config
     arena: Arena
@@ -34,6 +39,11 @@ class Context:
     def beat(self) -> None:
         """Tells the supervisor that the work loop turns; sent by the loop itself, at least once in some seconds."""
         self.arena.beat(self.slot, os.getpid())
+
+    def failed(self, error: RelayError) -> None:
+        """Shows the error that ends this process, if it is a named stop."""
+        if isinstance(error.code, StopCode):
+            self.arena.set_stop(str(error.code), str(error), error.hint)
 
     @property
     def data_dir(self) -> Path:
@@ -81,3 +91,25 @@ class ServerContext(Context):
 class MonitorContext(Context):
     listener: socket.socket | None = None
     stat: Callable[[], dict[str, object]] = dict
+
+
+@dataclass
+class LakeContext(Context):
+    """Of the exporter and of the snapshotter. Whatever ends them is shown on their board, and ends nothing else."""
+
+    board: Board = field(default_factory=Board)
+    status: LakeProcess = field(default_factory=LakeProcess)  # of the process's own kind; shown by `report`
+    accept_gap: bool = False  # go on after what the journal has lost, and record the gap
+
+    def report(self, state: str) -> None:
+        """Shows `status` with this state. A stop that was shown stays until the process is seen to go on."""
+        self.status.state = state
+        self.status.at = time.time()
+        if state not in ("starting", "stopped"):
+            self.status.stop = None
+        self.board.write(msgspec.msgpack.encode(self.status))
+
+    def failed(self, error: RelayError) -> None:
+        """Shows any error: also one after which the process is started again at once."""
+        self.status.stop = Stop(str(error.code), str(error)[:1000], error.hint[:500])
+        self.report("stopped")

@@ -11,6 +11,7 @@ import msgspec
 
 from relay import memory
 from relay._native import Arena
+from relay.board import Board
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 
@@ -57,6 +58,8 @@ class Family:
     control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
     inboxes: list[tuple[socket.socket, socket.socket]]  # by server: (receive, send)
     orders: tuple[socket.socket, socket.socket]  # commands for the supervisor: (receive, send)
+    exporter: Board
+    snapshotter: Board
 
     @property
     def workers(self) -> int:
@@ -84,6 +87,8 @@ def assemble(config: Config, data_dir: Path) -> Family:
         control=[_pair() for _ in range(workers)],
         inboxes=[_pair() for _ in range(workers)],
         orders=_pair(),
+        exporter=Board(),
+        snapshotter=Board(),
     )
 
 

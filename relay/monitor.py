@@ -69,6 +69,22 @@ def _source(source: dict[str, Any]) -> list[list[object]]:
     ]
 
 
+def _lake(lake: dict[str, Any]) -> list[list[object]]:
+    export, snapshot = lake["export"], lake["snapshot"]
+    rows: list[list[object]] = [
+        ["path", lake["path"]],
+        ["export", f"{export['state']}, {lake['lag_seconds']:.1f} s and {lake['lag_bytes']:,} bytes behind"],
+        ["up to", f"{export['file']}:{export['offset']}, seq {export['seq']:,}"],
+        ["written", f"{export['rows']:,} rows in {export['files']:,} files"],
+        ["snapshot", f"{snapshot['state']} {snapshot['table']} {snapshot['rows']:,} of about {snapshot['total']:,} rows"
+         if snapshot["table"] else snapshot["state"]],
+    ]  # fmt: skip
+    for name, stop in (("export", export["stop"]), ("snapshot", snapshot["stop"])):
+        if stop:
+            rows.append([f"{name} stopped", f"{stop['code']}: {stop['text']} (hint: {stop['hint']})"])
+    return rows
+
+
 def page(document: dict[str, Any]) -> str:
     """The stat document as HTML."""
     stop, gaps = document["stop"], document["gaps"]
@@ -85,6 +101,7 @@ def page(document: dict[str, Any]) -> str:
         ),
         *([_table("Accepted gaps", ["from", "to", "cause"], [[g["before"], g["after"], g["cause"]] for g in gaps])]
           if gaps else []),
+        *([_table("Lake", ["", ""], _lake(document["lake"]))] if document["lake"] else []),
         _table("Rows", ["", "read"], [[kind, n] for kind, n in (document["rows"] | document["traffic"]).items()]),
         _table("Journal", ["", "bytes"], [[key, value] for key, value in document["journal"].items()]),
         _table(

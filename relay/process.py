@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from relay.context import Context
-from relay.errors import ErrorCode, ExitCode, RelayError, StopCode
+from relay.errors import ErrorCode, ExitCode, RelayError
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -20,7 +20,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     """Turns the process just forked by `supervisor` (a pid) into the child that `context` names, and runs it.
 
-    Returns its exit code: 0 when asked to stop, STOPPED after a named stop, which stands in the arena by then.
+    Returns its exit code: 0 when asked to stop, STOPPED after a named stop, which is shown by then.
     """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != supervisor:  # it died before the tie was made
@@ -39,8 +39,7 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
         return run()
     except RelayError as error:
         context.log("failed", code=error.code, error=error, hint=error.hint)
-        if isinstance(error.code, StopCode):
-            context.arena.set_stop(str(error.code), str(error), error.hint)
+        context.failed(error)
         return error.exit_code
     except Exception as error:
         context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error))

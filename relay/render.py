@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
+from relay.board import Stop
 from relay.client import Row
 from relay.errors import printable
-from relay.stat import Client, Filter, Process, Stat
+from relay.stat import Client, Filter, Lake, Process, Stat
 
 WIDTH: Final = 80
 _DISCARD: Final = {0: "newest", 1: "oldest", 2: "newest"}
@@ -21,9 +22,7 @@ def stat(document: Stat) -> str:
     source, journal = document.source, document.journal
     since = datetime.fromtimestamp(document.started, UTC).strftime("%Y-%m-%d %H:%M:%S")
     lines = [f"relay {document.version}: {document.state}, since {since} UTC"]
-    if document.stop:
-        lines += _fact("stop", f"{document.stop.code}: {document.stop.text}")
-        lines += _fact("hint", document.stop.hint)
+    lines += _stop(document.stop)
     for gap in document.gaps:
         at = datetime.fromtimestamp(gap.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
         lines += _fact("gap", f"{gap.before} to {gap.after}, accepted {at} UTC: {gap.cause}")
@@ -32,13 +31,15 @@ def stat(document: Stat) -> str:
     lines += _fact("gtid", source.gtid_set) if source.gtid_set else []
     lines += _fact(
         "journal",
-        f"{_bytes(journal.bytes)} on disk, {_bytes(journal.committed - journal.first)} of history, "
-        f"{_bytes(journal.committed - journal.flushed)} not flushed, "
-        f"{_bytes(journal.committed - journal.decided)} not queued",
+        f"{size_text(journal.bytes)} on disk, {size_text(journal.committed - journal.first)} of history, "
+        f"{size_text(journal.committed - journal.flushed)} not flushed, "
+        f"{size_text(journal.committed - journal.decided)} not queued",
     )
     lines += _fact("rows", _counts(document.rows))
     lines += _fact("traffic", _counts(document.traffic))
     lines += _fact("events", _counts(document.events))
+    if document.lake:
+        lines += _lake(document.lake)
     lines += _fact("addresses", ", ".join(f"{name} {address}" for name, address in document.addresses.items()))
     lines += ["", f"{'PROCESS':<14}{'PID':>9}  {'STATE':<10}{'RESTARTS':>9}{'CPU s':>11}{'MEMORY':>11}"]
     lines += [_process(process) for process in document.processes]
@@ -48,6 +49,25 @@ def stat(document: Stat) -> str:
     if not document.clients:
         lines.append("none")
     return "\n".join(lines)
+
+
+def _lake(lake: Lake) -> list[str]:
+    export, snapshot = lake.export, lake.snapshot
+    lines = _fact("lake", lake.path)
+    lines += _fact(
+        "export",
+        f"{export.state}, {lake.lag_seconds:.1f} s and {size_text(lake.lag_bytes)} behind, at "
+        f"{export.file}:{export.offset}, seq {export.seq:,}; {export.rows:,} rows in {export.files:,} files",
+    )
+    lines += _stop(export.stop)
+    left = f", {snapshot.left} tables left" if snapshot.left else ""
+    under_way = f" {snapshot.table}, {snapshot.rows:,} of about {snapshot.total:,} rows" if snapshot.table else ""
+    lines += _fact("snapshot", snapshot.state + under_way + left)
+    return lines + _stop(snapshot.stop)
+
+
+def _stop(stop: Stop | None) -> list[str]:
+    return _fact("stop", f"{stop.code}: {stop.text}") + _fact("hint", stop.hint) if stop else []
 
 
 def receipt(document: Stat) -> str:
@@ -82,10 +102,14 @@ def remainder(document: Stat) -> int:
 
 
 def drained(document: Stat) -> bool:
-    """Whether a drain is done: nothing is read any more, everything read is queued, and the queues are empty."""
+    """Whether a drain is done: nothing is read any more, everything read is queued, the queues are empty, and the lake
+    has what is on disk."""
     reading = any(process.name == "reader" and process.pid for process in document.processes)
     undecided = document.journal.decided < document.journal.committed
-    return not reading and not undecided and remainder(document) == 0
+    # An export that stopped by name will not come further; the journal keeps what it has not.
+    lake = document.lake
+    exporting = lake is not None and lake.export.stop is None and lake.lag_bytes > 0
+    return not reading and not undecided and not exporting and remainder(document) == 0
 
 
 def _fact(name: str, value: str) -> list[str]:
@@ -99,7 +123,7 @@ def _counts(counts: dict[str, int]) -> str:
 def _process(process: Process) -> str:
     return (
         f"{_cut(process.name, 13):<14}{process.pid or '-':>9}  {process.state:<10}{process.restarts:>9,}"
-        f"{process.cpu_seconds:>11,.1f}{_bytes(process.rss_bytes):>11}"
+        f"{process.cpu_seconds:>11,.1f}{size_text(process.rss_bytes):>11}"
     )
 
 
@@ -133,7 +157,8 @@ def _cut(text: str, width: int) -> str:
     return shown if len(shown) <= width else shown[: width - 1] + "…"
 
 
-def _bytes(count: float) -> str:
+def size_text(count: float) -> str:
+    """Bytes for people: `1.5 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"

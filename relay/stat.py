@@ -15,16 +15,9 @@ import psutil
 
 from relay import __version__
 from relay._native import Arena
+from relay.board import Board, ExportStatus, SnapshotStatus, Stop, export_status, snapshot_status
 from relay.config import Config
 from relay.queues import state
-
-
-class Stop(msgspec.Struct):
-    """A named stop: why nothing more is read from the source, and what to do."""
-
-    code: str
-    text: str
-    hint: str
 
 
 class Gap(msgspec.Struct):
@@ -107,8 +100,21 @@ class Client(msgspec.Struct):
     lagging: bool  # the queue goes on in the journal
 
 
+class Lake(msgspec.Struct):
+    """The export to Parquet. Its stops are its own: clients are served as before.
+
+    `lag_bytes` of the journal are flushed and not yet in the lake, and so for `lag_seconds`.
+    """
+
+    path: str
+    export: ExportStatus
+    lag_seconds: float
+    lag_bytes: int
+    snapshot: SnapshotStatus
+
+
 class Stat(msgspec.Struct):
-    """The whole document."""
+    """The whole document; `stop` is why nothing more is read from the source."""
 
     version: str
     state: str  # starting, running, pausing (to the end of a transaction), paused, draining, stopped
@@ -122,6 +128,7 @@ class Stat(msgspec.Struct):
     events: dict[str, int]
     processes: list[Process]
     clients: list[Client]
+    lake: Lake | None
     addresses: dict[str, str]
 
 
@@ -201,8 +208,20 @@ def _state(arena: Arena, stop: Stop | None) -> str:
     return "running" if arena.source_state == "streaming" else "starting"
 
 
-def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str]) -> Stat:
-    """The document as of now. `processes` names the heartbeat slots in their order."""
+def _lake(config: Config, flushed: int, boards: tuple[Board, Board]) -> Lake | None:
+    if not config.lake.path:
+        return None
+    export = export_status(boards[0])
+    lag_bytes = max(0, flushed - export.position)
+    # An exporter that was level and is gone has said nothing of what came since.
+    since = export.behind_since or export.at
+    lag_seconds = max(0.0, time.time() - since) if lag_bytes and since else 0.0
+    return Lake(config.lake.path, export, round(lag_seconds, 1), lag_bytes, snapshot_status(boards[1]))
+
+
+def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], lake: tuple[Board, Board]) -> Stat:
+    """The document as of now. `processes` names the heartbeat slots in their order, `lake` the boards of exporter and
+    snapshotter."""
     stop_facts = arena.stop()
     stop = Stop(**stop_facts) if stop_facts else None
     source = arena.source()
@@ -238,6 +257,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
         events=arena.events(),
         processes=[_process(arena, slot, name) for slot, name in enumerate(processes)],
         clients=_clients(arena, data_dir),
+        lake=_lake(config, arena.flushed, lake),
         addresses={
             "classic": f"{server.bind_address}:{server.server_port}",
             "http": f"http://{server.http_address}:{server.http_port}/",
@@ -252,7 +272,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def document(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str]) -> dict[str, object]:
+def document(
+    config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], lake: tuple[Board, Board]
+) -> dict[str, object]:
     """`collect` as JSON-able values."""
-    built: dict[str, object] = msgspec.to_builtins(collect(config, arena, data_dir, processes))
+    built: dict[str, object] = msgspec.to_builtins(collect(config, arena, data_dir, processes, lake))
     return built

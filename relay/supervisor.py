@@ -19,16 +19,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay import broker, family, memory, monitor, process, reader, server, stat
+from relay import broker, exporter, family, memory, monitor, process, reader, server, stat
 from relay._native import Arena
+from relay.board import ExportStatus
 from relay.config import Config
-from relay.context import BrokerContext, Context, MonitorContext, ReaderContext, ServerContext
+from relay.context import BrokerContext, Context, LakeContext, MonitorContext, ReaderContext, ServerContext
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.log import Log, logger
 
 TICK = 0.25  # seconds between looks at the children
 FREEZE = 60.0  # seconds without a heartbeat after which a child counts as hung; a query may take half of it
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
+EXPORT_PATIENCE = 5.0  # seconds for the exporter to seal what it has
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
 BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
 QUICK = 2.0  # a child that lived for less seconds died quickly
@@ -94,13 +96,14 @@ class Supervisor:
 
     def _make_children(self, accept_gap: bool) -> list[Child]:
         shared, config, arena = self._family, self._config, self._arena
-        names = ["reader", "broker", "monitor", *(f"server-{i}" for i in range(shared.workers))]
+        lake = ["exporter", "snapshotter"] if config.lake.path else []
+        names = ["reader", "broker", "monitor", *lake, *(f"server-{i}" for i in range(shared.workers))]
 
         def common(name: str) -> tuple[str, int, Config, Arena, Log]:
             return name, names.index(name), config, arena, logger(name)
 
         def stat_document() -> dict[str, object]:
-            return stat.document(config, arena, self._data_dir, names)
+            return stat.document(config, arena, self._data_dir, names, (shared.exporter, shared.snapshotter))
 
         reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
         broker_context = BrokerContext(
@@ -116,6 +119,11 @@ class Supervisor:
             Child(broker_context, lambda: broker.run(broker_context)),
             Child(monitor_context, lambda: monitor.run(monitor_context)),
         ]
+        if lake:
+            export_context = LakeContext(
+                *common("exporter"), board=shared.exporter, status=ExportStatus(), accept_gap=accept_gap
+            )
+            children.append(Child(export_context, lambda: exporter.run(export_context)))
         connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
         for index in range(shared.workers):
             server_context = ServerContext(
@@ -196,7 +204,7 @@ class Supervisor:
             return
         if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):
             child.held = True
-            stop = self._arena.stop()
+            stop = None if isinstance(child.context, LakeContext) else self._arena.stop()
             self._log("held", process=child.context.name, **(stop or {}))
             return
         # SIGKILL comes from outside and says nothing about the next life; a defect that kills at once would come again.
@@ -261,11 +269,12 @@ class Supervisor:
                 child.held, child.due, child.quick_deaths = False, 0.0, 0
 
     def _end(self, signals: socket.socket) -> int:
-        """Readers and servers first, so that the broker's last checkpoint sees what they did."""
+        """Reader and servers first, so that the export and the broker's last checkpoint see what they did."""
         self._log("stopping")
-        others = [c for c in self._children if c.context.name != "broker"]
+        exporters = [c for c in self._children if c.context.name == "exporter"]
         last = [c for c in self._children if c.context.name == "broker"]
-        self._terminate(others, STOP_PATIENCE, signals)
+        self._terminate([c for c in self._children if c not in exporters + last], STOP_PATIENCE, signals)
+        self._terminate(exporters, EXPORT_PATIENCE, signals)
         if self._terminate(last, 1.0, signals):
             memory.discard(self._data_dir, self._family.block)
         # Without the broker's checkpoint the queues live on in shared memory, for the next start to find.

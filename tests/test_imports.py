@@ -17,9 +17,17 @@ ROOT = Path(__file__).parent.parent
 
 # From top to bottom; a module may import from its own layer and from those below. The first pattern that fits counts.
 LAYERS: dict[str, tuple[str, ...]] = {
-    "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.check", "relay.tail"),
+    "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.lakeverbs", "relay.check", "relay.tail"),
     "supervisor": ("relay.supervisor",),
-    "processes": ("relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.process"),
+    "processes": (
+        "relay.reader",
+        "relay.broker",
+        "relay.server",
+        "relay.monitor",
+        "relay.exporter",
+        "relay.snapshotter",
+        "relay.process",
+    ),
     "codecs": (
         "relay.wire.*",
         "relay.binlog",
@@ -32,6 +40,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "foundation": (
         "relay",
         "relay._native",
+        "relay.board",
         "relay.config",
         "relay.config_keys",
         "relay.errors",
@@ -46,7 +55,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "parts": ("relay.*",),
 }
 ORDER = ["command line", "supervisor", "processes", "parts", "contexts", "codecs", "foundation"]
-SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor"}
+SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.exporter", "relay.snapshotter"}
 # The half of relay.binlog that talks to a server; all else there parses.
 _TALKING = ("catalog", "connect", "dump", "facts", "files", "schema", "sources", "stream")
 BINLOG_IO = {f"relay.binlog.{name}" for name in _TALKING}

@@ -5,10 +5,27 @@ from __future__ import annotations
 import pytest
 
 from relay import render
-from relay.stat import Client, Dropped, Filter, Gap, Journal, Process, Source, Stat, Stop
+from relay.board import ExportStatus, SnapshotStatus, Stop
+from relay.stat import Client, Dropped, Filter, Gap, Journal, Lake, Process, Source, Stat
 
 
-def document(*clients: Client, stop: Stop | None = None, reader_pid: int = 11, decided: int = 900) -> Stat:
+def lake(lag_bytes: int = 0, stop: Stop | None = None, path: str = "s3://bucket/" + "lake/" * 20) -> Lake:
+    """A lake whose exporter and snapshotter have worked for a while."""
+    export = ExportStatus(
+        state="following", seq=10**12, position=800, file="binlog.000007", offset=4711, rows=10**12, files=10**6,
+        stop=stop,
+    )  # fmt: skip
+    snapshot = SnapshotStatus(state="reading", table="shop.orders", rows=10**9, total=2 * 10**9, left=4)
+    return Lake(path, export, 12345.6, lag_bytes, snapshot)
+
+
+def document(
+    *clients: Client,
+    stop: Stop | None = None,
+    reader_pid: int = 11,
+    decided: int = 900,
+    lake: Lake | None = None,
+) -> Stat:
     """A document as a relay that has run for a while gives it."""
     return Stat(
         version="1.2.3",
@@ -26,6 +43,7 @@ def document(*clients: Client, stop: Stop | None = None, reader_pid: int = 11, d
             Process("broker", 0, "down", 1234, 123456.7, 2**33),
         ],
         clients=list(clients),
+        lake=lake,
         addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
     )
 
@@ -39,7 +57,9 @@ def client(name: str = "cache", waiting: int = 0, in_flight: int = 0, schema: st
 
 def test_nothing_is_wider_than_the_terminal() -> None:
     stop = Stop("binlog_purged", "the source says " + "word " * 60, "do " * 60)
-    shown = render.stat(document(client(name="n" * 300, waiting=10**9, schema="s" * 200), stop=stop))
+    shown = render.stat(
+        document(client(name="n" * 300, waiting=10**9, schema="s" * 200), stop=stop, lake=lake(stop=stop))
+    )
     assert max(map(len, shown.splitlines())) <= render.WIDTH
     assert max(map(len, render.receipt(document(client(name="n" * 300))).splitlines())) <= render.WIDTH
 
@@ -56,6 +76,14 @@ def test_a_named_stop_is_shown_with_its_hint() -> None:
     shown = render.stat(document(stop=Stop("gtid_gap", "a gap", "mend it")))
     assert "gtid_gap: a gap" in shown
     assert "mend it" in shown
+
+
+def test_a_lake_is_shown_with_what_waits_and_with_a_stop_of_its_own() -> None:
+    shown = render.stat(document(lake=lake(4096, Stop("journal_lost", "a part of it is gone", "accept the gap"))))
+    assert "relay 1.2.3: running" in shown, "the clients are served"
+    assert "following, 12345.6 s and 4.0 KiB behind" in shown
+    assert "journal_lost: a part of it is gone" in shown and "accept the gap" in shown
+    assert "reading shop.orders, 1,000,000,000 of about 2,000,000,000 rows, 4 tables left" in " ".join(shown.split())
 
 
 @pytest.mark.parametrize("name", ["\x1b[2Jgone", "a\nb", "\udcff", "\u202egnp"])
@@ -80,3 +108,6 @@ def test_a_drain_is_done_when_nothing_is_read_queued_or_waiting() -> None:
     assert not render.drained(document(client(waiting=1), reader_pid=0))
     assert not render.drained(document(client(in_flight=1), reader_pid=0))
     assert not render.drained(document(client(), reader_pid=0, decided=899))
+    assert render.drained(document(client(), reader_pid=0, lake=lake()))
+    assert not render.drained(document(client(), reader_pid=0, lake=lake(lag_bytes=1)))
+    assert render.drained(document(client(), reader_pid=0, lake=lake(1, Stop("lake_conflict", "", "")))), "it waits"

@@ -1,0 +1,70 @@
+"""The exporter process: keeps the lake level with the journal.
+
+A loop and its I/O; the export itself is relay/lake/exporter.py. pyarrow is an extra and brings threads: it is imported
+here after the fork, and where it is missing that is shown, and the relay goes on without a lake.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from relay.board import ExportStatus
+from relay.context import LakeContext
+
+if TYPE_CHECKING:
+    from relay.lake.exporter import Exporter, Progress
+
+IDLE_SECONDS: Final = 0.2  # between looks at a journal in which nothing is new
+END_SECONDS: Final = 2.0  # that reading what is left may take when told to stop; what is read is sealed and committed
+
+
+def run(context: LakeContext) -> int:
+    """Exports until told to stop, then what is flushed by then. Errors and named stops leave as `RelayError`."""
+    context.arena.mark_running(context.slot)
+    context.report("starting")
+    if not _await_journal(context):
+        return 0
+    exporter = _open(context)
+    while not context.stopping:
+        progress = exporter.step(roll=context.arena.draining)
+        _tell(context, progress)
+        if progress.level:
+            time.sleep(IDLE_SECONDS)
+    deadline = time.monotonic() + END_SECONDS
+    progress = exporter.step()
+    while not progress.level and time.monotonic() < deadline:
+        progress = exporter.step()
+    _tell(context, exporter.finish())
+    return 0
+
+
+def _await_journal(context: LakeContext) -> bool:
+    """Waits until the reader has opened the journal; False if told to stop before."""
+    while not context.arena.committed:
+        if context.stopping:
+            return False
+        context.beat()
+        time.sleep(0.05)
+    return True
+
+
+def _open(context: LakeContext) -> Exporter:
+    from relay.lake.exporter import Exporter, Settings
+    from relay.lake.storage import open_storage
+
+    lake = context.config.lake
+    settings = Settings(lake.tables, lake.roll_seconds, lake.roll_bytes, context.accept_gap)
+    return Exporter(open_storage(lake.path), context.journal_dir, settings, context.beat)
+
+
+def _tell(context: LakeContext, progress: Progress) -> None:
+    """Lets the supervisor, retention and people know."""
+    context.beat()
+    status = context.status
+    assert isinstance(status, ExportStatus)
+    place = progress.place
+    status.seq, status.position, status.file, status.offset = place.seq, place.position, place.file, place.offset
+    status.behind_since = progress.behind_since
+    status.rows, status.files = progress.written, progress.files
+    context.report("following" if progress.level else "catching up")

@@ -1,0 +1,270 @@
+"""The export: from the journal's flushed part to sealed Parquet files and commits in the lake's log.
+
+Where it stands is the last Place in the log and nothing else: what was read and not committed is read again after a
+kill, and makes the same files under the same names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from relay._native import ChangeReader, JournalError, JournalReader, Reached
+from relay.errors import RelayError, StopCode
+from relay.lake import statements
+from relay.lake.documents import Gap, LakeState, Marker, Place
+from relay.lake.gathering import Gathering, Where
+from relay.lake.log import Conflict, LakeLog
+from relay.lake.storage import Storage
+
+READ_BYTES: Final = 16 << 20  # of columns gathered before somebody looks at the clock
+_ACCEPT: Final = "`relay export --accept-gap`, or `relay start --accept-gap`, goes on after the loss; the tables of the"
+_ACCEPT_GAP: Final = _ACCEPT + " lake are complete again after a snapshot"
+
+
+class Settings(NamedTuple):
+    """What is exported (patterns `schema.table`), and when files are sealed."""
+
+    tables: Sequence[str] = ("*.*",)
+    roll_seconds: float = 10
+    roll_bytes: int = 128 << 20
+    accept_gap: bool = False
+
+
+class Progress(NamedTuple):
+    """How far the export has come. Positions are the journal's, rows are flat (an update is two).
+
+    `read` is how far it has read, `place` what is committed, `flushed` how far it may read. `behind_since`: as in
+    relay.board.ExportStatus. `rows` were read since this export began, `written` of them are in the `files`.
+    """
+
+    place: Place
+    read: int
+    flushed: int
+    behind_since: float
+    rows: int
+    written: int
+    files: int
+    bytes: int
+
+    @property
+    def level(self) -> bool:
+        """Whether nothing is left to read."""
+        return self.read >= self.flushed
+
+    @property
+    def lag_bytes(self) -> int:
+        """Of the journal, that are flushed and not in the lake."""
+        return max(0, self.flushed - self.place.position)
+
+    @property
+    def lag_seconds(self) -> float:
+        """For how long something has waited."""
+        return max(0.0, time.time() - self.behind_since) if self.behind_since else 0.0
+
+
+class Exporter:
+    """Exports one journal to one lake. The first exporter that commits counts; a second one stops by name."""
+
+    def __init__(
+        self, storage: Storage, journal: Path, settings: Settings, alive: Callable[[], None] = lambda: None
+    ) -> None:
+        """Open the lake and find the place to go on at; `alive` is called during long work.
+
+        Raises `RelayError` (journal_lost) if the journal no longer has what comes next.
+        """
+        self._storage = storage
+        self._log = LakeLog(storage)
+        self._directory = journal
+        self._journal = JournalReader(journal)
+        self._settings = settings
+        self._alive = alive
+        self._rows = self._written = self._files = self._bytes = 0
+        self._waits_since = 0.0
+        self._gathered_at: float | None = None  # monotonic: since when something waits to be committed
+        self._gathering = Gathering({})
+        self._begin()
+
+    def step(self, *, roll: bool = False) -> Progress:
+        """Read some of what is flushed, and commit what is due; with `roll`, whatever there is once all is read."""
+        flushed = self._journal.flushed()
+        if flushed > self._reader.position:
+            if self._gathered_at is None:
+                self._gathered_at = time.monotonic()
+            try:
+                self._take(self._reader.read(flushed, READ_BYTES))
+            except JournalError as error:
+                if error.code is not StopCode.JOURNAL_LOST or not self._is_cut():
+                    raise
+                self._begin()
+        if self._reader.in_transaction:
+            if self._gathering.bytes >= self._settings.roll_bytes:
+                self._seal()  # counts when the transaction's end is committed
+        elif self._due(roll and self._reader.position >= flushed):
+            self._commit()
+        return self._progress(flushed)
+
+    def finish(self) -> Progress:
+        """Commit what was read, but for a transaction that is not read to its end; nothing is read any more."""
+        if not self._reader.in_transaction and self._gathered_at is not None:
+            self._commit()
+        return self._progress(self._journal.flushed())
+
+    def _begin(self) -> None:
+        """Go on where the log says; what was gathered is forgotten."""
+        state = self._log.state()
+        generation = self._journal.generation()
+        place = state.place
+        self._gathered_at = None
+        self._gathering = Gathering(state.tables)
+        if place is None:
+            self._open(generation, 0, 0)
+            self._commit()
+            return
+        if place.generation != generation:
+            self._lose(state, place, f"its id is {generation}, the lake was exported from {place.generation}")
+        elif place.position < self._journal.first():
+            self._lose(state, place, f"retention deleted what comes after position {place.position}")
+        else:
+            self._open(generation, place.position, place.base)
+            self._place = place
+        self._leave_out(self._log.state())
+
+    def _open(self, generation: int, position: int, base: int) -> None:
+        self._generation = generation
+        self._base = base
+        self._reader = ChangeReader(self._directory, position, base=base, include=self._wanted)
+
+    def _wanted(self, schema: str, table: str) -> bool:
+        patterns = (pattern.split(".", 1) for pattern in self._settings.tables)
+        return any(fnmatchcase(schema, first) and fnmatchcase(table, second) for first, second in patterns)
+
+    def _lose(self, state: LakeState, place: Place, cause: str) -> None:
+        """Go on at the journal's beginning with a gap in the log, if that is accepted."""
+        if not self._settings.accept_gap:
+            raise RelayError(
+                StopCode.JOURNAL_LOST, "export to the lake", cause, position=self._storage.url(), hint=_ACCEPT_GAP
+            )
+        generation = self._journal.generation()
+        # A number for the gap, and the journal's numbers above it: those of a new journal begin at 1 again.
+        same = place.generation == generation
+        self._open(generation, 0, place.base if same else place.seq + 1)
+        if self._reader.seq <= place.seq:
+            self._open(generation, 0, self._base + 1 + place.seq - self._reader.seq)
+        self._commit(Gap(self._reader.seq, f"the journal: {cause}"))
+
+    def _leave_out(self, state: LakeState) -> None:
+        """Tables of the lake that are not exported any more are not known whole any more, and the log has to say so."""
+        left = [
+            known.table
+            for known in state.tables.values()
+            if known.complete_from is not None and not self._wanted(known.table.schema, known.table.table)
+        ]
+        if left:
+            self._number()
+            why = "left out of the export"
+            place = self._where(int(time.time()))
+            self._gathering.markers += [Marker(table, "reset", place.seq, place.timestamp, why) for table in left]
+            self._commit()
+
+    def _number(self) -> None:
+        """Take the next `_seq` for something that has no number in the journal."""
+        self._open(self._generation, self._reader.position, self._base + 1)
+
+    def _is_cut(self) -> bool:
+        return self._reader.position < self._journal.first()
+
+    def _take(self, reached: Reached) -> None:
+        columns = self._reader.take()
+        self._rows += sum(each.rows for each in columns)
+        self._gathering.add(columns)
+        if reached.why == "ddl":
+            self._statement(reached)
+        elif reached.why == "gap":
+            if self._gathering:
+                self._commit()
+            self._number()
+            self._commit(Gap(self._reader.seq, reached.text))
+
+    def _statement(self, reached: Reached) -> None:
+        found = statements.effects(reached.text, reached.schema, self._gathering.known)
+        where = self._where(reached.timestamp)._replace(seq=reached.seq)
+        markers = [
+            Marker(table, kind, reached.seq, reached.timestamp, reached.text)
+            for table, kind in found
+            if self._wanted(table.schema, table.table)
+        ]
+        self._gathering.mark(markers, where)
+
+    def _where(self, timestamp: int) -> Where:
+        return Where(self._reader.seq, timestamp, self._reader.file, self._reader.offset, self._reader.gtid)
+
+    def _due(self, roll: bool) -> bool:
+        if self._gathered_at is None:
+            return False
+        if roll or self._gathering.bytes >= self._settings.roll_bytes:
+            return True
+        return time.monotonic() - self._gathered_at >= self._settings.roll_seconds
+
+    def _seal(self) -> None:
+        self._gathering.seal(self._storage, f"{self._generation:x}", self._alive)
+
+    def _commit(self, gap: Gap | None = None) -> None:
+        """Seal and commit everything up to the reader's position, which is between transactions."""
+        self._seal()
+        place = self._here()
+        gathering = self._gathering
+        while True:
+            try:
+                state = self._log.commit(
+                    "export",
+                    place=place,
+                    add=gathering.files,
+                    versions=gathering.versions,
+                    markers=gathering.markers,
+                    gap=gap,
+                )
+                break
+            except Conflict as conflict:
+                if any(commit.writer == "export" for commit in conflict.commits):
+                    raise RelayError(
+                        StopCode.LAKE_CONFLICT, "export to the lake", "another exporter writes to it",
+                        position=self._storage.url(),
+                    ) from None  # fmt: skip
+                if not gathering.stands(self._log.state().tables):
+                    self._begin()  # the snapshot gave a table columns that the files do not have: they are made anew
+                    return
+        self._place = place
+        self._gathered_at = None
+        self._waits_since = 0.0
+        self._files += len(gathering.files)
+        self._written += sum(file.rows for file in gathering.files)
+        self._bytes += sum(file.bytes for file in gathering.files)
+        self._gathering = Gathering(state.tables)
+
+    def _here(self) -> Place:
+        reader = self._reader
+        return Place(
+            generation=self._generation,
+            base=self._base,
+            position=reader.position,
+            seq=reader.seq,
+            file=reader.file,
+            offset=reader.offset,
+            gtid=reader.gtid,
+            identity=reader.identity,
+            timestamp=reader.timestamp,
+        )
+
+    def _progress(self, flushed: int) -> Progress:
+        behind = 0.0
+        if self._place.position < flushed:
+            self._waits_since = self._waits_since or time.time()
+            catching_up = self._reader.position < flushed and self._reader.timestamp
+            behind = min(self._waits_since, self._reader.timestamp) if catching_up else self._waits_since
+        return Progress(
+            self._place, self._reader.position, flushed, behind, self._rows, self._written, self._files, self._bytes
+        )

@@ -1,0 +1,168 @@
+"""What the export has read and not yet committed: rows by table, version and date, new versions, markers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+import pyarrow
+
+from relay.journal.frames import Definition
+from relay.lake import paths, types
+from relay.lake.documents import DataFile, Field, Marker, Table, TableState, TableVersion
+from relay.lake.storage import Storage
+from relay.lake.writer import seal
+
+_MOST_DEFINITIONS: Final = 4096
+
+
+class Columns(Protocol):
+    """`relay._native.ChangeColumns`, as far as it is needed here."""
+
+    @property
+    def definition(self) -> bytes: ...
+    @property
+    def date(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+
+class Where(NamedTuple):
+    """The place of a statement: its number and, for the columns of its marker row, the rest."""
+
+    seq: int
+    timestamp: int  # Unix seconds
+    file: str
+    offset: int
+    gtid: str
+
+
+class _Group(NamedTuple):
+    version: TableVersion
+    date: str
+    batches: list[pyarrow.RecordBatch]
+
+
+class Gathering:
+    """Rows, versions and markers on top of what the log's `tables` say. Nothing is written before `seal`."""
+
+    def __init__(self, tables: Mapping[str, TableState]) -> None:
+        self._tables = tables
+        self._versions: dict[str, list[TableVersion]] = {}  # by table, those of the log and after them the new ones
+        self._groups: dict[tuple[str, int, str], _Group] = {}
+        self.versions: list[TableVersion] = []
+        self.markers: list[Marker] = []
+        self.files: list[DataFile] = []
+        self.rows = 0  # that are not yet in `files`
+        self.bytes = 0  # of them
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self._groups or self.files or self.markers or self.versions)
+
+    def add(self, columns: Iterable[Columns]) -> None:
+        """Take over what the reader gathered, in its order."""
+        for each in columns:
+            definition = _definition(each.definition)
+            table = Table(definition.schema, definition.table)
+            version = self._version(table, *types.fields_of(definition))
+            self._append(version, each.date, pyarrow.record_batch(each))
+
+    def known(self, table: Table) -> TableState | None:
+        """What the log says of a table with the markers so far."""
+        key = paths.table_key(table)
+        state = self._tables.get(key)
+        last = next((marker for marker in reversed(self.markers) if marker.table == table), None)
+        if last is None and (state is not None or key not in self._versions):
+            return state
+        known = TableState(table) if state is None else msgspec.structs.replace(state)
+        known.versions = self._known_versions(table)
+        if last is not None:
+            known.reset, known.last_marker = last.seq, last.kind
+        return known
+
+    def mark(self, markers: Sequence[Marker], where: Where) -> None:
+        """Take markers of one statement, each with a row in the files of its table, if that has columns so far."""
+        for marker in markers:
+            self.markers.append(marker)
+            if versions := self._known_versions(marker.table):
+                date = datetime.fromtimestamp(where.timestamp, UTC).strftime("%Y-%m-%d")
+                self._append(versions[-1], date, _marker_row(versions[-1], marker.kind, where))
+
+    def seal(self, storage: Storage, chunk: str, alive: Callable[[], None]) -> None:
+        """Write what was gathered into `files`; `alive` is called between them."""
+        for group in self._groups.values():
+            self.files.append(seal(storage, group.version, group.date, "changes", group.batches, chunk))
+            alive()
+        self._groups.clear()
+        self.rows = self.bytes = 0
+
+    def stands(self, tables: Mapping[str, TableState]) -> bool:
+        """Whether the log's tables, moved on by others meanwhile, still have the versions that this builds upon.
+
+        A version that somebody else made in the same words is no longer new.
+        """
+        self.versions = [each for each in self.versions if each not in _versions_in(tables, each.table)]
+        self._tables = tables
+        for versions in self._versions.values():
+            logged = _versions_in(tables, versions[0].table)
+            if versions[: len(logged)] != logged:
+                return False
+        return True
+
+    def _version(self, table: Table, fields: Sequence[Field], key: Sequence[str]) -> TableVersion:
+        known = self._known_versions(table)
+        version = types.evolve(known, table, fields, key)
+        if not known or version is not known[-1]:
+            known.append(version)
+            self.versions.append(version)
+        self._versions[paths.table_key(table)] = known
+        return version
+
+    def _known_versions(self, table: Table) -> list[TableVersion]:
+        key = paths.table_key(table)
+        return self._versions[key] if key in self._versions else list(_versions_in(self._tables, table))
+
+    def _append(self, version: TableVersion, date: str, batch: pyarrow.RecordBatch) -> None:
+        key = (paths.table_key(version.table), version.version, date)
+        self._groups.setdefault(key, _Group(version, date, [])).batches.append(batch)
+        self.rows += batch.num_rows
+        self.bytes += batch.nbytes
+
+
+def _versions_in(tables: Mapping[str, TableState], table: Table) -> list[TableVersion]:
+    state = tables.get(paths.table_key(table))
+    return state.versions if state else []
+
+
+@lru_cache(_MOST_DEFINITIONS)
+def _definition(packed: bytes) -> Definition:
+    return msgspec.msgpack.decode(packed, type=Definition)
+
+
+def _marker_row(version: TableVersion, kind: str, where: Where) -> pyarrow.RecordBatch:
+    """One row without values of the table."""
+    schema = types.file_schema(version)
+    lake: dict[str, Any] = {
+        "_change_type": kind,
+        "_commit_version": where.seq,
+        "_commit_timestamp": where.timestamp * 1_000_000,
+        "_seq": where.seq,
+        "_file": where.file,
+        "_pos": where.offset,
+        "_gtid": where.gtid or None,
+        "_schema_version": version.version,
+    }
+    columns: Iterator[tuple[object, pyarrow.DataType]]
+    columns = ((lake.get(field.name), field.type) for field in schema)
+    return pyarrow.record_batch([_single(value, kind) for value, kind in columns], schema=schema)
+
+
+def _single(value: object, kind: pyarrow.DataType) -> pyarrow.Array:
+    if pyarrow.types.is_dictionary(kind):
+        return pyarrow.array([value], kind.value_type).cast(kind)
+    return pyarrow.array([value], kind)

@@ -1,0 +1,126 @@
+"""The verbs of the lake. What they need beyond the relay itself is imported when they are called."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from relay.bar import Bar
+from relay.config import Config
+from relay.config_keys import lake_path, tables
+from relay.errors import ErrorCode, RelayError
+from relay.render import size_text
+from relay.verbs import cli, configured
+
+if TYPE_CHECKING:
+    from relay.lake.exporter import Exporter, Progress
+
+_IDLE_SECONDS: Final = 0.2
+
+
+def _parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    try:
+        return [pattern for value in values for pattern in tables(value)]
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _parse_lake(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    try:
+        return lake_path(value or "")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def lake_of(config: Config, to: str) -> str:
+    """The lake that a verb is for: `--to`, else `[Lake] Path`. Raises `RelayError` (usage) if there is neither."""
+    if not (to or config.lake.path):
+        raise RelayError(ErrorCode.USAGE, "usage", "which lake? --to PATH is missing, and [Lake] Path is not set")
+    return to or config.lake.path
+
+
+@cli.command()
+@configured
+@click.option("--to", metavar="PATH", callback=_parse_lake, help="Folder or URL of the lake; default [Lake] Path.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=_parse_tables,
+              help="Only these tables, * for any name; may be repeated; default [Lake] Tables.")  # fmt: skip
+@click.option("--accept-gap", is_flag=True, help="Go on after what the journal has lost, and record the gap.")
+def export(config: Config, to: str, follow: bool, patterns: list[str], accept_gap: bool) -> None:
+    """Export changes from the journal to a lake of Parquet files.
+
+    Beside a running relay or without one. Goes on where the lake's last export ended.
+    """
+    from relay.lake.exporter import Exporter, Settings
+    from relay.lake.storage import open_storage
+
+    lake = config.lake
+    settings = Settings(patterns or lake.tables, lake.roll_seconds, lake.roll_bytes, accept_gap)
+    path = lake_of(config, to)
+    began = time.monotonic()
+    exporter = Exporter(open_storage(path), Path(config.relay.data_dir) / "journal", settings)
+    with Bar(sys.stderr, "exporting") as bar, _until_told() as told:
+        progress = _run(exporter, follow, told, _shown_on(bar, began))
+    click.echo(_summary(progress, path, time.monotonic() - began))
+
+
+@contextmanager
+def _until_told() -> Iterator[Callable[[], bool]]:
+    """What tells whether Ctrl-C or SIGTERM came: then what was read is sealed and committed before the end."""
+    came = False
+
+    def note(_number: int, _frame: object) -> None:
+        nonlocal came
+        came = True
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(exporter: Exporter, follow: bool, told: Callable[[], bool], show: Callable[[Progress], None]) -> Progress:
+    """Up to what is flushed now, or for ever."""
+    progress = exporter.step()
+    goal = progress.flushed
+    while not told() and (follow or progress.read < goal):
+        show(progress)
+        if progress.level:
+            time.sleep(_IDLE_SECONDS)
+        progress = exporter.step()
+    return exporter.finish()
+
+
+def _shown_on(bar: Bar, began: float) -> Callable[[Progress], None]:
+    first: int | None = None
+
+    def show(progress: Progress) -> None:
+        nonlocal first
+        seconds = time.monotonic() - began
+        first = progress.place.position if first is None else first
+        if bar.due(seconds):
+            length = progress.flushed - first
+            done = (progress.read - first) / length if length > 0 else 1.0
+            lag = f"lag {progress.lag_seconds:.1f} s, {size_text(progress.lag_bytes)}"
+            bar.show(seconds, done, f"{progress.rows:,} rows  {progress.rows / seconds:,.0f} rows/s  {lag}")
+
+    return show
+
+
+def _summary(progress: Progress, path: str, seconds: float) -> str:
+    place = progress.place
+    return (
+        f"exported {progress.written:,} rows in {progress.files:,} files, {size_text(progress.bytes)}, to {path}"
+        f" in {seconds:.1f} s, {progress.written / seconds:,.0f} rows/s\n"
+        f"the lake is at {place.file}:{place.offset}, seq {place.seq:,},"
+        f" {size_text(progress.lag_bytes)} behind what is on disk"
+    )
