@@ -5,7 +5,8 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark demo test test-types test-spark kill huge fuzz lint types fmt bench wheel lock clean
+.PHONY: help setup setup-spark demo demo-lake test test-types test-spark kill huge fuzz lint types fmt bench bench-lake \
+  wheel lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +33,9 @@ setup-spark: .venv/stamp-spark  ## Java, and pyspark into .venv
 demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it running
 	@KEEP=$(KEEP) $(PY) -m examples.demo
 
+demo-lake: setup-spark  ## the lake with Spark, from a database to a plot; KEEP=1 leaves it running
+	@KEEP=$(KEEP) $(PY) -m examples.demo_lake
+
 test: setup  ## the suite, against three real database servers
 	@$(PY) -m pytest
 
@@ -49,6 +53,9 @@ huge: setup  ## transactions larger than memory, binlog files beyond 4 GiB; need
 
 fuzz: setup  ## fuzz the native parsers; FUZZ_SECONDS=n per target
 	@scripts/fuzz.sh
+
+bench-lake: setup-spark  ## what Spark's merge costs, as ratios
+	@SCALE=$(SCALE) $(PY) -m bench.merges
 
 bench: setup  ## speed as ratios, from one run; SCALE=n for longer ones
 	@SCALE=$(SCALE) $(PY) -m bench
@@ -71,7 +78,7 @@ LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 lock: setup  ## compile the lock files anew from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
-	@$(LOCK) --extra spark --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
+	@$(LOCK) --extra spark --extra sample --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 
 clean:  ## remove everything that make made
 	rm -rf .venv build dist *.egg-info relay/_native*.so relay/native/_native.cpp .pytest_cache .mypy_cache .ruff_cache

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import live, readers
+from bench import lake, live, readers
 from bench.report import Report
 from bench.shapes import Shape, fill
 from examples.dbserver import DatabaseServer
@@ -55,6 +55,8 @@ def compare_readers(
             taken["ingest"].append(ingest)
             taken["decode"].append(decode)
         report.shape(shape, taken)
+        if shape.name in lake.PEER_ROWS:
+            lake.measure(report, server, shape, rounds, scratch)
 
 
 if __name__ == "__main__":

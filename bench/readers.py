@@ -104,28 +104,7 @@ def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, fl
     folder = scratch / "journal"
     folder.mkdir()
     try:
-        connection = connect(server)
-        source = facts.facts(connection)
-        with closing(Catalog(folder / "state.db")) as catalog:
-            writer = JournalWriter(folder, 256 << 20)
-            writer.source(4, shape.file, "", source.identity)
-            ingest = Ingest(writer, folder, zstd_parts)
-            definitions = Definitions(
-                catalog, Rules(), facts.collations(connection), _unasked, _silent, hidden_types=False
-            )
-            answers = Answers(ingest, writer, definitions, Policy(False, False), _silent)
-            ingest.start(shape.file, 4)
-            writer.prepare(PREPARED_BYTES)  # as the reader's keeper does all the time
-            with closing(take_socket(connection)) as taken:
-                taken.settimeout(60)
-                begin = time.perf_counter()
-                taken.sendall(dump_command(shape.file))
-                attention = None
-                while attention is None or attention.asks != "end":
-                    ingest.received(taken.recv_into(ingest.buffer(CHUNK)))
-                    while (attention := ingest.step()) is not None and attention.asks != "end":
-                        answers.answer(attention)
-                ingested = time.perf_counter() - begin
+        writer, ingested = ingest(server, shape, folder)
         arguments = [str(BUILT / "decode"), str(folder), str(writer.committed())]
         done = subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
         rows, _, nanoseconds = map(int, done.stdout.split())
@@ -133,6 +112,30 @@ def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, fl
         return ingested, nanoseconds / 1e9
     finally:
         shutil.rmtree(folder)
+
+
+def ingest(server: DatabaseServer, shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
+    """The journal of a shape's binlog in an empty folder, and the seconds from the socket to it."""
+    connection = connect(server)
+    source = facts.facts(connection)
+    with closing(Catalog(folder / "state.db")) as catalog:
+        writer = JournalWriter(folder, 256 << 20)
+        writer.source(4, shape.file, "", source.identity)
+        ingest = Ingest(writer, folder, zstd_parts)
+        definitions = Definitions(catalog, Rules(), facts.collations(connection), _unasked, _silent, hidden_types=False)
+        answers = Answers(ingest, writer, definitions, Policy(False, False), _silent)
+        ingest.start(shape.file, 4)
+        writer.prepare(PREPARED_BYTES)  # as the reader's keeper does all the time
+        with closing(take_socket(connection)) as taken:
+            taken.settimeout(60)
+            begin = time.perf_counter()
+            taken.sendall(dump_command(shape.file))
+            attention = None
+            while attention is None or attention.asks != "end":
+                ingest.received(taken.recv_into(ingest.buffer(CHUNK)))
+                while (attention := ingest.step()) is not None and attention.asks != "end":
+                    answers.answer(attention)
+            return writer, time.perf_counter() - begin
 
 
 def _unasked(schema: str, table: str) -> Answer:

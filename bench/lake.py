@@ -1,0 +1,88 @@
+"""The lake's export, from a journal to sealed Parquet: its speed, its bytes, and whether history makes it slower."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from statistics import median
+from unittest.mock import patch
+
+from bench import lakepeer, readers
+from bench.report import Report, si
+from bench.shapes import Shape
+from examples.dbserver import DatabaseServer
+from relay.lake import exporter
+from relay.lake.exporter import Exporter, Progress, Settings
+from relay.lake.storage import open_storage
+
+PEER = "mysql-replication and pyarrow"
+PEER_BAR = 30.0
+PEER_ROWS = {"narrow": 200_000, "wide": 60_000}  # of a shape; its speed does not depend on how many there are
+FLAT_LIMIT = 1.5  # times the cost of a row when the history was a tenth
+SMALL_COMMIT = 1 << 20  # bytes of columns: far more commits than anybody makes
+
+
+def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, scratch: Path) -> None:
+    """Export a shape's binlog beside the peer, in interleaved rounds."""
+    report.heading(f"{shape.name}: to sealed Parquet, medians of interleaved rounds")
+    peer_rows = min(shape.rows, PEER_ROWS[shape.name])
+    peer: list[float] = []
+    ours: list[float] = []
+    ingested: list[float] = []
+    for number in range(rounds):
+        report.step(f"{shape.name}: Parquet, round {number + 1} of {rounds}")
+        peer.append(lakepeer.export(server, shape, peer_rows, scratch / "peer.parquet") / peer_rows)
+        journal = scratch / "journal"
+        journal.mkdir()
+        writer, seconds = readers.ingest(server, shape, journal)
+        writer.flush()
+        ingested.append(seconds / shape.rows)
+        begin = time.perf_counter()
+        exported = export(journal, scratch / "lake", Settings())
+        ours.append((time.perf_counter() - begin) / shape.rows)
+        assert exported.written == shape.rows, f"{exported.written} of {shape.rows} rows are in the lake"
+        if number == rounds - 1 and shape.name == "narrow":
+            history = by_history(report, journal, scratch / "history")
+        shutil.rmtree(scratch / "lake")
+        shutil.rmtree(journal)
+    theirs, own = median(peer), median(ours)
+    report.line(f"{shape.name}: {PEER}", si(1 / theirs), 1, "itself")
+    report.line(f"{shape.name}: export, journal to Parquet", si(1 / own), theirs / own, PEER, PEER_BAR)
+    both = median(a + b for a, b in zip(ingested, ours, strict=True))
+    report.line(f"{shape.name}: ingest and export, socket to Parquet", si(1 / both), theirs / both, PEER)
+    binlog = dict(row[:2] for row in server.execute("SHOW BINARY LOGS"))[shape.file]
+    report.line(f"{shape.name}: bytes of Parquet", si(exported.bytes), exported.bytes / binlog, "the binlog's bytes")
+    if shape.name == "narrow":
+        report.limit("a row's cost, history ten times as long", history, "x", FLAT_LIMIT)
+
+
+def export(journal: Path, lake: Path, settings: Settings) -> Progress:
+    """Everything that is flushed, sealed and committed."""
+    running = Exporter(open_storage(str(lake)), journal, settings)
+    while not running.step().level:
+        pass
+    return running.finish()
+
+
+def by_history(report: Report, journal: Path, lake: Path) -> float:
+    """What a row costs with ten times as many rows and commits before it: the last tenth against the second."""
+    report.step("narrow: many small commits, one after the other")
+    taken: list[tuple[int, float]] = []
+    with patch.object(exporter, "READ_BYTES", SMALL_COMMIT):
+        running = Exporter(open_storage(str(lake)), journal, Settings())
+        written = 0
+        while True:
+            begin = time.perf_counter()
+            if running.step().level:
+                break
+            progress = running.finish()
+            taken.append((progress.written - written, time.perf_counter() - begin))
+            written = progress.written
+    tenth = len(taken) // 10
+    early, late = taken[tenth : 2 * tenth], taken[-tenth:]
+    return _cost(late) / _cost(early)
+
+
+def _cost(taken: list[tuple[int, float]]) -> float:
+    return sum(seconds for _, seconds in taken) / sum(rows for rows, _ in taken)
