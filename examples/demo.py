@@ -77,8 +77,8 @@ def step(text: str) -> None:
 
 
 @contextmanager
-def running_relay(folder: Path, server: DatabaseServer) -> Iterator[tuple[int, Path]]:
-    """Starts `relay start` on a configuration of its own; gives the classic port and the file."""
+def running_relay(folder: Path, server: DatabaseServer, more: str = "") -> Iterator[tuple[int, Path]]:
+    """Starts `relay start` on a configuration of its own, with `more` behind; gives the classic port and the file."""
     port, http_port = free_port(), free_port()
     conf = folder / "relay.conf"
     conf.write_text(
@@ -97,7 +97,8 @@ HTTPPort = {http_port}
 [Relay]
 DataDir = {folder / "data"}
 SegmentBytes = 16MiB
-"""
+
+{more}"""
     )
     log = folder / "relay.log"
     with open(log, "w") as errors:

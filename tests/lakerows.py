@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ Rows = Counter[Row]
 SHOWN = 3  # rows of a difference
 
 
-def selected(server: DatabaseServer, schema: str, table: str, fields: Sequence[Field]) -> Rows:
+def selected(server: DatabaseServer, schema: str, table: str, fields: Sequence[Field]) -> Iterator[Row]:
     """What SELECT prints of a table, as values of those fields: each value typed, and what its side columns hold."""
     connection = server.connect(database=schema, use_unicode=False, conv={}, ssl_disabled=True)
     with connection, connection.cursor() as cursor:
@@ -34,9 +35,8 @@ def selected(server: DatabaseServer, schema: str, table: str, fields: Sequence[F
         cursor.execute(f"SELECT {', '.join(map(quoted, types))} FROM {quoted(table)}")
         places = {name: at for at, name in enumerate(types)}
         makers = [(places[field.column], maker(field, types[field.column])) for field in fields]
-        return Counter(
-            tuple(None if row[at] is None else make(row[at]) for at, make in makers) for row in cursor.fetchall()
-        )
+        for row in cursor:
+            yield tuple(None if row[at] is None else make(row[at]) for at, make in makers)
 
 
 def maker(field: Field, sql: str) -> Callable[[bytes], Any]:
@@ -106,6 +106,15 @@ def _form(field: Field) -> Callable[[Any], Any]:
     if field.type == "timestamp":
         return lambda value: value.replace(tzinfo=None)
     return lambda value: value
+
+
+def checksum(rows: Iterable[Row]) -> tuple[int, str]:
+    """How many rows there are, and a sum over the texts of their values that does not depend on their order."""
+    count = total = 0
+    for row in rows:
+        count += 1
+        total += int.from_bytes(hashlib.blake2b(repr([str(value) for value in row]).encode(), digest_size=16).digest())
+    return count, f"{total % (1 << 128):032x}"
 
 
 def bag(rows: Iterable[tuple[str, Row]]) -> Rows:
