@@ -34,8 +34,10 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.binlog.*",
         "relay.journal.frames",
         "relay.lake.documents",
+        "relay.lake.clauses",
         "relay.lake.statements",
         "relay.lake.types",
+        "relay.lake.words",
     ),
     "foundation": (
         "relay",

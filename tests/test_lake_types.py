@@ -101,15 +101,16 @@ def test_a_column_added_later_renames_no_other() -> None:
 WIDER = [
     ("tinyint", "smallint"), ("int", "bigint"), ("float", "double"), ("int", "double"), ("int", "decimal(12,2)"),
     ("bigint", "decimal(20,0)"), ("date", "timestamp_ntz"), ("timestamp", "timestamp_ntz"),
-    ("decimal(10,2)", "decimal(12,2)"), ("decimal(10,2)", "decimal(12,4)"), ("string", "binary"),
+    ("decimal(12,2)", "decimal(14,2)"), ("decimal(10,2)", "decimal(12,4)"), ("string", "binary"),
 ]  # fmt: skip
 OTHER = [
     ("int", "string"), ("string", "int"), ("bigint", "double"), ("int", "float"), ("int", "decimal(10,2)"),
     ("bigint", "decimal(19,0)"), ("decimal(10,2)", "decimal(12,1)"), ("decimal(10,2)", "decimal(11,4)"),
     ("decimal(10,2)", "double"), ("timestamp_ntz", "timestamp"), ("timestamp_ntz", "date"), ("double", "int"),
+    ("decimal(10,2)", "decimal(12,2)"),
     ("binary", "string"), ("boolean", "tinyint"), ("timestamp", "bigint"), ("decimal(12,4)", "decimal(10,2)"),
 ]  # fmt: skip
-NARROWER = [("bigint", "int"), ("decimal(20,0)", "bigint"), ("decimal(12,2)", "decimal(10,2)")]
+NARROWER = [("bigint", "int"), ("decimal(20,0)", "bigint"), ("decimal(14,2)", "decimal(12,2)")]
 
 
 @pytest.mark.parametrize(("old", "new"), WIDER)

@@ -129,8 +129,8 @@ def _side_of(column: Column, kind: str) -> Literal["", "text", "raw", "srid"]:
 
 
 def widens(old: str, new: str) -> bool:
-    """Whether files with a column of type `old` are read right as `new`, by Spark (with its vectorised reader and
-    without) and by pyarrow: nothing else is allowed here than what was tried. The relation is transitive."""
+    """Whether files with a column of type `old` are read and filtered right as `new`, by Spark (with its vectorised
+    reader and without) and by pyarrow: nothing else is allowed than what was tried. The relation is transitive."""
     if old == new or (old, new) in _ALSO:
         return True
     if old in _INTEGERS and new in _INTEGERS:
@@ -142,7 +142,16 @@ def widens(old: str, new: str) -> bool:
     if old in _INTEGERS:
         return whole >= (_DIGITS_OF_BIGINT if old == "bigint" else _DIGITS_OF_INTEGERS)
     of = _digits(old)
-    return of is not None and whole >= of[0] and scale >= of[1]
+    if of is None or whole < of[0] or scale < of[1]:
+        return False
+    # Spark pushes a filter on decimals of the same scale down to the file, and fails for a number that has more bytes
+    # than the file's have.
+    return scale > of[1] or _bytes(sum(of)) == _bytes(whole + scale)
+
+
+def _bytes(precision: int) -> int:
+    """Of a decimal in a Parquet file."""
+    return (int("9" * precision).bit_length() + 8) // 8
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
