@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -98,6 +99,19 @@ class Folder(Storage):
         with self._failing("delete", name):
             (self._root / name).unlink(missing_ok=True)
 
+    def delete_folder(self, folder: str) -> None:
+        with self._failing("delete", folder), suppress(FileNotFoundError):
+            shutil.rmtree(self._root / folder)
+
+    def sync(self, names: Iterable[str]) -> None:
+        folders = set[Path]()
+        for name in names:
+            with self._failing("write", name):
+                _sync(self._root / name)
+                folders |= {self._root / above for above in Path(name).parents}
+        for folder in folders:
+            _sync_folder(folder)
+
     def open(self, name: str) -> IO[bytes]:
         with self._failing("read", name):
             return (self._root / name).open("rb")
@@ -137,7 +151,11 @@ def _make_folder(folder: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any
 
@@ -104,6 +104,14 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, name: str) -> None:
         """Remove a file, if it is there."""
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove all files in and under a folder, and the folder where there are such."""
+        for name in self.walk(folder):
+            self.delete(name)
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Make files durable that were not written through this storage but beside it, by Spark."""
 
     def exists(self, name: str) -> bool:
         """Whether there is such a file."""

@@ -1,0 +1,113 @@
+"""Every change of a table as a DataFrame, whatever its columns were at the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from relay.lake.documents import DataFile, Field, Table, TableState, TableVersion
+from relay.lake.storage import Storage
+from relay.lake.types import META_FIELDS, generation_schema
+from relay.spark.reading import Lake, find, opened, read
+from relay.spark.schema import col, convert, spark_type, unused
+
+
+def changes(
+    spark: SparkSession, lake: Lake, table: str | Table, since: int | None = None, until: int | None = None
+) -> DataFrame:
+    """What happened to a table, with `_seq` above `since` and up to `until`: a row a change, an update two.
+
+    The columns are those of the table's newest version, then those that only older ones had, the side columns that
+    have values (`NAME__text`, `NAME__raw`, `NAME__srid`), and last META_FIELDS. `_change_type` is insert,
+    update_preimage, update_postimage, delete; snapshot for rows that were there before; create, truncate, drop or reset
+    where a statement took all rows. Order by `_seq`. A value of an older type that the column's type cannot hold is
+    NULL, with its text in `NAME__text`.
+
+    Raises `RelayError` (usage) if the lake has no such table.
+    """
+    log = opened(lake)
+    found = find(log.state(), table)
+    files = [
+        file
+        for file in found.files.values()
+        if (since is None or file.last > since) and (until is None or file.first <= until)
+    ]
+    fields = _fields_of_all(found)
+    return between(rows_of(spark, log.storage, found, files, [*fields, *META_FIELDS]), since, until)
+
+
+def between(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:
+    """The rows with `_seq` above `since` and up to `until`."""
+    if since is not None:
+        rows = rows.where(col("_seq") > since)
+    return rows if until is None else rows.where(col("_seq") <= until)
+
+
+def rows_of(
+    spark: SparkSession, storage: Storage, table: TableState, files: Iterable[DataFile], fields: Sequence[Field]
+) -> DataFrame:
+    """The rows of a table's files with these fields, each generation's converted to their types."""
+    generations = generations_of(table)
+    generation_of = {version.version: version.generation for version in table.versions}
+    names: dict[int, list[str]] = {}
+    for file in files:
+        names.setdefault(generation_of[file.version], []).append(file.path)
+    parts = [
+        _generation(spark, storage, names[each], generation_schema(generations[each], table.sides), fields)
+        for each in sorted(names)
+    ]
+    if not parts:
+        return read(spark, storage, [], fields)
+    rows = parts[0]
+    for part in parts[1:]:
+        rows = rows.unionAll(part)
+    return rows
+
+
+def generations_of(table: TableState) -> dict[int, list[TableVersion]]:
+    """A table's versions by generation, oldest first."""
+    found: dict[int, list[TableVersion]] = {}
+    for version in table.versions:
+        found.setdefault(version.generation, []).append(version)
+    return found
+
+
+def _generation(
+    spark: SparkSession, storage: Storage, names: Sequence[str], stored: Sequence[Field], fields: Sequence[Field]
+) -> DataFrame:
+    rows = read(spark, storage, names, [*stored, *META_FIELDS])
+    known = {field.name: field for field in [*stored, *META_FIELDS]}
+    columns: dict[str, Column] = {}
+    lost: dict[str, Column] = {}
+    for field in fields:
+        if field.name not in known:
+            columns[field.name] = f.lit(None).cast(spark_type(field.type))
+            continue
+        columns[field.name], texts = convert(col(field.name), known[field.name].type, field.type)
+        if texts is not None and not field.side:
+            lost[field.column] = texts
+    for field in fields:
+        if field.side == "text" and field.column in lost:
+            columns[field.name] = f.coalesce(columns[field.name], lost[field.column])
+    return rows.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _fields_of_all(table: TableState) -> list[Field]:
+    """The fields of all of a table's versions, with the newest types; side columns last."""
+    found: dict[str, Field] = {}
+    lossy: set[str] = set()
+    for _, versions in sorted(generations_of(table).items(), reverse=True):
+        for field in generation_schema(versions, table.sides):
+            newer = found.setdefault(field.name, field)
+            if not field.side and convert(f.lit(None), field.type, newer.type)[1] is not None:
+                lossy.add(newer.column)
+    own = [field for field in found.values() if not field.side]
+    sides = [field for field in found.values() if field.side]
+    with_text = {field.column for field in sides if field.side == "text"}
+    for field in own:
+        if field.column in lossy - with_text:
+            name = unused(f"{field.name}__text", (each.name for each in (*own, *sides)))
+            sides.append(Field(name, "string", field.column, field.source_type, "text"))
+    return own + sides

@@ -1,0 +1,172 @@
+"""The current state of a table as a DataFrame: what was merged last, and the changes since."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from relay.errors import ErrorCode, RelayError
+from relay.lake.documents import DataFile, Field, LakeState, Place, Table, TableState, TableVersion
+from relay.lake.storage import Storage
+from relay.lake.types import META_FIELDS, generation_schema
+from relay.spark import pointer as pointers
+from relay.spark.changes import between, changes, generations_of, rows_of
+from relay.spark.pointer import BucketFile, Pointer
+from relay.spark.reading import Lake, find, opened, read
+from relay.spark.schema import col, key_columns, struct_type, unused
+
+_META = {field.name: field for field in META_FIELDS}
+SEQ = _META["_seq"]
+KIND = _META["_change_type"]
+_STAYS = ("insert", "update_postimage", "snapshot")
+_IMAGES = (*_STAYS, "update_preimage", "delete")
+
+
+class Known(NamedTuple):
+    """What the lake knows of a table: its state at `until`, of changes above `reset` and snapshot rows from it on.
+
+    `stale`: rows changed since in ways that only a snapshot will tell.
+    """
+
+    reset: int
+    until: int
+    stale: bool = False
+
+
+def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
+    """The rows of a table with a primary key, as of the last export: what `SELECT *` gave on the source then.
+
+    The columns are those of the table's newest version, and the side columns that have values. Merged on reading: the
+    more changes the last `relay spark merge` has not seen, the more work it is. Of a table whose rows are not known
+    since a reset (an ALTER that rewrites values, a loss), until its snapshot is done, the state before that, with a
+    warning. A table without a primary key is append-only: all its rows of `changes`.
+
+    Raises `RelayError`: usage if the lake has no such table, and if its rows were never known.
+    """
+    log = opened(lake)
+    state = log.state()
+    found = find(state, table)
+    if not found.versions:  # created, and no row yet
+        return spark.createDataFrame([], struct_type([]))
+    if not found.version.key:
+        return changes(spark, log, found.table)
+    known = known_of(state, found)
+    if known.stale:
+        warnings.warn(
+            f"{found.table}: its rows since {known.until} are not known yet; this is the state at that number",
+            stacklevel=2,
+        )
+    basis = Basis(log.storage, found, known)
+    fields = basis.fields
+    if basis.merged is not None and not basis.changes:
+        rows = base(spark, log.storage, basis.merged.files, fields)
+    else:
+        rows = fold(basis.rows(spark), fields, basis.version.key)
+    return rows.select(*(col(field.name) for field in fields))
+
+
+def known_of(state: LakeState, table: TableState) -> Known:
+    """What the lake knows of a table. Raises `RelayError` (usage) if that is nothing yet."""
+    place: Place | None = state.place
+    if table.complete_from is not None and place is not None:
+        return Known(table.reset, place.seq)
+    if table.before is not None:
+        return Known(table.before.reset, table.before.until, stale=True)
+    raise RelayError(
+        ErrorCode.USAGE,
+        f"read the state of {table.table}",
+        "its rows from before the export are not in the lake" + (" yet" if table.snapshot is not None else ""),
+        hint="`relay snapshot` brings them; once it is done the state is known",
+    )
+
+
+class Basis:
+    """What the state of a table at `known.until` is made of.
+
+    `merged` is the last merged version, if the state follows from it and `changes`, the files with what came since;
+    otherwise it is None, and `changes` are all files that count.
+    """
+
+    def __init__(self, storage: Storage, table: TableState, known: Known, *, anew: bool = False) -> None:
+        self.storage = storage
+        self.table = table
+        self.known = known
+        counted = [file for file in table.files.values() if _counts(file, known)]
+        self.version = self._version(counted)
+        self.fields = self._fields()
+        self.snapshot_rows = sum(file.rows for file in counted if file.kind == "snapshot")
+        last = pointers.newest(storage, table.table)
+        self.number = last.number + 1 if last else 1
+        self.merged = last if last and not anew and self._follows(last) else None
+        self.changes = counted
+        if self.merged is not None:
+            self.changes = [f for f in counted if f.kind == "changes" and f.last > self.merged.applied]
+
+    def _version(self, counted: Sequence[DataFile]) -> TableVersion:
+        if not self.known.stale:
+            return self.table.version
+        return self.table.versions[max((file.version for file in counted), default=len(self.table.versions)) - 1]
+
+    def _fields(self) -> list[Field]:
+        """The version's own columns and the sides with values; of the widest type that its generation has them in."""
+        versions = [v for v in generations_of(self.table)[self.version.generation] if v.version <= self.version.version]
+        names = {field.name for field in self.version.fields}
+        return [field for field in generation_schema(versions, self.table.sides) if field.name in names]
+
+    def _follows(self, last: Pointer) -> bool:
+        return (
+            last.reset == self.known.reset
+            and last.snapshot_rows == self.snapshot_rows
+            and last.applied <= self.known.until
+            and last.version.generation == self.version.generation
+            and last.version.key == self.version.key
+        )
+
+    def new_rows(self, spark: SparkSession) -> DataFrame:
+        """The rows of `changes` that count, with `fields`, SEQ and KIND."""
+        rows = rows_of(spark, self.storage, self.table, self.changes, [*self.fields, SEQ, KIND])
+        rows = between(rows, self.merged.applied if self.merged else None, self.known.until)
+        snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.known.reset)
+        return rows.where((col(SEQ.name) > self.known.reset) | snapshot).where(col(KIND.name).isin(*_IMAGES))
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """Those of the merged version, and `new_rows`."""
+        rows = self.new_rows(spark)
+        if self.merged is None:
+            return rows
+        return base(spark, self.storage, self.merged.files, self.fields).unionAll(rows)
+
+
+def _counts(file: DataFile, known: Known) -> bool:
+    above = file.last > known.reset or (file.kind == "snapshot" and file.last == known.reset)
+    return above and file.first <= known.until
+
+
+def base(spark: SparkSession, storage: Storage, files: Sequence[BucketFile], fields: Sequence[Field]) -> DataFrame:
+    """Rows of a merged version, with `fields`, SEQ and KIND."""
+    rows = read(spark, storage, (file.path for file in files), [*fields, SEQ])
+    return rows.withColumn(KIND.name, f.lit("snapshot"))
+
+
+def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str]) -> DataFrame:
+    """From rows with `fields`, SEQ and KIND, the last of each key, where it is one that stays; without KIND.
+
+    An update's two images have one number, and the later one counts; a snapshot's row has seen the change whose number
+    it has. Keys are told apart by their side columns too: values that no column can hold are NULL in the key's own.
+    """
+    keys = key_columns(fields, key)
+    rank = f.when(col(KIND.name) == "snapshot", 2).when(col(KIND.name) == "update_preimage", 0).otherwise(1)
+    columns = [*(field.name for field in fields), SEQ.name, KIND.name]
+    last = unused("_last", columns)
+    picked = f.max_by(f.struct(*map(col, columns)), f.struct(col(SEQ.name), rank)).alias(last)
+    return (
+        rows.groupBy(*map(col, keys))
+        .agg(picked)
+        .select(f"{last}.*")
+        .where(col(KIND.name).isin(*_STAYS))
+        .drop(KIND.name)
+    )

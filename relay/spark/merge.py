@@ -1,0 +1,188 @@
+"""Merging: the current state of tables as files of their own, moved on by what changed since.
+
+A merge reads the changes above what the last version has, folds them with the buckets that they fall into, and writes
+those anew into a fresh folder; a pointer that names these files and those of the other buckets makes them the table. No
+file that counts is ever overwritten, so a kill at any moment leaves the old version or the new one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow.parquet as pq
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from relay.errors import RelayError, StopCode
+from relay.lake import paths
+from relay.lake.documents import Table, TableState
+from relay.lake.log import LakeLog
+from relay.lake.storage import Storage
+from relay.spark import pointer as pointers
+from relay.spark.current import Basis, base, fold, known_of
+from relay.spark.pointer import BucketFile, Pointer
+from relay.spark.reading import find
+from relay.spark.schema import col, key_columns, unused
+from relay.spark.vacuum import GRACE_SECONDS, vacuum
+
+BUCKET_BYTES: Final = 32 << 20
+"""Of Parquet in a bucket, about: the least that a merge rewrites for a single change."""
+
+_ATTEMPTS: Final = 3
+
+
+def run(spark: SparkSession, lake: LakeLog, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
+    """Merge tables, and say of each what was done, in a line. Option `grace`: seconds that old versions stay."""
+    for table in tables:
+        begin = time.monotonic()
+        done = merge(spark, lake, table, grace=float(options.get("grace", GRACE_SECONDS)))
+        yield f"{table}: {done} ({time.monotonic() - begin:.1f} s)"
+
+
+def merge(
+    spark: SparkSession,
+    lake: LakeLog,
+    table: Table,
+    *,
+    grace: float = GRACE_SECONDS,
+    bucket_bytes: int = BUCKET_BYTES,
+) -> str:
+    """Bring the merged version of a table to the end of the export, and say in words what that took.
+
+    Of several who merge a table at once one wins; the others go on from its version. A table whose rows are not all
+    known is left alone, and so is one without a primary key, whose rows are its changes. Versions that are no longer
+    read are deleted after `grace` seconds.
+
+    Raises `RelayError`: lake_conflict if others always were faster; what Spark raises where its job fails.
+    """
+    for _ in range(_ATTEMPTS):
+        state = lake.state()
+        found = find(state, table)
+        if reason := _left_alone(found):
+            return f"left alone: {reason}"
+        basis = Basis(lake.storage, found, known_of(state, found))
+        if basis.merged is not None and not basis.changes:
+            return f"nothing new, version {basis.merged.number} stays"
+        folder = f"{paths.table_folder(table, paths.CURRENT)}/ver-{basis.number}-{uuid.uuid4().hex}"
+        try:
+            pointer, written = _write(spark, basis, folder, bucket_bytes)
+        except (PySparkException, Py4JError, FileNotFoundError):
+            # Whoever has lost the number may find the folder gone: vacuum deletes what can no longer count.
+            if _lost(lake.storage, basis):
+                continue
+            raise
+        if pointers.publish(lake.storage, pointer):
+            vacuum(lake.storage, table, grace)
+            return _summary(basis, pointer, written)
+        lake.storage.delete_folder(folder)
+    raise RelayError(
+        StopCode.LAKE_CONFLICT,
+        f"merge {table}",
+        f"others published a version first, {_ATTEMPTS} times in a row",
+        hint="let one job only merge a table at a time",
+    )
+
+
+def _left_alone(table: TableState) -> str:
+    """Why there is nothing to merge; "" if there is."""
+    if not table.versions:
+        return "it was created, and no row has come yet"
+    if not table.version.key:
+        return "it has no primary key, so it is append-only: its rows are its changes"
+    if table.complete_from is None:
+        under_way = table.snapshot is not None
+        return f"its rows are not known until {'its snapshot is done' if under_way else '`relay snapshot` was run'}"
+    return ""
+
+
+def _lost(storage: Storage, basis: Basis) -> bool:
+    """Whether somebody else has published the version that `basis` was to become."""
+    return pointers.numbers(storage, basis.table.table)[-1:] >= [basis.number]
+
+
+def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) -> tuple[Pointer, int]:
+    """Write a version's files into `folder`; its pointer, and how many buckets were written."""
+    merged = basis.merged
+    buckets = _buckets(basis, bucket_bytes)
+    keys = key_columns(basis.fields, basis.version.key)
+    rows = basis.new_rows(spark)
+    kept: list[BucketFile] = []
+    if merged is not None:
+        old = merged.files
+        if buckets == merged.buckets:
+            touched = {bucket for (bucket,) in rows.select(_bucket(keys, buckets)).distinct().collect()}
+            kept = [file for file in merged.files if file.bucket not in touched]
+            old = [file for file in merged.files if file.bucket in touched]
+        rows = base(spark, basis.storage, old, basis.fields).unionAll(rows)
+    written: list[BucketFile] = []
+    if basis.changes:
+        state = fold(rows, basis.fields, basis.version.key)
+        written = _write_buckets(basis.storage, state, keys, buckets, folder)
+    pointer = Pointer(
+        number=basis.number,
+        table=basis.table.table,
+        version=basis.version,
+        fields=basis.fields,
+        applied=basis.known.until,
+        reset=basis.known.reset,
+        snapshot_rows=basis.snapshot_rows,
+        buckets=buckets,
+        files=sorted([*kept, *written], key=lambda file: (file.bucket, file.path)),
+    )
+    return pointer, len({file.bucket for file in written})
+
+
+def _buckets(basis: Basis, bucket_bytes: int) -> int:
+    """How many buckets the next version has: a power of two that fits the size of the table.
+
+    Changes tell the size of a table only roughly, since many may be of one row. So the first guess is mended by the
+    next merge, and a table that grows or shrinks gets other buckets once it is far from what it has.
+    """
+    merged = basis.merged
+    size = merged.bytes if merged is not None else sum(file.bytes for file in basis.changes)
+    wanted = 1 << max(0, (size - 1) // bucket_bytes).bit_length()
+    if merged is not None and merged.buckets // 4 < wanted <= merged.buckets * 2:
+        return merged.buckets
+    return wanted
+
+
+def _bucket(keys: Sequence[str], buckets: int) -> Column:
+    return f.pmod(f.xxhash64(*map(col, keys)), f.lit(buckets)).cast("int")
+
+
+def _write_buckets(
+    storage: Storage, state: DataFrame, keys: Sequence[str], buckets: int, folder: str
+) -> list[BucketFile]:
+    """Write the rows of a table bucket by bucket, ordered by key, as files that are on disk when this returns."""
+    bucket = unused("bucket", state.columns)
+    (
+        state.withColumn(bucket, _bucket(keys, buckets))
+        .repartition(buckets, bucket)
+        .sortWithinPartitions(bucket, *map(col, keys))
+        .write.partitionBy(bucket)
+        .option("compression", "zstd")
+        .parquet(storage.url(folder))
+    )
+    files = []
+    for name in storage.walk(folder):
+        if found := re.fullmatch(r".*=(\d+)/[^./][^/]*\.parquet", name):
+            with storage.arrow_source(name) as source, pq.ParquetFile(source) as parquet:
+                rows = parquet.metadata.num_rows
+            files.append(BucketFile(int(found[1]), name, rows, storage.size(name) or 0))
+    storage.sync([file.path for file in files])
+    return files
+
+
+def _summary(basis: Basis, pointer: Pointer, written: int) -> str:
+    rows = sum(file.rows for file in basis.changes)
+    how = "changes" if basis.merged is not None else "rows, from the beginning,"
+    return (
+        f"version {pointer.number} has {pointer.rows:,} rows: {rows:,} {how} merged into "
+        f"{written} of {pointer.buckets} bucket{'s' if pointer.buckets > 1 else ''}"
+    )

@@ -1,0 +1,122 @@
+"""Which files are the merged state of a table: numbered documents, the highest of which counts.
+
+    current/cdc_schema=shop/cdc_table=orders/_pointer/00000000000000000007.json
+    current/cdc_schema=shop/cdc_table=orders/ver-7-<id>/bucket=3/part-....parquet
+
+A document is created exclusively and never changed. It names every file of its version; those of buckets that a merge
+did not touch stand in the folders of earlier versions.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Final
+
+import msgspec
+
+from relay.errors import ErrorCode, RelayError, StopCode
+from relay.lake import paths
+from relay.lake.documents import Field, Table, TableVersion
+from relay.lake.storage import Storage
+
+FORMAT: Final = 1
+"""Of the documents. A reader refuses those of a higher number."""
+_DIGITS: Final = 20
+
+
+class BucketFile(msgspec.Struct, frozen=True):
+    """A Parquet file with rows of one bucket; `path` is relative to the lake."""
+
+    bucket: int
+    path: str
+    rows: int
+    bytes: int
+
+
+class Pointer(msgspec.Struct, frozen=True):
+    """A merged version of a table: its state after all changes up to `applied`.
+
+    `version` is the table's at that time and `fields` what the files hold, `_seq` besides; a key's rows are all in the
+    bucket that its hash says, of `buckets`. `reset` and `snapshot_rows` (rows that snapshots had brought) say what it
+    was made of: where they differ now, changes alone do not lead on from here. `at` in Unix seconds.
+    """
+
+    number: int
+    table: Table
+    version: TableVersion
+    fields: list[Field]
+    applied: int
+    reset: int
+    snapshot_rows: int
+    buckets: int
+    files: list[BucketFile]
+    at: float = msgspec.field(default_factory=time.time)
+    id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
+    format: int = FORMAT
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(file.bytes for file in self.files)
+
+
+class _Format(msgspec.Struct):
+    format: int = FORMAT
+
+
+def folder(table: Table) -> str:
+    """Where a table's documents are."""
+    return f"{paths.table_folder(table, paths.CURRENT)}/_pointer"
+
+
+def numbers(storage: Storage, table: Table) -> list[int]:
+    """The numbers of the documents that are there, in order."""
+    found = (re.fullmatch(rf"(\d{{{_DIGITS}}})\.json", name.rpartition("/")[2]) for name in storage.list(folder(table)))
+    return sorted(int(each[1]) for each in found if each)
+
+
+def newest(storage: Storage, table: Table) -> Pointer | None:
+    """The document that counts, None if the table was never merged."""
+    known = numbers(storage, table)
+    return load(storage, table, known[-1]) if known else None
+
+
+def load(storage: Storage, table: Table, number: int) -> Pointer:
+    """The document with this number. Raises `RelayError` if it cannot be read."""
+    name = path(table, number)
+    data = storage.read(name)
+    try:
+        if (found := msgspec.json.decode(data, type=_Format).format) > FORMAT:
+            raise RelayError(
+                ErrorCode.ENVIRONMENT,
+                "read the merged state",
+                f"it is of format {found}, this release knows up to {FORMAT}",
+                position=storage.url(name),
+                hint="update binlog-relay here to the release that merges this lake",
+            )
+        return msgspec.json.decode(data, type=Pointer)
+    except msgspec.DecodeError as error:
+        raise RelayError(
+            StopCode.LAKE_DAMAGED,
+            "read the merged state",
+            error,
+            position=storage.url(name),
+            hint="delete the table's folder under current/: the next merge makes it anew from the changes",
+        ) from error
+
+
+def publish(storage: Storage, pointer: Pointer) -> bool:
+    """Make a version the one that counts. False: somebody else took its number."""
+    return storage.create(path(pointer.table, pointer.number), msgspec.json.encode(pointer))
+
+
+def path(table: Table, number: int) -> str:
+    """The name of a document."""
+    return f"{folder(table)}/{number:0{_DIGITS}}.json"

@@ -1,0 +1,139 @@
+"""Fields of the lake as Spark's types, and columns of one type as another's.
+
+Files of one generation are read with one schema. Where a table's column changed its type so that this cannot be, a new
+generation begins, and values of the older ones are converted here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from relay.lake.documents import Field
+
+_TYPES: Final[dict[str, t.DataType]] = {
+    "boolean": t.BooleanType(),
+    "tinyint": t.ByteType(),
+    "smallint": t.ShortType(),
+    "int": t.IntegerType(),
+    "bigint": t.LongType(),
+    "float": t.FloatType(),
+    "double": t.DoubleType(),
+    "date": t.DateType(),
+    "timestamp": t.TimestampType(),
+    "timestamp_ntz": t.TimestampNTZType(),
+    "string": t.StringType(),
+    "binary": t.BinaryType(),
+    "array<string>": t.ArrayType(t.StringType()),
+    "array<binary>": t.ArrayType(t.BinaryType()),
+}
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_NUMBERS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
+_EPOCH: Final = "timestamp_ntz'1970-01-01'"
+
+
+def spark_type(name: str) -> t.DataType:
+    """Spark's type by the name that Field.type has."""
+    if digits := _DECIMAL.fullmatch(name):
+        return t.DecimalType(int(digits[1]), int(digits[2]))
+    return _TYPES[name]
+
+
+def struct_type(fields: Iterable[Field]) -> t.StructType:
+    """The schema of rows with these fields, all nullable."""
+    return t.StructType([t.StructField(field.name, spark_type(field.type)) for field in fields])
+
+
+def col(name: str) -> Column:
+    """A column by its name, whatever characters that has."""
+    return f.col(f"`{name.replace('`', '``')}`")
+
+
+def unused(name: str, taken: Iterable[str]) -> str:
+    """`name`, with as many `_` at its end as it takes to differ from all of `taken`, as Spark compares names."""
+    known = {each.upper().lower() for each in taken}
+    while name.upper().lower() in known:
+        name += "_"
+    return name
+
+
+def key_columns(fields: Sequence[Field], key: Sequence[str]) -> list[str]:
+    """What tells rows apart: the key's fields, and their side columns, since an unusual value stands there alone."""
+    columns = {field.column for field in fields if field.name in key and not field.side}
+    return [field.name for field in fields if field.column in columns]
+
+
+def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:
+    """Values of the type `old` as `new`, and the texts of those that it cannot hold, which become NULL.
+
+    A number, date or time counts as held only if it comes back unchanged. None in place of texts: all can be held.
+    Times without a zone are taken as UTC. In texts binary values are hexadecimal digits.
+    """
+    if old == new:
+        return values, None
+    if new == "string":
+        text = _text(values, old)
+        return (
+            (f.when(f.is_valid_utf8(values.cast("string")), values.cast("string")), text)
+            if old == "binary"
+            else (
+                text,
+                None,
+            )
+        )
+    if old == "string" and new == "binary":
+        return values.cast("binary"), None
+    if old == "timestamp" and new == "timestamp_ntz":
+        return _without_zone(values), None
+    if old == "timestamp_ntz" and new == "timestamp":
+        return _in_utc(values), None
+    if old == "date" and new == "timestamp_ntz":
+        return values.cast(new), None
+    if old == "string" and new == "timestamp":
+        converted = _in_utc(values.try_cast("timestamp_ntz"))
+        back = values
+    elif old == "string" and (_is_number(new) or new in ("date", "timestamp_ntz")):
+        converted = values.try_cast(new)
+        back = values
+    elif (_is_number(old) and _is_number(new)) or (old, new) == ("timestamp_ntz", "date"):
+        converted = values.try_cast(new)
+        back = converted.try_cast(old)
+    else:
+        return f.lit(None).cast(spark_type(new)), _text(values, old)
+    held = converted.isNotNull() & back.eqNullSafe(values)
+    return f.when(held, converted), f.when(~held, _text(values, old))
+
+
+def _is_number(kind: str) -> bool:
+    return kind in _NUMBERS or _DECIMAL.fullmatch(kind) is not None
+
+
+def _text(values: Column, kind: str) -> Column:
+    if kind == "binary":
+        return f.hex(values)
+    if kind == "array<string>":
+        return f.array_join(values, ",")
+    if kind == "array<binary>":
+        return f.array_join(f.transform(values, f.hex), ",")
+    if kind == "boolean":
+        return values.cast("int").cast("string")
+    if kind == "timestamp":
+        return _without_zone(values).cast("string")
+    return values.cast("string")
+
+
+def _without_zone(moments: Column) -> Column:
+    """The time in UTC of moments; a cast would take the session's zone."""
+    seconds = f.unix_micros(moments).cast("decimal(20,0)") / f.lit(1_000_000).cast("decimal(7,0)")
+    return f.expr(_EPOCH) + f.make_dt_interval(f.lit(0), f.lit(0), f.lit(0), seconds.cast("decimal(18,6)"))
+
+
+def _in_utc(times: Column) -> Column:
+    """The moments of times in UTC; a cast would take the session's zone."""
+    seconds = (times - f.expr(_EPOCH)).cast("interval second").cast("decimal(18,6)")
+    return f.timestamp_micros((seconds * 1_000_000).cast("bigint"))
