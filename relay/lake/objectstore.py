@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -149,6 +149,9 @@ class ObjectStore(Storage):
     def delete(self, name: str) -> None:
         with self._failing("delete", name), suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
+
+    def sync(self, names: Iterable[str]) -> None:
+        """Nothing: an object is durable once its upload is complete."""
 
     def open(self, name: str) -> IO[bytes]:
         with self._failing("read", name):

@@ -110,6 +110,7 @@ class Storage(ABC):
         for name in self.walk(folder):
             self.delete(name)
 
+    @abstractmethod
     def sync(self, names: Iterable[str]) -> None:
         """Make files durable that were not written through this storage but beside it, by Spark."""
 

@@ -11,8 +11,15 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lakes import MadeLake
 
+HERE = Path(__file__).parent
 # Short queries on little data: compiling them well costs more than running them.
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,43 +35,10 @@ from relay.lake.documents import (
     Table,
     TableVersion,
 )
+from relay.lake.paths import part_name
+from relay.lake.types import file_schema
 
 Row = Mapping[str, Any]
-_META = {
-    "_change_type": "string",
-    "_commit_version": "bigint",
-    "_commit_timestamp": "timestamp",
-    "_seq": "bigint",
-    "_file": "string",
-    "_pos": "bigint",
-    "_gtid": "string",
-    "_schema_version": "int",
-}
-_ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "string": pa.string(),
-    "binary": pa.binary(),
-}
-
-
-def arrow_of(name: str) -> pa.DataType:
-    """The Arrow type of a Spark type's name."""
-    if name in _ARROW:
-        return _ARROW[name]
-    if digits := re.fullmatch(r"decimal\((\d+),(\d+)\)", name):
-        return pa.decimal128(int(digits[1]), int(digits[2]))
-    if item := re.fullmatch(r"array<(.+)>", name):
-        return pa.list_(pa.field("element", arrow_of(item[1])))
-    raise ValueError(f"no Arrow type for {name}")
 
 
 def field_of(name: str, type_name: str, names: Sequence[str]) -> Field:
@@ -209,15 +175,11 @@ class MadeLake:
     def _seal(self, table: str, number: int, kind: ChangeKind, date: str, rows: list[dict[str, Any]]) -> DataFile:
         version = self.versions[table]
         assert version.version == number, "commit before a new version is defined"
-        columns = {field.name: field.type for field in version.fields} | _META
-        schema = pa.schema([pa.field(name, arrow_of(type_name)) for name, type_name in columns.items()])
         first, last = rows[0]["_seq"], rows[-1]["_seq"]
-        folder = f"changes/cdc_schema={version.table.schema}/cdc_table={version.table.table}/cdc_date={date}"
-        path = self.root / folder / f"part-{first:020}-{last:020}-{kind}-v{number}.parquet"
+        chunk = str(self._number + 1) if kind == "snapshot" else ""
+        path = self.root / part_name(version.table, date, kind, first, last, number, chunk)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Chunks of a snapshot share their number, so the name needs one more to be its own.
-        path = path.with_stem(f"{path.stem}-{self._number + 1}") if kind == "snapshot" else path
-        pq.write_table(pa.Table.from_pylist(rows, schema=schema), path, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(rows, schema=file_schema(version)), path, compression="zstd")
         sealed = path.read_bytes()
         return DataFile(
             path=os.path.relpath(path, self.root),
