@@ -75,7 +75,7 @@ def receipt(document: Stat) -> str:
     source, journal = document.source, document.journal
     lines = _fact("position", f"{source.file}:{source.position}")
     lines += _fact("gtid", source.gtid_set) if source.gtid_set else []
-    lines += _fact("journal", f"committed {journal.committed}, rows {journal.sequence - 1}")
+    lines += _fact("journal", f"committed {journal.committed}, changes {journal.sequence - 1}")
     lines += ["", _client_head(), *map(_client, document.clients)]
     left = remainder(document)
     lines += ["", f"{left:,} rows remain" if left else "nothing remains"]

@@ -50,7 +50,7 @@ class Journal(msgspec.Struct):
     committed: int
     flushed: int
     bytes: int
-    sequence: int  # number of the next row
+    sequence: int  # number of the next change: of a row, or of a statement
 
 
 class Process(msgspec.Struct):

@@ -67,11 +67,11 @@ def test_every_kind_of_frame_is_a_struct(tmp_path: Path, writer: JournalWriter) 
         frames.Table(0, packed()),
         frames.Rows(2, at[2], 150, 1700000000, 3, 1, b"\x01\xff\xffbody"),
         frames.Ddl(170, 1700000001, "test", "ALTER TABLE `t` ADD ü INT"),
-        frames.Commit(180, 1700000002, 4, f"{UUID}:6"),
+        frames.Commit(180, 1700000002, 5, f"{UUID}:6"),
         frames.File(4, "binlog.000002"),
         frames.Gap(99, "binlog.000002", "purged"),
     )
-    assert writer.state() == ("binlog.000002", 4, f"{UUID}:1-6", "server one", 4)
+    assert writer.state() == ("binlog.000002", 4, f"{UUID}:1-6", "server one", 5)
 
 
 def test_nothing_is_visible_before_its_commit(tmp_path: Path, writer: JournalWriter) -> None:

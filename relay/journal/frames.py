@@ -61,7 +61,7 @@ class Rows(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The end of a transaction; `position` is its end in the binlog, `sequence` that of the next row."""
+    """The end of a transaction; `position` is its end in the binlog, `sequence` that of the next change."""
 
     position: int
     timestamp: int
@@ -87,7 +87,7 @@ class Source(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class Ddl(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """A statement that defines or empties something."""
+    """A statement that defines or empties something. It is a change with a number of its own, as each row is."""
 
     end_position: int
     timestamp: int

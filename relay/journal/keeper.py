@@ -58,7 +58,7 @@ class Keeper:
         self._flush()
         self._writer.prepare(PREPARED_BYTES)
         # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
-        needed = min(self._arena.needed, self._arena.flushed)
+        needed = min(self._arena.needed, self._arena.exported, self._arena.flushed)
         cut = decide(self._writer.segments(), needed, time.time(), self._limits)
         self._announce(cut)
         if cut.drop > self._arena.first:

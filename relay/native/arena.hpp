@@ -158,7 +158,7 @@ static_assert(sizeof(Slot) == 32);
 
 constexpr size_t kInFlightRanges = 512;
 constexpr size_t kNameBytes = 256;
-constexpr size_t kProcesses = 72;  // supervisor, reader, broker, monitor and the like, and up to 64 servers
+constexpr size_t kProcesses = 72;  // reader, broker, monitor, exporter, snapshotter, and up to 64 servers
 constexpr size_t kMaxWorkers = 64;
 constexpr uint64_t kDefaultSlots = 512;
 
@@ -232,6 +232,10 @@ struct alignas(64) BrokerWords {
   Word generation;  // of the journal that the queues belong to
 };
 
+struct alignas(64) ExporterWords {
+  Word exported;  // the journal position up to which the lake has everything; Arena::kNobody: nobody exports
+};
+
 struct alignas(64) SupervisorWords {
   Word paused;
   Word draining;
@@ -248,6 +252,7 @@ struct alignas(64) ProcessWords {
 struct Control {
   ReaderWords reader;
   BrokerWords broker;
+  ExporterWords exporter;
   SupervisorWords supervisor;
   ProcessWords processes[kProcesses];
   Flip<StopRecord> stops[kProcesses];
@@ -293,8 +298,9 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 2;
+  static constexpr uint64_t kLayout = 3;
   static constexpr size_t kPage = 4096;
+  static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t default_slots = kDefaultSlots);
   // Formats zeroed memory of size_for() bytes, aligned to 64.

@@ -87,6 +87,9 @@ cdef extern from "arena.hpp" namespace "relay":
     cdef cppclass CBrokerWords "relay::BrokerWords":
         CWord scan, needed, waiting, cut_done
 
+    cdef cppclass CExporterWords "relay::ExporterWords":
+        CWord exported
+
     cdef cppclass CSupervisorWords "relay::SupervisorWords":
         CWord paused, draining, stops_cleared
         CWord restarts[72]
@@ -97,6 +100,7 @@ cdef extern from "arena.hpp" namespace "relay":
     cdef cppclass CControl "relay::Control":
         CReaderWords reader
         CBrokerWords broker
+        CExporterWords exporter
         CSupervisorWords supervisor
         CProcessWords processes[72]
         CStopFlip stops[72]
@@ -166,7 +170,7 @@ cdef class Arena:
 
     Journal positions are bytes since the journal's beginning. Each word has one writer: the reader `committed`,
     `flushed`, `first`, `sequence`, `cut_request` and the source's state; the broker `broker_scan`, `broker_waiting`,
-    `needed` and `cut_done`; the supervisor `paused`, `draining`.
+    `needed` and `cut_done`; the exporter `exported`; the supervisor `paused`, `draining`.
     """
 
     cdef CArena* c
@@ -271,6 +275,15 @@ cdef class Arena:
     @needed.setter
     def needed(self, uint64_t v):
         self.c.control().broker.needed.set(v)
+
+    @property
+    def exported(self):
+        """Up to where the lake has everything, so that retention may go there; 2**64 - 1: nobody exports."""
+        return self.c.control().exporter.exported.get()
+
+    @exported.setter
+    def exported(self, uint64_t v):
+        self.c.control().exporter.exported.set(v)
 
     @property
     def broker_scan(self):

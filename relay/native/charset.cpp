@@ -209,6 +209,15 @@ size_t Charset::convert(Bytes text, uint8_t* to) const {
   return static_cast<size_t>(out - to);
 }
 
+bool Charset::holds(Bytes text) const {
+  for (const uint8_t* p = text.data; p != text.end();) {
+    uint32_t c;
+    p += character(p, static_cast<size_t>(text.end() - p), &c);
+    if (c == kNone) return false;
+  }
+  return true;
+}
+
 bool charset_text(const std::string& name, Bytes text, std::string* out) {
   const Charset* charset;
   if (!Charset::find(name, &charset)) return false;

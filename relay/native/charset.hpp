@@ -23,6 +23,8 @@ class Charset {
   // the character set does not define becomes a question mark, as it does in the server; surrogates in UCS-2 and UTF-32
   // are encoded one by one, as they are there, and are no UTF-8 then (see utf8.hpp).
   size_t convert(Bytes text, uint8_t* to) const;
+  // Whether the character set defines all of the text.
+  bool holds(Bytes text) const;
 
  private:
   explicit Charset(const charsets::Known& known) : known_(known) {}

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <climits>
 
+#include "charset.hpp"
+#include "columns_form.hpp"
+#include "compressed.hpp"
 #include "image.hpp"
 #include "numbers.hpp"
 #include "temporal.hpp"
@@ -14,77 +17,10 @@ namespace {
 
 using Shape = Lane::Shape;
 
-enum Leading : size_t { kSequence, kChangeType, kPosition, kLeading };
-
-constexpr size_t kFirstRows = 64;
-constexpr size_t kOffset = sizeof(uint32_t);
-constexpr unsigned kMaxPrecision = 38;  // of a decimal128
-// Of a stream, beyond values and names: some 700 and 120 are the rule. A list is two columns there.
-constexpr size_t kStreamBytes = 1024;
-constexpr size_t kLaneBytes = 160;
-
-struct Change {
-  char text[32];
-  size_t size;
-};
-constexpr size_t kLongestChange = 16;
-const Change kInsert = {"insert", 6}, kBefore = {"update_preimage", 15}, kAfter = {"update_postimage", 16},
-             kDelete = {"delete", 6};
-
-const Change& change_of(RowKind kind, bool after) {
+size_t change_of(RowKind kind, bool after) {
   if (kind == RowKind::update) return after ? kAfter : kBefore;
   return kind == RowKind::insert ? kInsert : kDelete;
 }
-
-bool is_moment(Value value) {
-  switch (value) {
-    case Value::date: case Value::old_datetime: case Value::old_timestamp: case Value::datetime: case Value::timestamp:
-      return true;
-    default:
-      return false;
-  }
-}
-
-struct Type {
-  const char* format;
-  uint32_t width;  // 0: not fixed
-};
-
-Type type_of(const Step& step, const Column& column) {
-  switch (step.value) {
-    case Value::int8: return {"c", 1};
-    case Value::int16: case Value::uint8: case Value::year: return {"s", 2};
-    case Value::int24: case Value::uint24: case Value::int32: case Value::uint16: return {"i", 4};
-    case Value::int64: case Value::uint32: case Value::time: case Value::old_time: return {"l", 8};
-    case Value::uint64: return {"d:20,0", 16};
-    case Value::float32: return {"f", 4};
-    case Value::float64: return {"g", 8};
-    case Value::decimal: return step.precision <= kMaxPrecision ? Type{"d", 16} : Type{"u", 0};
-    case Value::date: return {"tdD", 4};
-    case Value::datetime: case Value::old_datetime: return {"tsu:", 8};
-    case Value::timestamp: case Value::old_timestamp: return {"tsu:UTC", 8};
-    case Value::enumeration:
-      return column.labels.empty() ? Type{"i", 4} : Type{has_byte_labels(column) ? "z" : "u", 0};
-    case Value::set: return column.labels.empty() ? Type{"d:20,0", 16} : Type{"+l", 0};
-    case Value::raw: case Value::padded: return {"z", 0};
-    case Value::compressed: return {is_binary(column) ? "z" : "u", 0};
-    default: return {"u", 0};
-  }
-}
-
-std::string format_of(const Step& step, const Type& type) {
-  std::string format = type.format;
-  if (format == "d") format += ":" + std::to_string(step.precision) + "," + std::to_string(step.digits);
-  return format;
-}
-
-uint32_t offset_at(Output& offsets, size_t i) { return load<uint32_t>(offsets.at(i * kOffset)); }
-
-void set_offset(Output& offsets, size_t i, size_t offset) {
-  store(offsets.at(i * kOffset), static_cast<uint32_t>(offset));
-}
-
-size_t count_items(const Lane& lane) { return lane.items.size() / kOffset - 1; }
 
 bool undecodable(const Definition& d, size_t column, std::string* error) {
   *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table;
@@ -96,58 +32,14 @@ const RenderOptions kPlain;
 
 }  // namespace
 
-ColumnBatch::ColumnBatch(std::shared_ptr<const Definition> definition)
-    : definition_(std::move(definition)), fixed_bytes_(kStreamBytes) {
-  const Definition& d = *definition_;
-  const std::vector<Step>& steps = d.layout->steps;
-  size_t moments = 0;
-  for (const Step& step : steps) moments += is_moment(step.value);
-  lanes_ = std::vector<Lane>(kLeading + steps.size() + moments);
-  make_lane(kSequence, "_sequence", "L", Shape::fixed, 8);
-  make_lane(kChangeType, "_change_type", "u", Shape::variable, 0);
-  make_lane(kPosition, "_position", "L", Shape::fixed, 8);
-  for (size_t i = 0; i < kLeading; ++i) lanes_[i].nullable = false;
-  size_t text = kLeading + steps.size();
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Column& column = d.columns[i];
-    Type type = type_of(steps[i], column);
-    std::string format = format_of(steps[i], type);
-    Shape shape = type.width ? Shape::fixed : format == "+l" ? Shape::list : Shape::variable;
-    make_lane(kLeading + i, column.name, format, shape, type.width);
-    if (shape == Shape::list && has_byte_labels(column)) lanes_[kLeading + i].item_format = "z";
-    if (!is_moment(steps[i].value)) continue;
-    make_lane(text, column.name + "__text", "u", Shape::sparse, 0);
-    lanes_[kLeading + i].text = &lanes_[text++];
-  }
-  fixed_bytes_ += 2 * (d.schema.size() + d.table.size());
-  reserve(kFirstRows);
-}
-
-void ColumnBatch::make_lane(size_t at, std::string name, std::string format, Shape shape, uint32_t width) {
-  Lane& lane = lanes_[at];
-  lane.shape = shape;
-  lane.width = width ? width : kOffset;
-  lane.name = std::move(name);
-  lane.format = std::move(format);
-  row_bits_ += lane.width * 8 + 1;
-  fixed_bytes_ += kLaneBytes + lane.name.size() + (shape == Shape::list ? kLaneBytes : 0);
-  lane.data.ensure(0);
-  if (shape == Shape::fixed) return;
-  lane.values.ensure(kOffset);
-  set_offset(lane.values, 0, 0);
-  if (shape != Shape::list) return;
-  lane.items.ensure(kOffset);
-  set_offset(lane.items, 0, 0);
-  lane.items.p += kOffset;
-}
-
 // Room for so many more rows, in the lanes that have something for each.
 void ColumnBatch::reserve(size_t rows) {
   for (Lane& lane : lanes_) {
-    lane.values.p = lane.values.at((rows_ + (lane.shape != Shape::fixed)) * lane.width);
-    lane.values.ensure(rows * lane.width);
+    bool bits = lane.shape == Shape::bits, begins = has_offsets(lane.shape);
+    lane.values.p = lane.values.at(bits ? bytes_for(rows_) : (rows_ + begins) * lane.width);
+    lane.values.ensure(bits ? bytes_for(rows) + 1 : rows * lane.width);
   }
-  lanes_[kChangeType].data.ensure(rows * kLongestChange);
+  if (form_ == Form::stream) lanes_[kChangeType].data.ensure(rows * kLongestChange);
   capacity_ = rows_ + rows;
 }
 
@@ -172,15 +64,13 @@ bool ColumnBatch::put_image(const Row& row, bool after, uint64_t sequence, std::
     *error = "a row of " + d.schema + "." + d.table + " is cut short";
     return false;
   }
-  const Change& change = change_of(row.kind, after);
-  put_fixed(lanes_[kSequence], sequence);
-  put_fixed(lanes_[kPosition], row.position);
-  Lane& change_type = lanes_[kChangeType];
-  std::memcpy(change_type.data.p, change.text, kLongestChange);
-  change_type.data.p += change.size;
-  end_variable(change_type, rows_);
+  if (form_ == Form::stream) {
+    put_leading(row, after, sequence);
+  } else {
+    put_trailing(row, after, sequence);
+  }
   const Step* steps = d.layout->steps.data();
-  Lane* lane = &lanes_[kLeading];
+  Lane* lane = &lanes_[own_];
   size_t columns = d.columns.size();
   for (size_t i = 0; i < columns; ++i, ++lane) {
     Bytes bytes;
@@ -195,6 +85,31 @@ bool ColumnBatch::put_image(const Row& row, bool after, uint64_t sequence, std::
   }
   ++rows_;
   return true;
+}
+
+void ColumnBatch::put_leading(const Row& row, bool after, uint64_t sequence) {
+  const ChangeType& change = kChangeTypes[change_of(row.kind, after)];
+  put_fixed(lanes_[kSequence], sequence);
+  put_fixed(lanes_[kPosition], row.position);
+  Lane& change_type = lanes_[kChangeType];
+  std::memcpy(change_type.data.p, change.text, kLongestChange);
+  change_type.data.p += change.size;
+  end_variable(change_type, rows_);
+}
+
+void ColumnBatch::put_trailing(const Row& row, bool after, uint64_t sequence) {
+  Lane* lanes = &lanes_[meta_];
+  put_fixed(lanes[kChange], static_cast<int8_t>(change_of(row.kind, after)));
+  put_fixed(lanes[kCommitVersion], origin_.version);
+  put_fixed(lanes[kCommitTimestamp], origin_.timestamp * 1000000);
+  put_fixed(lanes[kSeq], sequence);
+  put_fixed(lanes[kFile], file_);
+  put_fixed(lanes[kPos], row.position);
+  if (gtid_ < 0) {
+    put_null(lanes[kGtid]);
+  } else {
+    put_fixed(lanes[kGtid], gtid_);
+  }
 }
 
 inline bool ColumnBatch::put_value(Lane& lane, const Step& step, const Column& column, Bytes bytes) {
@@ -239,18 +154,23 @@ inline bool ColumnBatch::put_value(Lane& lane, const Step& step, const Column& c
       return decimal_to_int128(p, step.precision, digits, &number) && put_number(lane, number);
     }
     case Value::enumeration:
-      if (lane.shape != Shape::fixed) return put_as_text(lane, Cell{step, column, bytes});
+      if (lane.shape == Shape::variable) return put_as_text(lane, Cell{step, column, bytes});
+      if (lane.shape == Shape::coded) return put_label(lane, load_le(p, static_cast<unsigned>(bytes.size)));
       return put_fixed(lane, static_cast<int32_t>(load_le(p, static_cast<unsigned>(bytes.size))));
     case Value::set: {
       uint64_t bits = load_le(p, static_cast<unsigned>(bytes.size));
       return lane.shape == Shape::fixed ? put_number(lane, bits) : put_labels(lane, column, bits);
     }
-    case Value::raw: case Value::text:
-      lane.data.ensure(bytes.size);
-      lane.data.p = copy_exact(lane.data.p, p, bytes.size);
-      if (step.value == Value::text) mend_utf8(lane.data.p - bytes.size, bytes.size);
-      end_variable(lane, rows_);
-      return true;
+    case Value::raw:
+      if (lane.shape == Shape::bits) return put_bit(lane, *p & 1);
+      return lane.side ? put_geometry(lane, bytes) : put_bytes(lane, bytes);
+    case Value::text:
+      put_bytes(lane, bytes);
+      if (!mend_utf8(lane.data.p - bytes.size, bytes.size) || !lane.side) return true;
+      return put_raw(*lane.side, Cell{step, column, bytes}, true);
+    case Value::json:
+      if (form_ == Form::lake_binary_json) return put_bytes(lane, bytes);
+      return put_as_text(lane, Cell{step, column, bytes});
     default:
       return put_as_text(lane, Cell{step, column, bytes});
   }
@@ -261,11 +181,23 @@ inline bool ColumnBatch::put_moment(Lane& lane, const Step& step, const Column& 
   T moment;
   if (convert(&moment)) return put_fixed(lane, moment);
   put_null(lane);
-  fill(*lane.text, rows_);
-  lane.text->valid.resize(rows_ / 8 + 1);
-  lane.text->valid.back() = static_cast<uint8_t>(lane.text->valid.back() | 1 << (rows_ & 7));
-  lane.text->filled = rows_ + 1;
-  return put_as_text(*lane.text, Cell{step, column, bytes});
+  begin_sparse(*lane.side);
+  return put_as_text(*lane.side, Cell{step, column, bytes});
+}
+
+// A value of this row follows, after NULLs since the last one.
+void ColumnBatch::begin_sparse(Lane& lane) {
+  fill(lane, rows_);
+  lane.valid.resize(rows_ / 8 + 1);
+  lane.valid.back() = static_cast<uint8_t>(lane.valid.back() | 1 << (rows_ & 7));
+  lane.filled = rows_ + 1;
+}
+
+inline bool ColumnBatch::put_bytes(Lane& lane, Bytes bytes) {
+  lane.data.ensure(bytes.size);
+  lane.data.p = copy_exact(lane.data.p, bytes.data, bytes.size);
+  end_variable(lane, rows_);
+  return true;
 }
 
 // Text of any kind, bounded or not; and padded binary strings, which come the same way.
@@ -275,13 +207,61 @@ bool ColumnBatch::put_as_text(Lane& lane, const Cell& cell) {
   size_t start = data.size();
   uint8_t* end = put_text(Target{data, 0}, data.p, cell, kPlain);
   if (!end) return false;
-  bool unpacked = cell.step.value == Value::compressed && !is_binary(cell.column);
-  if (unpacked || cell.step.value == Value::converted) {
-    mend_utf8(data.at(start), data.offset(end) - start);
-  }
   data.p = end;
   end_variable(lane, rows_);
+  bool unpacked = cell.step.value == Value::compressed && !is_binary(cell.column);
+  if (!unpacked && cell.step.value != Value::converted) return true;
+  uint8_t* text = data.at(start);
+  size_t size = data.size() - start;
+  bool mended = mend_utf8(text, size);
+  if (!lane.side) return true;
+  // What a character set does not define has become a question mark: such a text, if it was not one all along, is rare.
+  bool doubtful = mended || (cell.column.conversion && std::memchr(text, '?', size));
+  return !doubtful || put_raw(*lane.side, cell, mended);
+}
+
+// The bytes of a text that has got question marks: `surely`, or unless it had them all along.
+bool ColumnBatch::put_raw(Lane& lane, const Cell& cell, bool surely) {
+  Output& data = lane.data;
+  Bytes bytes = cell.bytes;
+  if (cell.step.value == Value::compressed) {
+    CompressedValue value;
+    if (!CompressedValue::parse(cell.bytes, cell.step.width, &value)) return false;
+    data.ensure(value.size);
+    if (!value.unpack(data.p)) return false;
+    bytes = Bytes(data.p, value.size);
+  } else {
+    data.ensure(bytes.size);
+    copy_exact(data.p, bytes.data, bytes.size);
+    bytes = Bytes(data.p, bytes.size);
+  }
+  if (!surely && cell.column.conversion->holds(bytes)) return true;
+  begin_sparse(lane);
+  data.p += bytes.size;
+  end_variable(lane, rows_);
   return true;
+}
+
+// Four bytes of SRID, and the WKB; servers that are not strict make empty values, which have neither.
+bool ColumnBatch::put_geometry(Lane& lane, Bytes bytes) {
+  if (bytes.size < kSridBytes) {
+    put_null(*lane.side);
+    return put_bytes(lane, bytes);
+  }
+  put_fixed(*lane.side, load<int32_t>(bytes.data));
+  return put_bytes(lane, bytes.from(kSridBytes));
+}
+
+bool ColumnBatch::put_bit(Lane& lane, bool value) {
+  uint8_t* p = lane.values.at(rows_ / 8);
+  unsigned at = rows_ & 7;
+  *p = static_cast<uint8_t>((*p & ((1 << at) - 1)) | value << at);
+  return true;
+}
+
+bool ColumnBatch::put_label(Lane& lane, uint64_t number) {
+  const std::vector<int32_t>& codes = lane.dictionary->of_number;
+  return number < codes.size() && put_fixed(lane, codes[number]);
 }
 
 bool ColumnBatch::put_labels(Lane& lane, const Column& column, uint64_t bits) {
@@ -289,11 +269,7 @@ bool ColumnBatch::put_labels(Lane& lane, const Column& column, uint64_t bits) {
   if (labels.size() < 64 && bits >> labels.size()) return false;
   for (size_t i = 0; i < labels.size() && i < 64; ++i) {
     if (!(bits >> i & 1)) continue;
-    lane.data.ensure(labels[i].size());
-    lane.data.p = copy_exact(lane.data.p, reinterpret_cast<const uint8_t*>(labels[i].data()), labels[i].size());
-    lane.items.ensure(kOffset);
-    store(lane.items.p, static_cast<uint32_t>(lane.data.size()));
-    lane.items.p += kOffset;
+    add_item(lane, labels[i]);
     variable_ += labels[i].size() + kOffset;
   }
   set_offset(lane.values, rows_ + 1, count_items(lane));
@@ -305,11 +281,14 @@ bool ColumnBatch::put_number(Lane& lane, __int128 number) { return put_fixed(lan
 void ColumnBatch::put_null(Lane& lane) {
   if (lane.valid.size() <= rows_ / 8) lane.valid.resize(rows_ / 8 + 1, 0xff);
   lane.valid[rows_ / 8] = static_cast<uint8_t>(lane.valid[rows_ / 8] & ~(1 << (rows_ & 7)));
-  if (lane.shape == Shape::fixed) {
+  if (lane.shape == Shape::bits) {
+    put_bit(lane, false);
+  } else if (!has_offsets(lane.shape)) {
     std::memset(lane.values.at(rows_ * lane.width), 0, lane.width);
   } else {
     set_offset(lane.values, rows_ + 1, offset_at(lane.values, rows_));
   }
+  if (lane.side && lane.side->shape == Shape::fixed) put_null(*lane.side);
 }
 
 inline void ColumnBatch::end_variable(Lane& lane, size_t row) {
@@ -334,7 +313,8 @@ void ColumnBatch::cut(size_t rows) {
       uint8_t& last = lane.valid.back();
       last = static_cast<uint8_t>(sparse ? last & ~beyond : last | beyond);
     }
-    if (lane.shape == Shape::fixed) continue;
+    if (lane.shape == Shape::coded) variable_ += lane.data.size() + count_items(lane) * kOffset;
+    if (!has_offsets(lane.shape)) continue;
     lane.filled = std::min(lane.filled, rows);
     uint32_t end = offset_at(lane.values, sparse ? lane.filled : rows);
     if (lane.shape == Shape::list) {

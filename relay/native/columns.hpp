@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lane.hpp"
 #include "payload.hpp"
 #include "values.hpp"
 
@@ -13,39 +14,36 @@ struct ArrowSchema;
 
 namespace relay {
 
-// One column. Its memory grows by doubling.
-struct Lane {
-  enum class Shape : uint8_t {
-    fixed,     // `values` has `width` bytes a row
-    variable,  // `values` has where in `data` each row begins, and where the last one ends
-    list,      // `values` has where in `items` each row begins, and where the last one ends; `items` has so in `data`
-    sparse,    // as variable, but mostly NULL: written as far as row `filled`
-  };
+// Which columns a batch has, and how it writes some types: PollMany's, or those of the lake's files.
+enum class Form : uint8_t { stream, lake, lake_binary_json };
 
-  Shape shape = Shape::fixed;
-  uint32_t width = 0;
-  Lane* text = nullptr;  // where values that the type cannot hold stand as text
-  Output values;
-  Output data;
-  Output items;
-  size_t filled = 0;
-  std::vector<uint8_t> valid;  // a bit for each row; none as long as nothing is NULL
-  bool nullable = true;
-  std::string name;
-  std::string format;  // of the C data interface
-  const char* item_format = "u";
+// The transaction that rows belong to.
+struct Origin {
+  uint64_t version = 0;   // number of its last change
+  int64_t timestamp = 0;  // Unix seconds
+  std::string_view file;
+  std::string_view gtid;  // empty: none
 };
 
-// Flat rows: an insert or a delete is one, an update two, its images before and after.
+// Flat rows: an insert or a delete is one, an update two, its images before and after. Change types are insert,
+// update_preimage, update_postimage, delete.
 //
-// Columns: _sequence uint64; _change_type utf8 (insert, update_preimage, update_postimage, delete); _position uint64;
-// the table's; and for each DATE, DATETIME and TIMESTAMP among these <name>__text utf8, which is NULL unless the value
-// is a date that no calendar has: then the column is NULL. What a partial image leaves out is NULL.
+// Columns of Form::stream: _sequence uint64; _change_type utf8; _position uint64; the table's; and for each DATE, DATETIME
+// and TIMESTAMP among these <name>__text utf8, which is NULL unless the value is a date that no calendar has: then the
+// column is NULL. What a partial image leaves out is NULL.
+//
+// Of the others: the table's; these texts, and in the same order <name>__raw binary of each text, which is NULL unless its
+// bytes are no text of its character set (what is wrong is a question mark in the column then), and <name>__srid int32
+// of each geometry; and _change_type, _commit_version int64, _commit_timestamp timestamp[us, UTC], _seq int64, _file,
+// _pos int64, _gtid. The names' and ENUM's columns are dictionaries, BIT(1) is boolean, geometries WKB.
 class ColumnBatch {
  public:
   enum class Added : uint8_t { yes, full, undecodable };
 
-  explicit ColumnBatch(std::shared_ptr<const Definition> definition);
+  explicit ColumnBatch(std::shared_ptr<const Definition> definition, Form form = Form::stream);
+
+  // The rows that follow are of this transaction. Not for Form::stream.
+  void begin(const Origin& origin);
 
   // Adds a row of a definition with the same columns, or nothing: because the batch would outgrow offsets of 31 bits,
   // or because a value cannot be decoded. Says why in `error`.
@@ -58,17 +56,34 @@ class ColumnBatch {
   // An upper bound of the bytes of the batch as an Arrow IPC stream.
   size_t stream_bytes() const { return fixed_bytes_ + rows_ * row_bits_ / 8 + variable_; }
 
+  // Names of the side columns that have a value.
+  std::vector<std::string> sides() const;
   // Fills in both structures. Nothing is added any more; the batch lives until they are released.
   static void give(const std::shared_ptr<ColumnBatch>& batch, ArrowSchema* schema, ArrowArray* array);
 
  private:
+  // columns_form.cpp
   void make_lane(size_t at, std::string name, std::string format, Lane::Shape shape, uint32_t width);
+  void make_own(size_t at, const Step& step, const Column& column);
+  void make_labels(size_t at, const Column& column, const char* format);
+  void make_leading();
+  void make_trailing();
+  int32_t code_of(Lane& lane, const std::string& text);
+
   void reserve(size_t rows);
   bool put_image(const Row& row, bool after, uint64_t sequence, std::string* error);
+  void put_leading(const Row& row, bool after, uint64_t sequence);
+  void put_trailing(const Row& row, bool after, uint64_t sequence);
   bool put_value(Lane& lane, const Step& step, const Column& column, Bytes bytes);
   template <typename T, typename Convert>
   bool put_moment(Lane& lane, const Step& step, const Column& column, Bytes bytes, Convert convert);
+  bool put_bytes(Lane& lane, Bytes bytes);
   bool put_as_text(Lane& lane, const Cell& cell);
+  bool put_raw(Lane& lane, const Cell& cell, bool surely);
+  bool put_geometry(Lane& lane, Bytes bytes);
+  bool put_bit(Lane& lane, bool value);
+  bool put_label(Lane& lane, uint64_t number);
+  void begin_sparse(Lane& lane);
   bool put_labels(Lane& lane, const Column& column, uint64_t bits);
   bool put_number(Lane& lane, __int128 number);
   void put_null(Lane& lane);
@@ -83,13 +98,23 @@ class ColumnBatch {
   }
 
   std::shared_ptr<const Definition> definition_;
+  Form form_;
   std::vector<Lane> lanes_;
+  size_t own_ = 0;    // the table's first column
+  size_t sides_ = 0;  // the first side column
+  size_t meta_ = 0;   // the first of the columns that every table has
+  Origin origin_;     // but for its texts:
+  int32_t file_ = 0;
+  int32_t gtid_ = -1;  // none
   size_t rows_ = 0;
   size_t capacity_ = 0;
   size_t variable_ = 0;     // bytes in `data` and `items` of all lanes
   size_t row_bits_ = 0;     // of a row in all lanes but these
   size_t fixed_bytes_ = 0;  // of a stream: schema, headers, padding
 };
+
+// Whether rows of both can stand in one batch.
+bool same_columns(const Definition& a, const Definition& b);
 
 // Rows as they come, in a batch for each definition, in the order of their first rows.
 class ColumnBatches {

@@ -20,6 +20,7 @@ cdef extern from "columns.hpp" namespace "relay":
         const CImageDefinition& definition()
         size_t rows()
         size_t stream_bytes()
+        vector[string] sides()
         @staticmethod
         void give(const shared_ptr[CColumnBatch]& batch, ArrowSchema* schema, ArrowArray* array) except +
 

@@ -1,6 +1,6 @@
 // Columns by the Arrow C data interface, and batches of several tables.
 #include "arrow_abi.hpp"
-#include "columns.hpp"
+#include "columns_form.hpp"
 
 namespace relay {
 
@@ -11,6 +11,7 @@ struct SchemaHold {
   std::string name, format, metadata;
   std::vector<ArrowSchema> children;
   std::vector<ArrowSchema*> pointers;
+  std::unique_ptr<ArrowSchema> dictionary;
 };
 
 struct ArrayHold {
@@ -18,6 +19,7 @@ struct ArrayHold {
   std::vector<const void*> buffers;
   std::vector<ArrowArray> children;
   std::vector<ArrowArray*> pointers;
+  std::unique_ptr<ArrowArray> dictionary;
 };
 
 template <typename Structure, typename Hold>
@@ -26,6 +28,7 @@ void release(Structure* structure) {
   for (Structure& child : hold->children) {
     if (child.release) child.release(&child);
   }
+  if (hold->dictionary && hold->dictionary->release) hold->dictionary->release(hold->dictionary.get());
   structure->release = nullptr;
   delete hold;
 }
@@ -35,13 +38,15 @@ void adopt(Structure* structure, Hold* hold) {
   for (Structure& child : hold->children) hold->pointers.push_back(&child);
   structure->n_children = static_cast<int64_t>(hold->children.size());
   structure->children = hold->pointers.data();
+  structure->dictionary = hold->dictionary.get();
   structure->private_data = hold;
   structure->release = release<Structure, Hold>;
 }
 
 ArrowSchema schema_of(std::string name, std::string format, std::string metadata, bool nullable,
-                      std::vector<ArrowSchema> children) {
-  auto* hold = new SchemaHold{std::move(name), std::move(format), std::move(metadata), std::move(children), {}};
+                      std::vector<ArrowSchema> children, std::unique_ptr<ArrowSchema> dictionary = nullptr) {
+  auto* hold = new SchemaHold{std::move(name),     std::move(format), std::move(metadata),
+                              std::move(children), {},                std::move(dictionary)};
   ArrowSchema schema = {};
   schema.format = hold->format.c_str();
   schema.name = hold->name.c_str();
@@ -52,8 +57,9 @@ ArrowSchema schema_of(std::string name, std::string format, std::string metadata
 }
 
 ArrowArray array_of(const std::shared_ptr<ColumnBatch>& batch, size_t length, bool nulls,
-                    std::vector<const void*> buffers, std::vector<ArrowArray> children) {
-  auto* hold = new ArrayHold{batch, std::move(buffers), std::move(children), {}};
+                    std::vector<const void*> buffers, std::vector<ArrowArray> children,
+                    std::unique_ptr<ArrowArray> dictionary = nullptr) {
+  auto* hold = new ArrayHold{batch, std::move(buffers), std::move(children), {}, std::move(dictionary)};
   ArrowArray array = {};
   array.length = static_cast<int64_t>(length);
   array.null_count = nulls ? -1 : 0;
@@ -85,13 +91,12 @@ bool same_column(const Column& a, const Column& b) {
          a.charset == b.charset && a.labels == b.labels && a.sql_type == b.sql_type;
 }
 
-// Whether rows of both can stand in one batch.
-bool same(const Definition& a, const Definition& b) {
+}  // namespace
+
+bool same_columns(const Definition& a, const Definition& b) {
   return a.version == b.version && a.schema == b.schema && a.table == b.table && a.proven == b.proven &&
          std::equal(a.columns.begin(), a.columns.end(), b.columns.begin(), b.columns.end(), same_column);
 }
-
-}  // namespace
 
 void ColumnBatch::give(const std::shared_ptr<ColumnBatch>& batch, ArrowSchema* schema, ArrowArray* array) {
   batch->seal();
@@ -102,15 +107,23 @@ void ColumnBatch::give(const std::shared_ptr<ColumnBatch>& batch, ArrowSchema* s
     std::vector<const void*> buffers = {nulls ? lane.valid.data() : nullptr, lane.values.at(0)};
     std::vector<ArrowSchema> item;
     std::vector<ArrowArray> items;
+    std::unique_ptr<ArrowSchema> text;
+    std::unique_ptr<ArrowArray> texts;
+    auto give_items = [&] {
+      return array_of(batch, count_items(lane), false, {nullptr, lane.items.at(0), lane.data.at(0)}, {});
+    };
     if (lane.shape == Lane::Shape::list) {
-      size_t count = lane.items.size() / sizeof(uint32_t) - 1;
       item.push_back(schema_of("item", lane.item_format, "", true, {}));
-      items.push_back(array_of(batch, count, false, {nullptr, lane.items.at(0), lane.data.at(0)}, {}));
-    } else if (lane.shape != Lane::Shape::fixed) {
+      items.push_back(give_items());
+    } else if (lane.shape == Lane::Shape::coded) {
+      text = std::make_unique<ArrowSchema>(schema_of("", lane.item_format, "", true, {}));
+      texts = std::make_unique<ArrowArray>(give_items());
+    } else if (has_offsets(lane.shape)) {
       buffers.push_back(lane.data.at(0));
     }
-    fields.push_back(schema_of(lane.name, lane.format, "", lane.nullable, std::move(item)));
-    arrays.push_back(array_of(batch, batch->rows_, nulls, std::move(buffers), std::move(items)));
+    fields.push_back(schema_of(lane.name, lane.format, "", lane.nullable, std::move(item), std::move(text)));
+    arrays.push_back(
+        array_of(batch, batch->rows_, nulls, std::move(buffers), std::move(items), std::move(texts)));
   }
   *schema = schema_of("", "+s", metadata_of(*batch->definition_), false, std::move(fields));
   *array = array_of(batch, batch->rows_, false, {nullptr}, std::move(arrays));
@@ -121,7 +134,7 @@ size_t ColumnBatches::batch_of(const std::shared_ptr<const Definition>& definiti
     if (known.definition == definition) return known.batch;
   }
   size_t batch = 0;
-  while (batch < batches_.size() && !same(batches_[batch]->definition(), *definition)) ++batch;
+  while (batch < batches_.size() && !same_columns(batches_[batch]->definition(), *definition)) ++batch;
   if (batch == batches_.size()) {
     batches_.push_back(std::make_shared<ColumnBatch>(definition));
     stream_bytes_ += batches_.back()->stream_bytes();

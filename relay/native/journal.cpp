@@ -146,6 +146,21 @@ const Mapping& JournalReader::segment_of(uint64_t position) {
   return *last_;
 }
 
+uint64_t JournalReader::flushed() {
+  for (;;) {
+    std::vector<uint64_t> bases = list_segments(directory_);
+    try {
+      if (!bases.empty() && header_is_blank(directory_, bases.back())) bases.pop_back();
+      // Not kept mapped: if a transaction is taken back, this segment goes, and another one gets its name.
+      if (!bases.empty())
+        flushed_ = std::max(flushed_, Mapping::open(directory_, bases.back(), false)->flushed_now());
+      return flushed_;
+    } catch (const JournalError&) {
+      if (list_segments(directory_) == bases) throw;
+    }
+  }
+}
+
 uint64_t JournalReader::first() {
   std::vector<uint64_t> bases = list_segments(directory_);
   if (bases.empty()) throw JournalError("journal_lost", "read journal: there is none in " + directory_);
@@ -174,22 +189,27 @@ FrameView JournalReader::frame(uint64_t position, bool check) {
   }
 }
 
+uint64_t JournalReader::segment(uint64_t position) { return segment_of(position).base; }
+
+TableFrame JournalReader::table(uint64_t table) {
+  TableFrame parsed;
+  uint64_t at = table;
+  for (unsigned links = 0; links < kMaxLinks; ++links) {
+    if (!TableFrame::parse(frame(at).payload, &parsed)) break;
+    if (parsed.link == 0 || parsed.link == kUnresolved) return parsed;
+    at = parsed.link;
+  }
+  throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(at));
+}
+
 std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
   auto known = definitions_.find(table);
   if (known != definitions_.end()) return known->second;
-  TableFrame parsed;
-  uint64_t at = table;
-  for (unsigned links = 0;; ++links) {
-    if (links == kMaxLinks || !TableFrame::parse(frame(at).payload, &parsed))
-      throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(at));
-    if (parsed.link == 0 || parsed.link == kUnresolved) break;
-    at = parsed.link;
-  }
   std::string error;
-  std::shared_ptr<const Definition> definition = Definition::parse(parsed.definition, &error);
+  std::shared_ptr<const Definition> definition = Definition::parse(this->table(table).definition, &error);
   if (!definition)
     throw JournalError("journal_corrupt",
-                       "read journal: the definition at position " + std::to_string(at) + ": " + error);
+                       "read journal: the definition for position " + std::to_string(table) + ": " + error);
   definitions_[table] = definition;
   return definition;
 }

@@ -95,9 +95,17 @@ class JournalReader {
 
   uint64_t generation();  // of the journal in the directory; throws JournalError if there is none
   uint64_t first();       // position of the oldest segment that still exists
+  // Up to here the journal is committed and on disk, whatever becomes of the writer's process or host: nothing before it
+  // is ever taken back. 0 if there is no journal.
+  uint64_t flushed();
   // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its
   // CRC is verified only if `check` (the writer verified what it wrote, and recovery what it found).
   FrameView frame(uint64_t position, bool check = false);
+  // Position of the segment that holds `position`.
+  uint64_t segment(uint64_t position);
+  // The TABLE frame in force for rows frames that name the one at `table`: the end of its links. Its link is not 0 if
+  // it waits for its proof.
+  TableFrame table(uint64_t table);
   // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its
   // link.
   std::shared_ptr<const Definition> definition(uint64_t table);
@@ -112,6 +120,7 @@ class JournalReader {
   std::string directory_;
   std::map<uint64_t, std::unique_ptr<Mapping>> segments_;  // by base
   const Mapping* last_ = nullptr;
+  uint64_t flushed_ = 0;
   std::map<uint64_t, std::shared_ptr<const Definition>> definitions_;  // by TABLE frame
 };
 

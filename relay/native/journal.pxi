@@ -98,6 +98,7 @@ cdef extern from "journal.hpp" namespace "relay":
         CJournalReader(string directory) except +raise_failure
         uint64_t generation() except +raise_failure
         uint64_t first() except +raise_failure
+        uint64_t flushed() except +raise_failure
         CFrameView frame(uint64_t position, cbool check) except +raise_failure
         void release_before(uint64_t position) except +raise_failure
         uint64_t locate(string_view file, uint64_t position, uint64_t committed) except +raise_failure
@@ -375,7 +376,7 @@ cdef class JournalWriter:
         self.c.rows(table, <CRowKind>kind, end_position, timestamp, rows, raw(body))
 
     def ddl(self, uint64_t end_position, uint32_t timestamp, str schema, str statement):
-        """Appends a statement; a commit has to follow."""
+        """Appends a statement, which takes a number as a row does; a commit has to follow."""
         cdef bytes s = schema.encode("utf-8", "surrogateescape")
         cdef bytes t = statement.encode("utf-8", "surrogateescape")
         self.c.ddl(end_position, timestamp, view(s), view(t))
@@ -450,6 +451,11 @@ cdef class JournalReader:
     def first(self):
         """Position of the oldest segment."""
         return self.c.first()
+
+    def flushed(self):
+        """Position up to which the journal is on disk for good: always between transactions, and moved by the writer's
+        `flush`, in whatever process that is. 0 if there is no journal."""
+        return self.c.flushed()
 
     def frame(self, uint64_t position):
         """(position of the next frame, payload) of the frame at a position; its CRC is verified."""

@@ -60,13 +60,14 @@ void JournalWriter::recover() {
     flush();
     return;
   }
-  uint64_t safe;
+  uint64_t safe, scan;
   {
     auto last = Mapping::open(directory_, bases_.back(), false);
     generation_ = last->generation;
-    safe = last->flushed;
+    safe = last->flushed_now();
+    scan = last->flushed;  // what was written since this segment was made may have been lost with the host
   }
-  auto after = std::upper_bound(bases_.begin(), bases_.end(), safe);
+  auto after = std::upper_bound(bases_.begin(), bases_.end(), scan);
   size_t from = after == bases_.begin() ? 0 : static_cast<size_t>(after - bases_.begin()) - 1;
   uint64_t cut = find_cut(from);
   // Others may stand anywhere before what was flushed: it cannot be cut away and written anew.
@@ -184,6 +185,7 @@ void JournalWriter::cut_to(uint64_t position) {
   while (!dirty_.empty() && dirty_.back()->base > position) dirty_.pop_back();
   if (dirty_.empty()) dirty_.push_back(Mapping::open(directory_, bases_.back(), true));
   segment_ = dirty_.back();
+  segment_->raise_flushed(flushed());
   zero(*segment_, position, whole ? segment_->end() : blank_to);
   end_ = position;
 }

@@ -93,6 +93,7 @@ void JournalWriter::start_segment(uint64_t base, uint64_t room, const JournalSta
   std::lock_guard<std::mutex> lock(mutex_);
   dirty_.push_back(segment_);
   bases_.push_back(base);
+  segment_->raise_flushed(flushed());  // another thread may have flushed since it was made
 }
 
 void JournalWriter::make_room(uint64_t bytes) {
@@ -221,6 +222,7 @@ void JournalWriter::ddl(uint64_t end_position, uint32_t timestamp, std::string_v
   p = msgpack::put_str(p, schema);
   p = msgpack::put_str(p, statement);
   append(p);
+  ++sequence_;
   open_ = true;
 }
 
@@ -321,6 +323,7 @@ uint64_t JournalWriter::flush() {
   while (done + 1 < std::min(dirty.size(), dirty_.size()) && dirty_[done] == dirty[done]) ++done;
   dirty_.erase(dirty_.begin(), dirty_.begin() + static_cast<std::ptrdiff_t>(done));
   flushed_.store(upto, std::memory_order_release);
+  dirty_.back()->raise_flushed(upto);
   return upto;
 }
 

@@ -17,7 +17,7 @@ struct JournalState {
   uint64_t position = 0;
   GtidSet gtids;
   std::string identity;    // of the source, as given to `source`
-  uint64_t sequence = 1;   // number of the next row
+  uint64_t sequence = 1;   // number of the next change
 };
 
 // Appending either succeeds or throws JournalError and changes nothing that a reader or a recovery could see: after
@@ -48,6 +48,7 @@ class JournalWriter {
   void forget(Handle table);  // no more rows will refer to it
 
   void rows(Handle table, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body);
+  // Takes a number as a row does.
   void ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement);
   // Ends a transaction, also one without rows or DDL.
   void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid);
@@ -58,7 +59,8 @@ class JournalWriter {
   void gap(uint64_t position, std::string_view file, std::string_view reason);
 
   void hold(bool on);  // while on, nothing is published
-  // Writes everything committed to the disk; the position up to which that now holds. From any thread.
+  // Writes everything committed to the disk; the position up to which that now holds, which the last segment's header
+  // tells other processes. From any thread.
   uint64_t flush();
   // Brings the pages of the next `bytes` after what is committed into memory, as far as the segment goes, so that a burst
   // of rows does not wait for them. For the thread that flushes.
@@ -108,7 +110,7 @@ class JournalWriter {
   std::shared_ptr<Mapping> segment_;
   uint64_t end_ = 0;
   uint64_t boundary_ = 0;   // end of the last complete transaction
-  uint64_t sequence_ = 1;   // of the next row; state_'s once the transaction is complete
+  uint64_t sequence_ = 1;   // of the next change; state_'s once the transaction is complete
   bool open_ = false;       // rows or DDL since the boundary
   bool held_ = false;
   size_t unresolved_ = 0;   // tables with TABLE frames that wait for a link

@@ -18,6 +18,7 @@ namespace {
 constexpr uint32_t kMagic = 0x4a594c52;  // "RLYJ"
 constexpr uint32_t kVersion = 1;
 constexpr size_t kCrcAt = 40;
+constexpr size_t kFlushedNowAt = 48;
 
 void write_header(uint8_t* p, const Mapping& m) {
   store(p, kMagic);
@@ -92,6 +93,16 @@ void sync_directory(const std::string& directory) {
   int failed = fd < 0 || fsync(fd) != 0 ? errno : 0;
   if (fd >= 0) close(fd);
   if (failed) throw_system("journal_lost", "flush journal directory", directory, failed);
+}
+
+uint64_t Mapping::flushed_now() const {
+  const auto* word = reinterpret_cast<const uint64_t*>(data + kFlushedNowAt);
+  return std::max(flushed, __atomic_load_n(word, __ATOMIC_ACQUIRE));
+}
+
+void Mapping::raise_flushed(uint64_t position) const {
+  if (position <= flushed_now()) return;
+  __atomic_store_n(reinterpret_cast<uint64_t*>(data + kFlushedNowAt), position, __ATOMIC_RELEASE);
 }
 
 std::unique_ptr<Mapping> Mapping::open(const std::string& directory, uint64_t base, bool writable) {

@@ -33,6 +33,10 @@ struct Mapping {
   uint64_t end() const { return base + size; }
   bool holds(uint64_t position) const { return position >= base && position < end(); }
   uint8_t* at(uint64_t position) const { return data + (position - base); }
+  // What is committed and on disk by now, if this is the last segment: the writer moves it on by one store, beside what
+  // the header's CRC covers.
+  uint64_t flushed_now() const;
+  void raise_flushed(uint64_t position) const;
 
   // Both throw JournalError. `create` allocates every block (a full disk is disk_full, not a later SIGBUS) and leaves
   // the file under a temporary name until `appear`.

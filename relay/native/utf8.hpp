@@ -20,9 +20,11 @@ inline size_t utf8_length(const uint8_t* p, size_t left) {
 }
 
 // Overwrites each byte that is no part of a character by a question mark: for formats whose text has to be UTF-8.
-inline void mend_utf8(uint8_t* p, size_t n) {
+// Whether there was one.
+inline bool mend_utf8(uint8_t* p, size_t n) {
   constexpr uint64_t kHighBits = 0x8080808080808080;
   uint8_t* end = p + n;
+  bool mended = false;
   while (p != end) {
     auto left = static_cast<size_t>(end - p);
     if (left >= sizeof(uint64_t) && !(load<uint64_t>(p) & kHighBits)) {
@@ -31,8 +33,10 @@ inline void mend_utf8(uint8_t* p, size_t n) {
       p += length;
     } else {
       *p++ = '?';
+      mended = true;
     }
   }
+  return mended;
 }
 
 }  // namespace relay

@@ -135,7 +135,7 @@ class _Walk:
     def __init__(self, after: Step | None) -> None:
         self._place = after.place if after else None
         self._identity = after.identity if after else ""
-        self._sequence: int | None = None  # of the first row after a segment's beginning, as that says
+        self._sequence: int | None = None  # of the next change of a segment whose first transaction has not ended
         self._start: int | None = None  # of what has not ended
         self._rows = 0
         self._lost = ""
@@ -159,12 +159,14 @@ class _Walk:
             case frames.Source():
                 return self._source(frame, end)
             case frames.Rows():
-                if self._sequence is not None and frame.sequence > self._sequence:
-                    self._lost = TORN
-                self._sequence = None
+                self._expect(frame.sequence, frame.rows)
                 self._rows += frame.rows
+            case frames.Ddl() if self._sequence is not None:
+                self._sequence += 1
             case frames.Commit():
                 assert self._place is not None
+                self._expect(frame.sequence, 0)
+                self._sequence = None
                 return self._step(Place(self._place.file, frame.position), end, frame.gtid)
             case frames.File():
                 return self._step(Place(frame.file, frame.position), end)
@@ -173,6 +175,13 @@ class _Walk:
             case _:
                 pass
         return None
+
+    def _expect(self, sequence: int, rows: int) -> None:
+        """A segment may begin within a transaction whose first rows stood in one that is gone."""
+        if self._sequence is not None:
+            if sequence > self._sequence:
+                self._lost = TORN
+            self._sequence = sequence + rows
 
     def _source(self, frame: frames.Source, end: int) -> Step | None:
         place = Place(frame.file, frame.position)

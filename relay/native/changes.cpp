@@ -1,0 +1,312 @@
+#include "changes.hpp"
+
+#include "failure.hpp"
+#include "segment.hpp"
+
+namespace relay {
+
+namespace {
+
+constexpr int64_t kDay = 86400;
+
+template <typename Frame>
+Frame parsed(const FrameView& view) {
+  Frame frame;
+  if (!Frame::parse(view.payload, &frame))
+    throw JournalError("journal_corrupt",
+                       "read journal: the frame at position " + std::to_string(view.position) + " is malformed");
+  return frame;
+}
+
+std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
+
+[[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
+  throw StreamError(code, "read the journal's rows", "journal position " + std::to_string(position), cause, hint);
+}
+
+constexpr const char* kLeaveOut = "leave the table out of the export, and report this with the table's definition";
+constexpr const char* kFullImages =
+    "set binlog_row_image = FULL on the source; what is in the journal can be left out of the export with its table";
+
+}  // namespace
+
+ChangeReader::ChangeReader(std::string directory, uint64_t position, uint64_t base, Form form, bool choose)
+    : journal_(std::move(directory)), base_(base), form_(form), choose_(choose) {
+  uint64_t segment = position ? journal_.segment(position) : journal_.first();
+  start_at(segment);
+  Reached ignored;
+  while (at_ < position) pass_over(journal_.frame(at_), &ignored);
+  if (position > segment && position_ != position)
+    throw JournalError("journal_lost",
+                       "read journal: position " + std::to_string(position) + " is not between transactions");
+}
+
+// Goes to the first transaction that begins in the segment: it may start with the rest of another one.
+void ChangeReader::start_at(uint64_t segment) {
+  FrameView view = journal_.frame(segment);
+  SourceFrame source = parsed<SourceFrame>(view);
+  Reached ignored;
+  pass_over(view, &ignored);
+  sequence_ = source.sequence;
+  const uint64_t flushed = journal_.flushed();
+  bool torn = false;
+  for (uint64_t at = at_, next = sequence_; at < flushed; at = view.next) {
+    view = journal_.frame(at);
+    if (view.kind() == FrameKind::rows) {
+      auto rows = parsed<RowsFrame>(view);
+      torn |= rows.sequence > next;
+      if (!torn) return;
+      next = rows.sequence + rows.rows;
+    } else if (view.kind() == FrameKind::ddl) {
+      ++next;
+    } else if (view.kind() == FrameKind::commit) {
+      auto commit = parsed<CommitFrame>(view);
+      if (torn || commit.sequence > next) finish(commit, view.next);
+      return;
+    } else if (view.kind() != FrameKind::table && view.kind() != FrameKind::source) {
+      return;
+    }
+  }
+}
+
+Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
+  Reached told;
+  for (;;) {
+    const bool full = rows_ > 0 && bytes_ >= max_bytes;
+    if (pending_.table) {
+      if (full || !gather(max_bytes)) return reached(Reached::Why::full);
+    } else if (open_) {
+      FrameView view = journal_.frame(at_);
+      if (full && view.kind() != FrameKind::commit) return reached(Reached::Why::full);
+      pass_within(view);
+    } else if (!statements_.empty()) {
+      told = std::move(statements_.front());
+      statements_.pop_front();
+      return told;
+    } else if (at_ >= until) {
+      return reached(Reached::Why::end);
+    } else if (full) {
+      return reached(Reached::Why::full);
+    } else {
+      FrameView view = journal_.frame(at_);
+      bool begins = view.kind() == FrameKind::rows || view.kind() == FrameKind::ddl;
+      if (begins ? !look_ahead(until, &told) : pass_over(view, &told)) return told;
+    }
+  }
+}
+
+// A frame between transactions. True if that is to be told.
+bool ChangeReader::pass_over(const FrameView& view, Reached* told) {
+  switch (view.kind()) {
+    case FrameKind::source: {
+      auto source = parsed<SourceFrame>(view);
+      bool other = !identity_.empty() && identity_ != source.identity;
+      forget_before(view.position);
+      file_ = source.file;
+      offset_ = source.position;
+      identity_ = source.identity;
+      position_ = at_ = view.next;
+      if (other) *told = reached(Reached::Why::source, identity_);
+      return other;
+    }
+    case FrameKind::file: {
+      auto rotated = parsed<FileFrame>(view);
+      file_ = rotated.file;
+      offset_ = rotated.position;
+      position_ = at_ = view.next;
+      return false;
+    }
+    case FrameKind::gap: {
+      auto gap = parsed<GapFrame>(view);
+      file_ = gap.file;
+      offset_ = gap.position;
+      position_ = at_ = view.next;
+      *told = reached(Reached::Why::gap, std::string(gap.reason));
+      return true;
+    }
+    case FrameKind::commit:
+      finish(parsed<CommitFrame>(view), view.next);
+      return false;
+    default:
+      at_ = view.next;
+      return false;
+  }
+}
+
+void ChangeReader::pass_within(const FrameView& view) {
+  switch (view.kind()) {
+    case FrameKind::commit:
+      finish(parsed<CommitFrame>(view), view.next);
+      return;
+    case FrameKind::rows:
+      begin_rows(view);
+      break;
+    case FrameKind::ddl: {
+      auto ddl = parsed<DdlFrame>(view);
+      statements_.push_back({Reached::Why::ddl, base_ + sequence_++, ddl.timestamp, std::string(ddl.schema),
+                             std::string(ddl.statement)});
+      break;
+    }
+    case FrameKind::source:
+      forget_before(view.position);
+      break;
+    default:
+      break;
+  }
+  at_ = view.next;
+}
+
+// Tables of earlier segments: rows name a TABLE frame of their own one.
+void ChangeReader::forget_before(uint64_t position) {
+  tables_.erase(tables_.begin(), tables_.lower_bound(journal_.segment(position)));
+}
+
+void ChangeReader::finish(const CommitFrame& commit, uint64_t next) {
+  offset_ = commit.position;
+  gtid_ = commit.gtid;
+  timestamp_ = commit.timestamp;
+  sequence_ = commit.sequence;
+  position_ = at_ = next;
+  open_ = false;
+  journal_.release_before(position_);
+}
+
+// Goes to the end of the transaction that begins here, and opens it: what its rows carry stands there. False, with the
+// reason, if it does not end before `until`, if a definition still waits for its proof, or a table has to be decided.
+bool ChangeReader::look_ahead(uint64_t until, Reached* told) {
+  FrameView view;
+  uint64_t last = 0;
+  for (uint64_t at = at_; at < until; at = view.next) {
+    view = journal_.frame(at);
+    if (view.kind() == FrameKind::rows) {
+      auto rows = parsed<RowsFrame>(view);
+      if (rows.table != last && !meet(rows.table, told)) return false;
+      last = rows.table;
+    } else if (view.kind() == FrameKind::commit) {
+      auto commit = parsed<CommitFrame>(view);
+      origin_.version = base_ + commit.sequence - 1;
+      origin_.timestamp = commit.timestamp;
+      origin_.file = file_;
+      own_gtid_ = commit.gtid;
+      origin_.gtid = own_gtid_;
+      open_ = true;
+      return true;
+    }
+  }
+  *told = reached(Reached::Why::end);
+  return false;
+}
+
+// Makes the table of a TABLE frame known.
+bool ChangeReader::meet(uint64_t position, Reached* told) {
+  if (tables_.count(position)) return true;
+  TableFrame frame = journal_.table(position);
+  if (frame.link) {
+    *told = reached(Reached::Why::end);
+    return false;
+  }
+  std::shared_ptr<const Definition> definition = journal_.definition(position);
+  auto decided = wanted_.find({definition->schema, definition->table});
+  if (choose_ && decided == wanted_.end()) {
+    asked_ = {definition->schema, definition->table};
+    *told = reached(Reached::Why::table, definition->table);
+    told->schema = definition->schema;
+    return false;
+  }
+  Table table;
+  table.definition = std::move(definition);
+  table.packed = frame.definition.text();
+  table.wanted = !choose_ || decided->second;
+  tables_.emplace(position, std::move(table));
+  return true;
+}
+
+void ChangeReader::decide(bool wanted) { wanted_[asked_] = wanted; }
+
+void ChangeReader::begin_rows(const FrameView& view) {
+  auto rows = parsed<RowsFrame>(view);
+  Table& table = tables_.at(rows.table);
+  if (!table.wanted) {
+    sequence_ += rows.rows;
+    return;
+  }
+  RowsBody body;
+  const Definition& d = *table.definition;
+  if (!RowsBody::parse(rows.body, rows.kind, &body) || body.columns != d.columns.size())
+    refuse("unsupported_column", view.position, "rows of " + name_of(d) + " do not fit its definition", kLeaveOut);
+  if (!body.full)
+    refuse("partial_image", view.position, "rows of " + name_of(d) + " do not hold all columns", kFullImages);
+  pending_ = {view.position, rows, body, &table, body.images.data, 0};
+}
+
+// Adds rows of the frame. False if there are more, and no room for them.
+bool ChangeReader::gather(uint64_t max_bytes) {
+  Pending& p = pending_;
+  const Definition& d = *p.table->definition;
+  const uint8_t* end = p.body.images.end();
+  ChangeBatch& batch = batch_of(*p.table);
+  ColumnBatch& columns = *batch.columns;
+  Row row;
+  row.definition = &d;
+  row.kind = p.frame.kind;
+  row.before_present = p.body.before;
+  row.after_present = p.body.after;
+  row.position = p.frame.end_position;
+  std::string error;
+  size_t bytes = columns.stream_bytes();
+  columns.begin(origin_);
+  while (p.row < p.frame.rows) {
+    const uint8_t* middle = skip_image(d, row.before_present, p.at, end);
+    const uint8_t* next = middle && p.body.after ? skip_image(d, row.after_present, middle, end) : middle;
+    if (!next) refuse("unsupported_column", p.position, "a row of " + name_of(d) + " is cut short", kLeaveOut);
+    row.before = Bytes(p.at, static_cast<size_t>(middle - p.at));
+    row.after = Bytes(middle, static_cast<size_t>(next - middle));
+    ColumnBatch::Added added = columns.add(row, base_ + sequence_, &error);
+    if (added == ColumnBatch::Added::full && columns.rows() > 0) return false;
+    if (added != ColumnBatch::Added::yes) refuse("unsupported_column", p.position, error, kLeaveOut);
+    if (batch.first == 0) batch.first = base_ + sequence_;
+    batch.last = base_ + sequence_;
+    bytes_ += columns.stream_bytes() - bytes;
+    bytes = columns.stream_bytes();
+    p.at = next;
+    ++p.row;
+    ++sequence_;
+    ++rows_;
+    if (bytes_ >= max_bytes && p.row < p.frame.rows) return false;
+  }
+  p.table = nullptr;
+  return true;
+}
+
+ChangeBatch& ChangeReader::batch_of(Table& table) {
+  const int64_t day = origin_.timestamp / kDay;
+  if (table.taken == taken_ && table.day == day) return batches_[table.batch];
+  size_t i = 0;
+  while (i < batches_.size() &&
+         (batches_[i].day != day || !same_columns(batches_[i].columns->definition(), *table.definition)))
+    ++i;
+  if (i == batches_.size()) {
+    batches_.push_back({std::make_shared<ColumnBatch>(table.definition, form_), table.packed, day, 0, 0});
+    bytes_ += batches_.back().columns->stream_bytes();
+  }
+  table.batch = i;
+  table.day = day;
+  table.taken = taken_;
+  return batches_[i];
+}
+
+std::vector<ChangeBatch> ChangeReader::take() {
+  std::vector<ChangeBatch> taken;
+  for (ChangeBatch& batch : batches_)
+    if (batch.first) taken.push_back(std::move(batch));
+  batches_.clear();
+  ++taken_;
+  bytes_ = rows_ = 0;
+  return taken;
+}
+
+Reached ChangeReader::reached(Reached::Why why, std::string text) const {
+  return {why, seq(), timestamp_, "", std::move(text)};
+}
+
+}  // namespace relay

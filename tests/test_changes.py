@@ -1,0 +1,485 @@
+"""ChangeReader: the journal's transactions as columns for the lake, from journals made by hand and of real servers."""
+
+from __future__ import annotations
+
+import os
+import struct
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from relay._native import ChangeReader, JournalError, JournalReader, JournalWriter, Reached
+from relay.errors import ErrorCode, RelayError, StopCode
+from relay.journal.frames import Column, Definition
+
+SEGMENT = 1 << 16
+NOON = 1_700_000_000  # 2023-11-14 22:13:20 UTC
+DAY = 86400
+META = ["_change_type", "_commit_version", "_commit_timestamp", "_seq", "_file", "_pos", "_gtid"]
+INSERT, UPDATE, DELETE = 1, 2, 4
+ALL = 1 << 40
+
+
+def column(name: str, kind: int, meta: int = 0, charset: str = "", labels: list[str] | None = None, **more: Any) -> Column:
+    facts = {"unsigned": False, "nullable": True, "primary": False, "sql_type": ""} | more
+    return Column(name, 1, kind, meta, facts["unsigned"], facts["nullable"], facts["primary"], charset, labels or [],
+                  facts["sql_type"])  # fmt: skip
+
+
+ID = column("id", 3, primary=True)
+NAME = column("name", 15, 80, "utf8mb4")
+
+
+def definition(*columns: Column, table: str = "t", version: int = 1) -> bytes:
+    return msgspec.msgpack.encode(Definition("shop", table, version, 1, 1, True, list(columns)))
+
+
+def body(kind: int, columns: int, *images: bytes) -> bytes:
+    """A rows event with all columns in each image; an image begins with its NULL bitmap."""
+    present = ((1 << columns) - 1).to_bytes((columns + 7) // 8, "little")
+    return bytes([columns]) + present * (2 if kind == UPDATE else 1) + b"".join(images)
+
+
+def row(number: int, name: bytes | None = b"x") -> bytes:
+    text = b"" if name is None else bytes([len(name)]) + name
+    return bytes([2 if name is None else 0]) + struct.pack("<i", number) + text
+
+
+class Made:
+    """A journal by hand, with a table `t` of an id and a name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.writer = JournalWriter(folder, SEGMENT)
+        self.writer.source(4, "binlog.000001", "", "server one")
+        self.table = self.define(ID, NAME)
+        self.place = 4
+
+    def define(self, *columns: Column, table: str = "t", version: int = 1) -> int:
+        return self.writer.define(definition(*columns, table=table, version=version))
+
+    def rows(self, kind: int, *images: bytes, table: int | None = None, columns: int = 2) -> None:
+        self.place += 100
+        count = len(images) // (2 if kind == UPDATE else 1)
+        table = self.table if table is None else table
+        self.writer.rows(table, kind, self.place, NOON, count, body(kind, columns, *images))
+
+    def commit(self, when: int = NOON, gtid: str = "") -> None:
+        self.place += 50
+        self.writer.commit(self.place, when, gtid)
+
+    def inserted(self, *numbers: int, when: int = NOON, gtid: str = "") -> None:
+        self.rows(INSERT, *map(row, numbers))
+        self.commit(when, gtid)
+
+    def statement(self, text: str) -> None:
+        self.place += 100
+        self.writer.ddl(self.place, NOON + 1, "shop", text)
+        self.commit()
+
+    def flush(self) -> int:
+        return self.writer.flush()
+
+    def reader(self, position: int = 0, **more: Any) -> ChangeReader:
+        self.flush()
+        return ChangeReader(self.folder, position, **more)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path)
+
+
+def taken(reader: ChangeReader) -> list[pa.RecordBatch]:
+    batches = [pa.record_batch(columns) for columns in reader.take()]
+    for batch in batches:
+        batch.validate(full=True)
+    return batches
+
+
+def ids(reader: ChangeReader) -> list[int]:
+    return [number for batch in taken(reader) for number in batch.column("id").to_pylist()]
+
+
+def read_all(reader: ChangeReader, made: Made, max_bytes: int = ALL) -> Reached:
+    return reader.read(made.flush(), max_bytes)
+
+
+def test_rows_of_a_transaction_carry_where_it_ends(made: Made) -> None:
+    made.inserted(1, gtid="0-1-1")
+    made.rows(UPDATE, row(1), row(1, b"y"), row(5), row(6, None))
+    made.rows(DELETE, row(6, None))
+    made.commit(NOON + 5, "0-1-2")
+    reader = made.reader(base=1000)
+    assert read_all(reader, made) == Reached("end", 1004, NOON + 5, "", "")
+    (columns,) = reader.take()
+    assert (columns.date, columns.rows, columns.first, columns.last, columns.sides) == ("2023-11-14", 6, 1001, 1004, [])
+    assert columns.definition == definition(ID, NAME)
+    batch = pa.record_batch(columns)
+    batch.validate(full=True)
+    assert batch.schema.names == ["id", "name", "name__raw", *META]
+    assert batch.column("id").to_pylist() == [1, 1, 1, 5, 6, 6]
+    assert batch.column("name").to_pylist() == ["x", "x", "y", "x", None, None]
+    changes = ["insert", *["update_preimage", "update_postimage"] * 2, "delete"]
+    assert batch.column("_change_type").to_pylist() == changes
+    assert batch.column("_seq").to_pylist() == [1001, 1002, 1002, 1003, 1003, 1004]
+    assert batch.column("_commit_version").to_pylist() == [1001] + [1004] * 5
+    ends = [datetime.fromtimestamp(NOON, UTC)] + [datetime.fromtimestamp(NOON + 5, UTC)] * 5
+    assert batch.column("_commit_timestamp").to_pylist() == ends
+    assert batch.column("_file").to_pylist() == ["binlog.000001"] * 6
+    assert batch.column("_pos").to_pylist() == [104, 254, 254, 254, 254, 354]
+    assert batch.column("_gtid").to_pylist() == ["0-1-1"] + ["0-1-2"] * 5
+    assert (reader.file, reader.offset, reader.gtid, reader.timestamp) == ("binlog.000001", 404, "0-1-2", NOON + 5)
+    assert (reader.position, reader.seq, reader.in_transaction) == (made.writer.committed(), 1004, False)
+    assert (reader.identity, reader.generation) == ("server one", made.writer.generation())
+
+
+def test_columns_have_the_types_of_the_lake(made: Made) -> None:
+    text, dictionary = pa.string(), lambda index: pa.dictionary(index, pa.string())
+    made.inserted(1)
+    reader = made.reader()
+    read_all(reader, made)
+    (batch,) = taken(reader)
+    assert [(field.name, field.type, field.nullable) for field in batch.schema] == [
+        ("id", pa.int32(), True), ("name", text, True), ("name__raw", pa.binary(), True),
+        ("_change_type", dictionary(pa.int8()), True), ("_commit_version", pa.int64(), True),
+        ("_commit_timestamp", pa.timestamp("us", "UTC"), True), ("_seq", pa.int64(), True),
+        ("_file", dictionary(pa.int32()), True), ("_pos", pa.int64(), True), ("_gtid", dictionary(pa.int32()), True),
+    ]  # fmt: skip
+    assert batch.column("_gtid").to_pylist() == [None]
+
+
+SPECIAL: list[tuple[Column, list[bytes | None], str, list[Any], dict[str, list[Any]]]] = [
+    (column("b", 16, 1), [b"\0", b"\1", None], "bool", [False, True, None], {}),
+    (column("b", 16, 13), [b"\x12\x34", None], "binary", [b"\x12\x34", None], {}),
+    (column("e", 247, 1, "", ["b", "", "a", "b"]), [b"\0", b"\1", b"\2", b"\3", b"\4", None],
+     "dictionary<values=string, indices=int32, ordered=0>", ["", "b", "", "a", "b", None], {}),
+    (column("e", 247, 1, "binary", ["\xff", "a"]), [b"\0", b"\1", b"\2"],
+     "dictionary<values=binary, indices=int32, ordered=0>", [b"", b"\xff", b"a"], {}),
+    (column("e", 247, 1), [b"\2", None], "int32", [2, None], {}),
+    (column("s", 248, 1, "", ["x", "y"]), [b"\0", b"\3", None], "list<item: string>", [[], ["x", "y"], None], {}),
+    (column("g", 255, 4), [b"\x0b\0\0\0\xe6\x10\0\0wkbytes", b"\4\0\0\0\0\0\0\0", b"\0\0\0\0", None],
+     "binary", [b"wkbytes", b"", b"", None], {"g__srid": [4326, 0, None, None]}),
+    (column("d", 10), [b"\x21\xd0\x0f", b"\0\0\0", b"\x20\xd0\x0f", None], "date32[day]",
+     [datetime(2024, 1, 1).date(), None, None, None], {"d__text": [None, "0000-00-00", "2024-01-00", None]}),
+    (column("v", 15, 80, "utf8mb4"), [b"\2ok", b"\3\xffok", b"\1?", b"\0", None], "string",
+     ["ok", "?ok", "?", "", None], {"v__raw": [None, b"\xffok", None, None, None]}),
+    (column("v", 15, 80, "cp1251"), [b"\2\xe0?", b"\2\x98?", None], "string", ["а?", "??", None],
+     {"v__raw": [None, b"\x98?", None]}),
+    (column("v", 15, 80, "ucs2"), [b"\2\0a", b"\4\0a\xd8\0", None], "string", ["a", "a???", None],
+     {"v__raw": [None, b"\0a\xd8\0", None]}),
+    (column("v", 15, 80, "binary"), [b"\2\xff\0", None], "binary", [b"\xff\0", None], {}),
+    (column("c", 141, 80, "cp1251"), [b"\3\0\xe0?", b"\3\0\x98?", b"\0", None], "string", ["а?", "??", "", None],
+     {"c__raw": [None, b"\x98?", None, None]}),
+    (column("t", 19), [b"\xb4\x6e\xfb", None], "int64", [3020399 * 10**6, None], {}),
+    (column("n", 8, unsigned=True), [b"\xff" * 8, None], "decimal128(20, 0)", [2**64 - 1, None], {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("of", "values", "kind", "expected", "sides"), SPECIAL)
+def test_values_are_lossless_with_their_side_columns(
+    made: Made, of: Column, values: list[bytes | None], kind: str, expected: list[Any], sides: dict[str, list[Any]]
+) -> None:
+    table = made.define(of, table="special")
+    images = [b"\1" if value is None else b"\0" + value for value in values]
+    made.rows(INSERT, *images, table=table, columns=1)
+    made.commit()
+    reader = made.reader()
+    read_all(reader, made)
+    (columns,) = reader.take()
+    assert columns.sides == list(sides)
+    batch = pa.record_batch(columns)
+    batch.validate(full=True)
+    assert str(batch.schema.field(of.name).type) == kind
+    assert batch.column(of.name).to_pylist() == expected
+    assert batch.schema.names[1 : -len(META)] == [name for name in batch.schema.names if "__" in name]
+    assert {name: batch.column(name).to_pylist() for name in sides} == sides
+    if pa.types.is_dictionary(batch.schema.field(of.name).type):
+        words = batch.column(of.name).dictionary.to_pylist()
+        assert len(set(words)) == len(words), "a Parquet writer takes them for unique"
+
+
+def test_json_is_text_or_the_bytes_of_the_event(made: Made) -> None:
+    document = bytes.fromhex("000100 0c00 0b00 0100 05 0200 61")  # {"a": 2}
+    table = made.define(column("j", 245, 4), table="j")
+    made.rows(INSERT, b"\0" + struct.pack("<I", len(document)) + document, b"\1", table=table, columns=1)
+    made.commit()
+    for json, kind, value in (("text", pa.string(), '{"a": 2}'), ("binary", pa.binary(), document)):
+        reader = made.reader(json=json)
+        read_all(reader, made)
+        (batch,) = taken(reader)
+        assert batch.schema.field("j").type == kind
+        assert batch.column("j").to_pylist() == [value, None]
+
+
+def test_batches_are_of_one_definition_and_one_day(made: Made) -> None:
+    other = made.define(ID, table="other")
+    made.inserted(1)
+    made.rows(INSERT, b"\0" + struct.pack("<i", 7), table=other, columns=1)
+    made.rows(INSERT, row(2))
+    made.commit(NOON + DAY)
+    made.table = made.define(ID, NAME, version=2)
+    made.inserted(3, when=NOON + DAY)
+    made.table = made.define(ID, NAME, version=2)  # another TABLE frame, of the same definition
+    made.inserted(4, when=NOON + DAY)
+    reader = made.reader()
+    read_all(reader, made)
+    found = [(columns.date, columns.first, columns.last, columns.rows) for columns in reader.take()]
+    assert found == [
+        ("2023-11-14", 1, 1, 1), ("2023-11-15", 2, 2, 1), ("2023-11-15", 3, 3, 1), ("2023-11-15", 4, 5, 2),
+    ]  # fmt: skip
+
+
+def test_a_statement_has_a_number_and_stops_the_reading_after_its_transaction(made: Made) -> None:
+    made.inserted(1, 2)
+    made.statement("TRUNCATE t")
+    made.inserted(3)
+    reader = made.reader()
+    assert read_all(reader, made) == Reached("ddl", 3, NOON + 1, "shop", "TRUNCATE t")
+    assert (ids(reader), reader.seq, reader.in_transaction) == ([1, 2], 3, False)
+    assert read_all(reader, made) == Reached("end", 4, NOON, "", "")
+    (batch,) = taken(reader)
+    assert batch.column("_seq").to_pylist() == [4]
+    assert made.writer.state().sequence == 5
+
+
+def test_statements_and_rows_of_one_transaction_are_told_at_its_end(made: Made) -> None:
+    made.writer.ddl(made.place, NOON, "shop", "CREATE TABLE a")
+    made.rows(INSERT, row(1))
+    made.writer.ddl(made.place, NOON, "shop", "CREATE TABLE b")
+    made.rows(INSERT, row(2))
+    made.commit()
+    reader = made.reader()
+    assert [read_all(reader, made)[::4] for _ in range(3)] == [("ddl", "CREATE TABLE a"), ("ddl", "CREATE TABLE b"),
+                                                               ("end", "")]  # fmt: skip
+    (batch,) = taken(reader)
+    assert batch.column("_seq").to_pylist() == [2, 4]
+    assert batch.column("_commit_version").to_pylist() == [4, 4]
+
+
+def test_gaps_and_another_source_stop_the_reading(made: Made) -> None:
+    made.inserted(1)
+    made.writer.gap(77, "binlog.000003", "purged")
+    made.inserted(2)
+    made.writer.file(4, "binlog.000004")
+    made.writer.source(200, "other.000001", "", "server two")
+    made.inserted(3)
+    reader = made.reader()
+    assert read_all(reader, made) == Reached("gap", 1, NOON, "", "purged")
+    assert (ids(reader), reader.file, reader.offset) == ([1], "binlog.000003", 77)
+    assert read_all(reader, made) == Reached("source", 2, NOON, "", "server two")
+    assert (ids(reader), reader.file, reader.offset) == ([2], "other.000001", 200)
+    assert read_all(reader, made).why == "end"
+    (batch,) = taken(reader)
+    assert batch.column("_file").to_pylist() == ["other.000001"]
+
+
+def test_columns_may_be_taken_within_a_large_transaction(made: Made) -> None:
+    made.inserted(0)
+    before = made.writer.committed()
+    for number in range(0, 3000, 10):
+        made.rows(INSERT, *(row(n, b"y" * 70) for n in range(number, number + 10)))
+    made.commit(gtid="0-1-9")
+    reader, found = made.reader(before), list[int]()
+    while (reached := read_all(reader, made, 20_000)).why == "full":
+        assert reader.in_transaction and reader.position == before
+        (batch,) = taken(reader)
+        assert batch.nbytes < 30_000
+        assert reached.seq == reader.seq == batch.column("_seq").to_pylist()[-1]
+        assert set(batch.column("_commit_version").to_pylist()) == {3001}
+        assert set(batch.column("_gtid").to_pylist()) == {"0-1-9"}
+        found += batch.column("id").to_pylist()
+    assert reached.why == "end" and not reader.in_transaction
+    assert found + ids(reader) == list(range(3000))
+    assert len(found) > 2000
+
+
+def test_the_least_that_is_read_is_a_row(made: Made) -> None:
+    made.inserted(1, 2)
+    made.inserted(3)
+    reader, found = made.reader(), list[list[int]]()
+    while read_all(reader, made, 1).why == "full":
+        found.append(ids(reader))
+    assert [*found, ids(reader)] == [[1], [2], [3]] or [*found, ids(reader)] == [[1], [2], [3], []]
+
+
+def test_reading_goes_on_at_any_boundary_as_if_it_had_never_stopped(made: Made) -> None:
+    for number in range(600):
+        made.rows(INSERT, *(row(n, b"z" * 60) for n in range(number % 7)))
+        made.rows(INSERT, row(number, b"w" * 100))
+        made.commit(gtid=f"0-1-{number + 1}")
+        if number % 90 == 5:
+            made.writer.file(4, f"binlog.{number:06}")
+            made.place = 4
+        if number % 100 == 50:
+            made.statement(f"ALTER {number}")
+    until = made.flush()
+    assert len(list(made.folder.glob("*.seg"))) > 3
+
+    def facts(reader: ChangeReader) -> tuple[Any, ...]:
+        return reader.position, reader.seq, reader.file, reader.offset
+
+    whole, places = made.reader(), list[tuple[Any, ...]]()
+    while whole.read(until, 3000).why != "end":
+        whole.take()
+        if not whole.in_transaction:
+            places.append(facts(whole))
+    assert len(places) > 100
+    for place in places:
+        again = ChangeReader(made.folder, place[0])
+        assert facts(again) == place
+    rest = ChangeReader(made.folder, places[-30][0])
+    while rest.read(until, ALL).why != "end":
+        pass
+    assert facts(rest) == facts(whole)
+
+
+def test_it_begins_with_the_oldest_whole_transaction_and_names_what_retention_took(made: Made) -> None:
+    for number in range(40):
+        for _ in range(60):
+            made.rows(INSERT, row(number, b"q" * 70))
+        made.commit()
+    until = made.flush()
+    start = made.writer.committed()
+    bases = [segment.base for segment in made.writer.segments()]
+    early = ChangeReader(made.folder)
+    early.read(until, 1)
+    for drop in bases[1:-1]:
+        made.writer.drop_before(drop)
+        reader = ChangeReader(made.folder)
+        assert reader.read(until, ALL).why == "end"
+        numbers = ids(reader)
+        assert len(numbers) % 60 == 0, "the rest of a transaction whose beginning is gone is left out"
+        assert numbers == [n for n in range(40 - len(numbers) // 60, 40) for _ in range(60)]
+        assert reader.position == start
+    with pytest.raises(JournalError) as lost:
+        ChangeReader(made.folder, bases[1] + 64)
+    assert lost.value.code is StopCode.JOURNAL_LOST
+    with pytest.raises(JournalError) as lost:
+        while early.read(until, ALL).why != "end":
+            early.take()
+    assert lost.value.code is StopCode.JOURNAL_LOST
+
+
+def test_a_position_within_a_transaction_is_refused(made: Made) -> None:
+    made.rows(INSERT, row(1))
+    within = made.writer.end()
+    made.rows(INSERT, row(2))
+    made.commit()
+    with pytest.raises(JournalError, match="not between transactions"):
+        made.reader(within)
+
+
+def test_tables_are_chosen_by_name_once(made: Made) -> None:
+    asked, other = list[tuple[str, str]](), made.define(ID, table="other")
+    for number in range(3):
+        made.rows(INSERT, row(number))
+        made.rows(INSERT, b"\0" + struct.pack("<i", 70 + number), table=other, columns=1)
+        made.commit()
+    made.table = made.define(ID, NAME, version=2)
+    made.inserted(9)
+
+    def wanted(schema: str, table: str) -> bool:
+        asked.append((schema, table))
+        return table == "other"
+
+    reader = made.reader(wanted=wanted)
+    assert read_all(reader, made) == Reached("end", 7, NOON, "", "")
+    (batch,) = taken(reader)
+    assert (batch.column("id").to_pylist(), batch.column("_seq").to_pylist()) == ([70, 71, 72], [2, 4, 6])
+    assert asked == [("shop", "t"), ("shop", "other")]
+
+
+def test_rows_that_lack_columns_are_an_error_with_their_name(made: Made) -> None:
+    made.inserted(1)
+    made.writer.rows(made.table, INSERT, 500, NOON, 1, b"\2\1\0" + struct.pack("<i", 2))
+    made.commit()
+    reader = made.reader()
+    for _ in range(2):
+        with pytest.raises(RelayError, match=r"journal position \d+: rows of shop.t do not hold all columns") as error:
+            read_all(reader, made)
+        assert error.value.code is StopCode.PARTIAL_IMAGE
+    assert ids(reader) == [1]
+    left_out = made.reader(wanted=lambda schema, table: False)
+    assert read_all(left_out, made).seq == 2
+
+
+def test_rows_that_cannot_be_decoded_are_an_error_with_position_and_column(made: Made) -> None:
+    table = made.define(ID, column("colour", 247, 1, "", ["red"]), table="broken")
+    made.rows(INSERT, b"\0\1\0\0\0\1", b"\0\2\0\0\0\7", table=table)
+    made.commit()
+    reader = made.reader()
+    with pytest.raises(RelayError, match=r"journal position \d+: column colour of shop.broken") as error:
+        read_all(reader, made)
+    assert error.value.code is StopCode.UNSUPPORTED_COLUMN
+    assert ids(reader) == [1]
+
+
+def test_a_definition_that_waits_for_its_proof_stops_the_reading(made: Made) -> None:
+    made.inserted(1)
+    pending = made.writer.define(definition(column("@1", 3), table="late"), pending=True)
+    made.writer.rows(pending, INSERT, 900, NOON, 1, body(INSERT, 1, b"\0\5\0\0\0"))
+    made.commit()
+    made.inserted(2)
+    reader, end = made.reader(), made.writer.end()
+    assert reader.read(end, ALL).seq == 1
+    assert ids(reader) == [1]
+    made.writer.resolve(pending, definition(ID, table="late"))
+    assert reader.read(made.flush(), ALL).seq == 3
+    assert ids(reader) == [5, 2]
+
+
+def test_what_is_flushed_is_told_to_any_process(made: Made) -> None:
+    other = JournalReader(made.folder)
+    first = made.flush()
+    assert other.flushed() == first == made.writer.committed()
+    made.inserted(1)
+    assert other.flushed() == first
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if JournalReader(made.folder).flushed() == first else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    second = made.flush()
+    assert other.flushed() == JournalReader(made.folder).flushed() == second > first
+    for _ in range(3000):  # several segments of a transaction that is open, and then taken back
+        made.rows(INSERT, row(1, b"l" * 70))
+    assert other.flushed() == JournalReader(made.folder).flushed() == made.flush() == second
+    made.writer.rollback()
+    assert other.flushed() == JournalReader(made.folder).flushed() == second
+    made.inserted(2)
+    third = made.flush()
+    assert other.flushed() == JournalReader(made.folder).flushed() == third == made.writer.committed()
+
+
+def test_recovery_never_takes_back_what_was_flushed(made: Made) -> None:
+    made.inserted(1)
+    flushed = made.flush()
+    made.inserted(2)
+    committed = made.writer.committed()
+    del made.writer
+    recovered = JournalWriter(made.folder, SEGMENT)
+    assert JournalReader(made.folder).flushed() == recovered.flushed() == committed
+    del recovered
+    (segment,) = made.folder.glob("*.seg")
+    data = bytearray(segment.read_bytes())
+    data[flushed - 20] ^= 1
+    segment.write_bytes(data)
+    with pytest.raises(JournalError, match="damaged before position") as error:
+        JournalWriter(made.folder, SEGMENT)
+    assert error.value.code is StopCode.JOURNAL_CORRUPT
+
+
+def test_a_folder_without_a_journal_has_nothing_flushed(tmp_path: Path) -> None:
+    assert JournalReader(tmp_path).flushed() == 0
+    with pytest.raises(JournalError):
+        ChangeReader(tmp_path)
+
+
+def test_json_is_read_in_one_of_two_forms(made: Made) -> None:
+    with pytest.raises(ValueError, match="'text' or 'binary'"):
+        made.reader(json="bson")
+    assert ErrorCode.USAGE
