@@ -136,7 +136,7 @@ class Exporter:
     def _open(self, generation: int, position: int, base: int) -> None:
         self._generation = generation
         self._base = base
-        self._reader = ChangeReader(self._directory, position, base=base, include=self._wanted)
+        self._reader = ChangeReader(self._directory, position, base=base, wanted=self._wanted)
 
     def _wanted(self, schema: str, table: str) -> bool:
         patterns = (pattern.split(".", 1) for pattern in self._settings.tables)
