@@ -57,6 +57,8 @@ def compare_readers(
         report.shape(shape, taken)
         if shape.name in lake.PEER_ROWS:
             lake.measure(report, server, shape, rounds, scratch)
+        else:
+            lake.by_history(report, server, shape, scratch)
 
 
 if __name__ == "__main__":

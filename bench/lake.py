@@ -20,7 +20,7 @@ PEER = "mysql-replication and pyarrow"
 PEER_BAR = 30.0
 PEER_ROWS = {"narrow": 200_000, "wide": 60_000}  # of a shape; its speed does not depend on how many there are
 FLAT_LIMIT = 1.5  # times the cost of a row when the history was a tenth
-SMALL_COMMIT = 1 << 20  # bytes of columns: far more commits than anybody makes
+SMALL_COMMIT = 1 << 16  # bytes of columns: far more commits than anybody makes
 
 
 def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, scratch: Path) -> None:
@@ -42,8 +42,6 @@ def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, s
         exported = export(journal, scratch / "lake", Settings())
         ours.append((time.perf_counter() - begin) / shape.rows)
         assert exported.written == shape.rows, f"{exported.written} of {shape.rows} rows are in the lake"
-        if number == rounds - 1 and shape.name == "narrow":
-            history = by_history(report, journal, scratch / "history")
         shutil.rmtree(scratch / "lake")
         shutil.rmtree(journal)
     theirs, own = median(peer), median(ours)
@@ -53,8 +51,6 @@ def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, s
     report.line(f"{shape.name}: ingest and export, socket to Parquet", si(1 / both), theirs / both, PEER)
     binlog = dict(row[:2] for row in server.execute("SHOW BINARY LOGS"))[shape.file]
     report.line(f"{shape.name}: bytes of Parquet", si(exported.bytes), exported.bytes / binlog, "the binlog's bytes")
-    if shape.name == "narrow":
-        report.limit("a row's cost, history ten times as long", history, "x", FLAT_LIMIT)
 
 
 def export(journal: Path, lake: Path, settings: Settings) -> Progress:
@@ -65,23 +61,31 @@ def export(journal: Path, lake: Path, settings: Settings) -> Progress:
     return running.finish()
 
 
-def by_history(report: Report, journal: Path, lake: Path) -> float:
+def by_history(report: Report, server: DatabaseServer, shape: Shape, scratch: Path) -> None:
     """What a row costs with ten times as many rows and commits before it: the last tenth against the second."""
-    report.step("narrow: many small commits, one after the other")
+    report.heading(f"{shape.name}: to sealed Parquet, with many commits")
+    report.step(f"{shape.name}: {shape.rows} transactions, committed to the lake by a few hundred")
+    journal = scratch / "journal"
+    journal.mkdir()
+    writer, _ = readers.ingest(server, shape, journal)
+    writer.flush()
     taken: list[tuple[int, float]] = []
     with patch.object(exporter, "READ_BYTES", SMALL_COMMIT):
-        running = Exporter(open_storage(str(lake)), journal, Settings())
+        running = Exporter(open_storage(str(scratch / "lake")), journal, Settings())
         written = 0
-        while True:
-            begin = time.perf_counter()
-            if running.step().level:
-                break
+        begin = time.perf_counter()
+        while not running.step().level:
             progress = running.finish()
-            taken.append((progress.written - written, time.perf_counter() - begin))
-            written = progress.written
+            end = time.perf_counter()
+            taken.append((progress.written - written, end - begin))
+            written, begin = progress.written, end
+    shutil.rmtree(scratch / "lake")
+    shutil.rmtree(journal)
     tenth = len(taken) // 10
-    early, late = taken[tenth : 2 * tenth], taken[-tenth:]
-    return _cost(late) / _cost(early)
+    early, late = _cost(taken[tenth : 2 * tenth]), _cost(taken[-tenth:])
+    report.line("seconds a million rows, second tenth", f"{early * 1e6:.3g} s")
+    report.line(f"seconds a million rows, last tenth of {len(taken)} commits", f"{late * 1e6:.3g} s")
+    report.limit("history ten times as long", late / early, "x", FLAT_LIMIT)
 
 
 def _cost(taken: list[tuple[int, float]]) -> float:
