@@ -1,12 +1,18 @@
-"""Commits for tests of the lake's log: tables, versions, files of a few bytes, places."""
+"""Commits for tests of the lake's log: tables, versions, files of a few bytes, places.
+
+python -m tests.lakelog URL NAME N      # N commits of a racer of that name
+"""
 
 from __future__ import annotations
+
+import sys
 
 from relay.lake import paths
 from relay.lake.documents import (
     ChangeKind,
     DataFile,
     Field,
+    Gap,
     Marker,
     MarkerKind,
     Place,
@@ -14,7 +20,8 @@ from relay.lake.documents import (
     Table,
     TableVersion,
 )
-from relay.lake.storage import Storage
+from relay.lake.log import Conflict, LakeLog
+from relay.lake.storage import Storage, open_storage
 
 ORDERS = Table("shop", "orders")
 DATE = "2026-11-20"
@@ -72,3 +79,20 @@ def snapshot(
         end_offset=100 * (end or 0),
         identity=identity,
     )
+
+
+def race(url: str, name: str, each: int) -> None:
+    """Make so many commits, each again until it wins its number; their gaps say who made them."""
+    log = LakeLog(open_storage(url))
+    log.state()
+    for at in range(each):
+        while True:
+            try:
+                log.commit("snapshot", gap=Gap(1, f"{name}{at}"))
+            except Conflict:
+                continue  # the state has the others' commits now
+            break
+
+
+if __name__ == "__main__":
+    race(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from relay.errors import ErrorCode, RelayError
 from relay.lake.sealed import SealedFile, Storage, arrow
+
+_READ: Final = "read"
 
 
 class Folder(Storage):
@@ -43,7 +45,7 @@ class Folder(Storage):
             file.write(data)
 
     def read(self, name: str) -> bytes:
-        with self._failing("read", name):
+        with self._failing(_READ, name):
             return (self._root / name).read_bytes()
 
     def size(self, name: str) -> int | None:
@@ -113,12 +115,12 @@ class Folder(Storage):
             _sync_folder(folder)
 
     def open(self, name: str) -> IO[bytes]:
-        with self._failing("read", name):
+        with self._failing(_READ, name):
             return (self._root / name).open("rb")
 
     def arrow_source(self, name: str) -> Any:
         path = self._root / name
-        with self._failing("read", name):
+        with self._failing(_READ, name):
             return arrow(self.url(name)).OSFile(str(path))
 
     def url(self, name: str = "") -> str:
@@ -133,9 +135,9 @@ class Folder(Storage):
     def _failing(self, verb: str, name: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
-            raise
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and verb == _READ:
+                raise
             raise RelayError(
                 ErrorCode.LAKE_STORAGE, f"{verb} a file of the lake", error, position=self.url(name)
             ) from error

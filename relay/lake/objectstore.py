@@ -11,16 +11,18 @@ from functools import partial
 from typing import IO, Any, Final, Protocol
 
 from relay.errors import ErrorCode, RelayError
-from relay.lake.sealed import SealedFile, Storage, arrow, missing_extra
+from relay.lake.sealed import SealedFile, Storage, arrow, missing_package
 
-CONDITIONAL: Final = ("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "memory")
+_PACKAGES: Final = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
+CONDITIONAL: Final = (*_PACKAGES, "memory")
 """Protocols whose fsspec file system passes `mode="create"` of pipe_file on to the store as a condition of the put.
 
 The others look first and write then, which two writers can do at once.
 """
 _HADOOP: Final = {"s3": "s3a", "gcs": "gs"}
 _PROBE: Final = "_log/.probe"
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 3
+_READ: Final = "read"
 
 
 class _FileSystem(Protocol):
@@ -44,14 +46,14 @@ class ObjectStore(Storage):
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise missing_extra("fsspec", "binlog-relay[lake]", url) from error
+            raise missing_package("fsspec", "'binlog-relay[lake]'", url) from error
         self._url = url.rstrip("/")
         self._hadoop = _HADOOP.get(protocol, protocol) + self._url.removeprefix(protocol)
         try:
             # Listings must show what other processes wrote.
             found: tuple[_FileSystem, str] = url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
-            raise missing_extra(error.name or f"for {protocol}://", "binlog-relay[lake]", url) from error
+            raise missing_package(_PACKAGES[protocol], _PACKAGES[protocol], url) from error
         self._files, self._root = found
         self._conditional = False
 
@@ -91,7 +93,7 @@ class ObjectStore(Storage):
         if not self._conditional:
             raise RelayError(
                 ErrorCode.LAKE_STORAGE,
-                "create a file of the lake",
+                "create an object of the lake",
                 "this store ignores conditions on a put (If-None-Match), so two writers would overwrite each other's"
                 " commits",
                 position=self._url,
@@ -103,7 +105,7 @@ class ObjectStore(Storage):
             self._files.pipe_file(self._path(name), data)
 
     def read(self, name: str) -> bytes:
-        with self._failing("read", name):
+        with self._failing(_READ, name):
             return self._files.cat_file(self._path(name))
 
     def size(self, name: str) -> int | None:
@@ -154,7 +156,7 @@ class ObjectStore(Storage):
         """Nothing: an object is durable once its upload is complete."""
 
     def open(self, name: str) -> IO[bytes]:
-        with self._failing("read", name):
+        with self._failing(_READ, name):
             return self._files.open(self._path(name), "rb")
 
     def arrow_source(self, name: str) -> Any:
@@ -170,9 +172,10 @@ class ObjectStore(Storage):
     def _failing(self, verb: str, name: str) -> Iterator[None]:
         try:
             yield
-        except (FileNotFoundError, RelayError):
+        except RelayError:
             raise
         except Exception as error:  # the stores' clients have errors of their own, which share no class
-            raise RelayError(
-                ErrorCode.LAKE_STORAGE, f"{verb} an object of the lake", error, position=self.url(name)
-            ) from error
+            if isinstance(error, FileNotFoundError) and verb == _READ:
+                raise
+            where = f"{self._url}/{name}"
+            raise RelayError(ErrorCode.LAKE_STORAGE, f"{verb} an object of the lake", error, position=where) from error

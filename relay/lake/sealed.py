@@ -131,14 +131,14 @@ class Storage(ABC):
         """Of a file or a folder, for Spark: `file:///lake/...`, `s3a://bucket/lake/...`."""
 
 
-def missing_extra(module: str, extra: str, url: str) -> RelayError:
-    """The error for a package that is not installed."""
+def missing_package(module: str, wanted: str, url: str) -> RelayError:
+    """The error for a package that is not installed; `wanted` is what pip is to be given."""
     return RelayError(
         ErrorCode.ENVIRONMENT,
         "open the lake",
         f"the package {module} is not installed",
         position=url,
-        hint=f"pip install '{extra}'",
+        hint=f"pip install {wanted}",
     )
 
 
@@ -147,5 +147,5 @@ def arrow(url: str) -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise missing_extra("pyarrow", "binlog-relay[lake]", url) from error
+        raise missing_package("pyarrow", "'binlog-relay[lake]'", url) from error
     return pyarrow
