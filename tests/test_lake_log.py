@@ -173,10 +173,20 @@ def test_a_gap_leaves_every_table_unknown(log: LakeLog) -> None:
 
 
 def test_a_snapshot_of_another_source_than_the_export_goes_on_with_is_read_anew(log: LakeLog) -> None:
+    log.commit("export", place=place(10), versions=[version()], add=[named(10, 10)])
+    chunk = named(10, 10, kind="snapshot", chunk="one")
+    log.commit("snapshot", add=[chunk], snapshots=[snapshot(10, end=20)])
+    state = log.commit("export", place=place(30, identity="mysql:other"))
+    assert (orders(state).complete_from, orders(state).snapshot) == (None, None)
+    assert list(orders(state).files) == [named(10, 10).path], "rows that the other may never have had count no more"
+    assert state.files == 1
+
+
+def test_a_change_of_the_source_leaves_complete_tables_complete(log: LakeLog) -> None:
     log.commit("export", place=place(10), versions=[version()])
-    log.commit("snapshot", snapshots=[snapshot(10, end=20)])
-    table = orders(log.commit("export", place=place(30, identity="mysql:other")))
-    assert (table.complete_from, table.snapshot) == (None, None)
+    log.commit("snapshot", add=[named(10, 10, kind="snapshot", chunk="one")], snapshots=[snapshot(10, end=10)])
+    state = log.commit("export", place=place(30, identity="mysql:other"))
+    assert (orders(state).complete_from, state.files) == (10, 1)
 
 
 def test_a_snapshot_of_the_source_that_the_export_is_about_to_change_to_waits_for_it(log: LakeLog) -> None:

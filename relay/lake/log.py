@@ -228,8 +228,7 @@ def fold(state: LakeState, commit: Commit) -> None:
         state.place = commit.place
     if state.place is not None and (commit.place is not None or commit.snapshots):
         for table in state.tables.values():
-            if table.complete_from is None and table.snapshot is not None:
-                _complete(table, table.snapshot, state.place, moved=commit.place is not None)
+            _complete(state, table, state.place, moved=commit.place is not None)
     state.number = commit.number
     if state.number - state.checkpoint >= max(CHECKPOINT_COMMITS, state.files // CHECKPOINT_FILES):
         state.checkpoint = state.number
@@ -264,15 +263,22 @@ def _add(table: TableState, file: DataFile, commit: Commit) -> None:
         table.snapshot_number = commit.number
 
 
-def _complete(table: TableState, snapshot: Snapshot, place: Place, *, moved: bool) -> None:
+def _complete(state: LakeState, table: TableState, place: Place, *, moved: bool) -> None:
     """Complete, once the export has passed the end of the snapshot.
 
     Places of two sources cannot be compared, and what was read from the one may hold transactions that the other never
-    had: when the export goes on from another source than was read, the table is read anew.
+    had. When the export goes on from another source than was read, what was read counts no more.
     """
+    snapshot = table.snapshot
+    if snapshot is None or table.complete_from is not None:
+        return
     if snapshot.identity != place.identity:
         if moved:
             table.snapshot = None
+            rows = [file.path for file in table.files.values() if file.kind == "snapshot" and file.last >= table.reset]
+            for path in rows:
+                del table.files[path]
+            state.files -= len(rows)
     elif snapshot.done and BinlogPlace(snapshot.end_file, snapshot.end_offset) <= BinlogPlace(place.file, place.offset):
         table.complete_from, table.before = place.seq, None
 
