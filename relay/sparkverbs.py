@@ -1,0 +1,58 @@
+"""The verbs of `relay spark`: jobs over a lake, on this machine or on a cluster, through spark-submit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from relay.config import Config
+from relay.lakeverbs import lake_of, parse_lake, parse_tables
+from relay.verbs import cli, configurable
+
+
+@cli.group()
+def spark() -> None:
+    """Jobs over a lake, on this machine or on any cluster of Spark."""
+
+
+def job(verb: Callable[..., dict[str, str]]) -> Callable[..., None]:
+    """Make a verb of a function that turns options of its own into those of the job of its name."""
+
+    @configurable
+    @click.option("--lake", metavar="PATH", callback=parse_lake, help="Folder or URL of the lake; default [Lake] Path.")
+    @click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
+                  help="Only these tables, * for any name; may be repeated.")  # fmt: skip
+    @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+    @click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, callback=_parse_settings,
+                  help="A setting of Spark; may be repeated.")  # fmt: skip
+    @wraps(verb)
+    def wrapper(
+        load: Callable[[], Config], lake: str, patterns: list[str], master: str, settings: list[str], **own: Any
+    ) -> None:
+        path = lake or lake_of(load(), "")
+        options = verb(**own)
+        from relay.spark.jobs import Request
+        from relay.spark.submit import submit
+
+        submit(Request(verb.__name__, path, patterns, options), master, settings)
+
+    return wrapper
+
+
+def _parse_settings(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    for value in values:
+        if "=" not in value:
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE")
+    return list(values)
+
+
+@spark.command()
+@job
+@click.option("--grace", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="HOURS",
+              help="How long the files of earlier versions stay for who reads them.")  # fmt: skip
+def merge(grace: float) -> dict[str, str]:
+    """Bring the merged state of tables to the end of the export."""
+    return {"grace": str(grace * 3600)}
