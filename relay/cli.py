@@ -24,7 +24,8 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; errors are told on standard error."""
     try:
         # Imported here, so that a native core that is missing is an error like any other.
-        import relay.lakeverbs  # noqa: F401  (adds the lake's verbs)
+        import relay.lakeverbs
+        import relay.sparkverbs  # noqa: F401  (these two add the lake's verbs)
         from relay.verbs import cli
 
         # Without standalone mode click returns what `context.exit` was given, and raises instead of printing.

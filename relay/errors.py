@@ -68,6 +68,7 @@ class ErrorCode(StrEnum):
     DIFFERENCE = "difference"
     UNVERIFIED = "unverified"
     LAKE_STORAGE = "lake_storage"
+    SPARK = "spark"
 
 
 class Meaning(NamedTuple):
@@ -107,6 +108,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     ErrorCode.LAKE_STORAGE: Meaning(
         ExitCode.ENVIRONMENT, "check the lake's path, its free space, and the rights or credentials for it"
+    ),
+    ErrorCode.SPARK: Meaning(
+        ExitCode.ENVIRONMENT, "the job can be repeated; `--conf spark.log.level=INFO` shows what Spark did"
     ),
     StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
     StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),

@@ -25,32 +25,34 @@ if TYPE_CHECKING:
 _IDLE_SECONDS: Final = 0.2
 
 
-def _parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+def parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    """The callback of an option of patterns `schema.table`."""
     try:
         return [pattern for value in values for pattern in tables(value)]
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
 
-def _parse_lake(_: click.Context, __: click.Parameter, value: str | None) -> str:
+def parse_lake(_: click.Context, __: click.Parameter, value: str | None) -> str:
+    """The callback of an option for a lake's path or URL; "" if it is not given."""
     try:
         return lake_path(value or "")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
 
-def lake_of(config: Config, to: str) -> str:
-    """The lake that a verb is for: `--to`, else `[Lake] Path`. Raises `RelayError` (usage) if there is neither."""
-    if not (to or config.lake.path):
-        raise RelayError(ErrorCode.USAGE, "usage", "which lake? --to PATH is missing, and [Lake] Path is not set")
-    return to or config.lake.path
+def lake_of(config: Config, given: str, option: str = "--to") -> str:
+    """The lake that a verb is for: what `option` gave, else `[Lake] Path`. Raises `RelayError` (usage) for neither."""
+    if not (given or config.lake.path):
+        raise RelayError(ErrorCode.USAGE, "usage", f"which lake? {option} PATH is missing, and [Lake] Path is not set")
+    return given or config.lake.path
 
 
 @cli.command()
 @configured
-@click.option("--to", metavar="PATH", callback=_parse_lake, help="Folder or URL of the lake; default [Lake] Path.")
+@click.option("--to", metavar="PATH", callback=parse_lake, help="Folder or URL of the lake; default [Lake] Path.")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
-@click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=_parse_tables,
+@click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
               help="Only these tables, * for any name; may be repeated; default [Lake] Tables.")  # fmt: skip
 @click.option("--accept-gap", is_flag=True, help="Go on after what the journal has lost, and record the gap.")
 def export(config: Config, to: str, follow: bool, patterns: list[str], accept_gap: bool) -> None:

@@ -32,7 +32,7 @@ def job(verb: Callable[..., dict[str, str]]) -> Callable[..., None]:
     def wrapper(
         load: Callable[[], Config], lake: str, patterns: list[str], master: str, settings: list[str], **own: Any
     ) -> None:
-        path = lake or lake_of(load(), "")
+        path = lake or lake_of(load(), "", "--lake")
         options = verb(**own)
         from relay.spark.jobs import Request
         from relay.spark.submit import submit

@@ -17,7 +17,15 @@ ROOT = Path(__file__).parent.parent
 
 # From top to bottom; a module may import from its own layer and from those below. The first pattern that fits counts.
 LAYERS: dict[str, tuple[str, ...]] = {
-    "command line": ("relay.__main__", "relay.cli", "relay.verbs", "relay.lakeverbs", "relay.check", "relay.tail"),
+    "command line": (
+        "relay.__main__",
+        "relay.cli",
+        "relay.verbs",
+        "relay.lakeverbs",
+        "relay.sparkverbs",
+        "relay.check",
+        "relay.tail",
+    ),
     "supervisor": ("relay.supervisor",),
     "processes": (
         "relay.reader",

@@ -27,7 +27,7 @@ from relay.lake.storage import Storage
 from relay.spark import pointer as pointers
 from relay.spark.current import Basis, base, fold, known_of
 from relay.spark.pointer import BucketFile, Pointer
-from relay.spark.reading import find
+from relay.spark.reading import find, opened
 from relay.spark.schema import col, key_columns, unused
 from relay.spark.vacuum import GRACE_SECONDS, vacuum
 
@@ -37,11 +37,12 @@ BUCKET_BYTES: Final = 32 << 20
 _ATTEMPTS: Final = 3
 
 
-def run(spark: SparkSession, lake: LakeLog, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
+def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
     """Merge tables, and say of each what was done, in a line. Option `grace`: seconds that old versions stay."""
+    log = opened(lake)
     for table in tables:
         begin = time.monotonic()
-        done = merge(spark, lake, table, grace=float(options.get("grace", GRACE_SECONDS)))
+        done = merge(spark, log, table, grace=float(options.get("grace", GRACE_SECONDS)))
         yield f"{table}: {done} ({time.monotonic() - begin:.1f} s)"
 
 
