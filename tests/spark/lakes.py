@@ -90,6 +90,13 @@ class MadeLake:
         for row in rows:
             self._change(table, {"insert": row})
 
+    def transaction(self, table: str, *rows: Row) -> None:
+        """Inserts of one transaction."""
+        last = self.seq + len(rows)
+        for row in rows:
+            self.seq += 1
+            self._row(table, "changes", row, "insert", self.seq, last)
+
     def delete(self, table: str, *rows: Row) -> None:
         """A delete of each row."""
         for row in rows:
@@ -146,9 +153,11 @@ class MadeLake:
         return commit
 
     def write(self, commit: Commit) -> None:
-        """Write a document as it is."""
-        with (self.root / "_log" / f"{commit.number:020}.json").open("xb") as file:
-            file.write(msgspec.json.encode(commit))
+        """Write a document as it is; who reads meanwhile sees all of it or nothing."""
+        path = self.root / "_log" / f"{commit.number:020}.json"
+        written = path.with_name(f".{path.name}")
+        written.write_bytes(msgspec.json.encode(commit))
+        written.rename(path)
         self._number = commit.number
 
     def _change(self, table: str, images: Mapping[str, Row]) -> None:
@@ -156,13 +165,15 @@ class MadeLake:
         for change_type, row in images.items():
             self._row(table, "changes", row, change_type, self.seq)
 
-    def _row(self, table: str, kind: ChangeKind, row: Row, change_type: str, seq: int) -> None:
+    def _row(
+        self, table: str, kind: ChangeKind, row: Row, change_type: str, seq: int, commit_version: int | None = None
+    ) -> None:
         version = self.versions[table]
         moment = datetime.fromtimestamp(self.clock, UTC)
         flat = dict.fromkeys(field.name for field in version.fields) | dict(row)
         flat |= {
             "_change_type": change_type,
-            "_commit_version": seq,
+            "_commit_version": commit_version or seq,
             "_commit_timestamp": moment,
             "_seq": seq,
             "_file": "binlog.000001",
