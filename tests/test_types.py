@@ -9,6 +9,7 @@ import itertools
 import secrets
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -16,8 +17,9 @@ import pyarrow
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay._native import Columns, RowImages
+from relay._native import ChangeReader, Columns, JournalWriter, RowImages
 from relay.journal.frames import Definition
+from relay.lake.types import META_FIELDS, arrow_type, fields_of
 from tests.arrowvalues import as_column
 from tests.types.case import METADATA
 from tests.types.cases import cases
@@ -113,6 +115,35 @@ def test_columns_hold_what_the_server_prints(worked: Worked) -> None:
         name = f"{outcome.table.case.family}, {outcome.table.case.name}"
         wrong += [f"{name}: {line}" for column in rows[0] for line in column_differences(batch, column, outcome, rows)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_lakes_columns_have_its_fields_and_the_same_values(worked: Worked, tmp_path: Path) -> None:
+    writer, wire = JournalWriter(tmp_path, 1 << 24), dict[bytes, Columns]()
+    for outcome in worked.judged(RIGHT):
+        for frame in () if outcome.table.case.partial else outcome.frames:
+            rows = frame.rows
+            writer.rows(writer.define(frame.definition), rows.kind, 100, 0, rows.rows, rows.body)
+            writer.commit(100, 0)
+            wire.setdefault(frame.definition, Columns(frame.definition)).add(rows.kind, rows.body)
+    reader = ChangeReader(tmp_path)
+    assert reader.read(writer.flush(), 1 << 40).why == "end"
+    found = reader.take()
+    assert {columns.definition for columns in found} == set(wire)
+    for columns in found:
+        lake, other = pyarrow.record_batch(columns), pyarrow.record_batch(wire[columns.definition])
+        lake.validate(full=True)
+        definition = msgspec.msgpack.decode(columns.definition, type=Definition)
+        fields, _ = fields_of(definition)
+        listed = [field.type for field in lake.schema]
+        kinds = [kind.value_type if pyarrow.types.is_dictionary(kind) else kind for kind in listed]
+        assert kinds == [arrow_type(field.type) for field in [*fields, *META_FIELDS[:-1]]]
+        for at, column in enumerate(definition.columns):
+            values = other.column(column.name).to_pylist()
+            if fields[at].type == "boolean":
+                values = [None if value is None else value == b"\1" for value in values]
+            elif f"{column.name}__srid" in lake.schema.names:
+                values = [None if value is None else value[4:] for value in values]
+            assert lake.column(at).to_pylist() == values, f"{definition.table}.{column.name}"
 
 
 def column_differences(
