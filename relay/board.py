@@ -35,7 +35,7 @@ class LakeProcess(msgspec.Struct, kw_only=True):
 class ExportStatus(LakeProcess, kw_only=True):
     """The exporter: starting, catching up, following, stopped.
 
-    Everything up to `seq` is in the lake, `position` in the journal, `file` and `offset` in the source's binlog.
+    Everything up to `seq` is in the lake: up to `position` of the journal, up to `file` and `offset` of the source.
     `behind_since`: since when something waits, Unix seconds, 0 if nothing does; on the source's clock while the
     exporter catches up. `rows` (flat, an update is two) and `files` since this process began.
     """

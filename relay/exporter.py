@@ -61,10 +61,11 @@ def _open(context: LakeContext) -> Exporter:
 def _tell(context: LakeContext, progress: Progress) -> None:
     """Lets the supervisor, retention and people know."""
     context.beat()
+    context.arena.exported = progress.place.position
     status = context.status
     assert isinstance(status, ExportStatus)
     place = progress.place
-    status.seq, status.position, status.file, status.offset = place.seq, place.position, place.file, place.offset
+    status.seq, status.position, status.file, status.offset = place.seq, progress.covered, place.file, place.offset
     status.behind_since = progress.behind_since
     status.rows, status.files = progress.written, progress.files
     context.report("following" if progress.level else "catching up")

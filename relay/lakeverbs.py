@@ -94,7 +94,7 @@ def _run(exporter: Exporter, follow: bool, told: Callable[[], bool], show: Calla
     """Up to what is flushed now, or for ever."""
     progress = exporter.step()
     goal = progress.flushed
-    while not told() and (follow or progress.read < goal):
+    while not told() and (follow or not (progress.level or progress.read >= goal)):
         show(progress)
         if progress.level:
             time.sleep(_IDLE_SECONDS)

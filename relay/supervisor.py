@@ -33,6 +33,7 @@ STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for 
 EXPORT_PATIENCE = 5.0  # seconds for the exporter to seal what it has
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
 BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
+NOBODY_EXPORTS = 2**64 - 1  # as `Arena.exported`: retention waits for no export
 QUICK = 2.0  # a child that lived for less seconds died quickly
 
 
@@ -91,6 +92,7 @@ class Supervisor:
         self._arena = self._family.arena
         self._arena.paused = self._arena.draining = False
         self._arena.clear_stop()
+        self._arena.exported = 0 if config.lake.path else NOBODY_EXPORTS
         self._children = self._make_children(accept_gap)
         self._ending = False
 

@@ -37,13 +37,15 @@ class Settings(NamedTuple):
 class Progress(NamedTuple):
     """How far the export has come. Positions are the journal's, rows are flat (an update is two).
 
-    `read` is how far it has read, `place` what is committed, `flushed` how far it may read. `behind_since`: as in
+    `place` is what is committed, `read` how far it has read, `flushed` how far it may read; `level`: there is nothing
+    more to read, since what follows `read`, if anything does, is no whole transaction. `behind_since`: as in
     relay.board.ExportStatus. `rows` were read since this export began, `written` of them are in the `files`.
     """
 
     place: Place
     read: int
     flushed: int
+    level: bool
     behind_since: float
     rows: int
     written: int
@@ -51,14 +53,14 @@ class Progress(NamedTuple):
     bytes: int
 
     @property
-    def level(self) -> bool:
-        """Whether nothing is left to read."""
-        return self.read >= self.flushed
+    def covered(self) -> int:
+        """Up to where the lake has all that can be had."""
+        return self.flushed if self.level and self.read == self.place.position else self.place.position
 
     @property
     def lag_bytes(self) -> int:
         """Of the journal, that are flushed and not in the lake."""
-        return max(0, self.flushed - self.place.position)
+        return max(0, self.flushed - self.covered)
 
     @property
     def lag_seconds(self) -> float:
@@ -86,30 +88,36 @@ class Exporter:
         self._waits_since = 0.0
         self._gathered_at: float | None = None  # monotonic: since when something waits to be committed
         self._gathering = Gathering({})
+        self._place: Place | None = None  # that the log has
+        self._reader: ChangeReader
+        self._read_to = 0  # all that can be read up to there was read
         self._begin()
 
     def step(self, *, roll: bool = False) -> Progress:
         """Read some of what is flushed, and commit what is due; with `roll`, whatever there is once all is read."""
         flushed = self._journal.flushed()
-        if flushed > self._reader.position:
-            if self._gathered_at is None:
-                self._gathered_at = time.monotonic()
+        if flushed > self._read_to:
             try:
-                self._take(self._reader.read(flushed, READ_BYTES))
+                reached = self._reader.read(flushed, READ_BYTES)
+                if reached.why == "end":
+                    self._read_to = flushed
+                self._take(reached)
             except JournalError as error:
                 if error.code is not StopCode.JOURNAL_LOST or not self._is_cut():
                     raise
                 self._begin()
+        if self._gathered_at is None and self._moved():
+            self._gathered_at = time.monotonic()
         if self._reader.in_transaction:
             if self._gathering.bytes >= self._settings.roll_bytes:
                 self._seal()  # counts when the transaction's end is committed
-        elif self._due(roll and self._reader.position >= flushed):
+        elif self._due(roll and self._read_to >= flushed):
             self._commit()
         return self._progress(flushed)
 
     def finish(self) -> Progress:
         """Commit what was read, but for a transaction that is not read to its end; nothing is read any more."""
-        if not self._reader.in_transaction and self._gathered_at is not None:
+        if not self._reader.in_transaction and self._moved():
             self._commit()
         return self._progress(self._journal.flushed())
 
@@ -117,7 +125,7 @@ class Exporter:
         """Go on where the log says; what was gathered is forgotten."""
         state = self._log.state()
         generation = self._journal.generation()
-        place = state.place
+        self._place = place = state.place
         self._gathered_at = None
         self._gathering = Gathering(state.tables)
         if place is None:
@@ -130,12 +138,12 @@ class Exporter:
             self._lose(state, place, f"retention deleted what comes after position {place.position}")
         else:
             self._open(generation, place.position, place.base)
-            self._place = place
         self._leave_out(self._log.state())
 
     def _open(self, generation: int, position: int, base: int) -> None:
         self._generation = generation
         self._base = base
+        self._read_to = 0
         self._reader = ChangeReader(self._directory, position, base=base, wanted=self._wanted)
 
     def _wanted(self, schema: str, table: str) -> bool:
@@ -174,6 +182,10 @@ class Exporter:
         """Take the next `_seq` for something that has no number in the journal."""
         self._open(self._generation, self._reader.position, self._base + 1)
 
+    def _moved(self) -> bool:
+        """Whether there is anything to commit, if only that it was looked at."""
+        return bool(self._gathering) or self._place is None or self._reader.position > self._place.position
+
     def _is_cut(self) -> bool:
         return self._reader.position < self._journal.first()
 
@@ -190,7 +202,7 @@ class Exporter:
             self._commit(Gap(self._reader.seq, reached.text))
 
     def _statement(self, reached: Reached) -> None:
-        found = statements.effects(reached.text, reached.schema, self._gathering.known)
+        found = statements.effects(reached.text, reached.schema, self._gathering.tables())
         where = self._where(reached.timestamp)._replace(seq=reached.seq)
         markers = [
             Marker(table, kind, reached.seq, reached.timestamp, reached.text)
@@ -246,7 +258,7 @@ class Exporter:
         self._gathering = Gathering(state.tables)
 
     def _here(self) -> Place:
-        reader = self._reader
+        reader, before = self._reader, self._place  # a reader that was just opened knows of no transaction
         return Place(
             generation=self._generation,
             base=self._base,
@@ -254,17 +266,27 @@ class Exporter:
             seq=reader.seq,
             file=reader.file,
             offset=reader.offset,
-            gtid=reader.gtid,
+            gtid=reader.gtid or (before.gtid if before else ""),
             identity=reader.identity,
-            timestamp=reader.timestamp,
+            timestamp=reader.timestamp or (before.timestamp if before else 0),
         )
 
     def _progress(self, flushed: int) -> Progress:
+        assert self._place is not None
+        level = self._read_to >= flushed
         behind = 0.0
-        if self._place.position < flushed:
+        if not level or self._place.position < self._reader.position:
             self._waits_since = self._waits_since or time.time()
-            catching_up = self._reader.position < flushed and self._reader.timestamp
+            catching_up = not level and self._reader.timestamp
             behind = min(self._waits_since, self._reader.timestamp) if catching_up else self._waits_since
         return Progress(
-            self._place, self._reader.position, flushed, behind, self._rows, self._written, self._files, self._bytes
+            place=self._place,
+            read=self._reader.position,
+            flushed=flushed,
+            level=level,
+            behind_since=behind,
+            rows=self._rows,
+            written=self._written,
+            files=self._files,
+            bytes=self._bytes,
         )

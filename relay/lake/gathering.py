@@ -72,18 +72,17 @@ class Gathering:
             version = self._version(table, *types.fields_of(definition))
             self._append(version, each.date, pyarrow.record_batch(each))
 
-    def known(self, table: Table) -> TableState | None:
-        """What the log says of a table with the markers so far."""
-        key = paths.table_key(table)
-        state = self._tables.get(key)
-        last = next((marker for marker in reversed(self.markers) if marker.table == table), None)
-        if last is None and (state is not None or key not in self._versions):
-            return state
-        known = TableState(table) if state is None else msgspec.structs.replace(state)
-        known.versions = self._known_versions(table)
-        if last is not None:
-            known.reset, known.last_marker = last.seq, last.kind
-        return known
+    def tables(self) -> dict[str, TableState]:
+        """The log's tables with the versions and markers on top."""
+        tables = dict(self._tables)
+        for key, versions in self._versions.items():
+            state = tables.get(key) or TableState(versions[0].table)
+            tables[key] = msgspec.structs.replace(state, versions=versions)
+        for marker in self.markers:
+            key = paths.table_key(marker.table)
+            state = tables.get(key) or TableState(marker.table)
+            tables[key] = msgspec.structs.replace(state, reset=marker.seq, last_marker=marker.kind)
+        return tables
 
     def mark(self, markers: Sequence[Marker], where: Where) -> None:
         """Take markers of one statement, each with a row in the files of its table, if that has columns so far."""
