@@ -1,48 +1,216 @@
-"""The state of a table, from changes alone and through merged versions, is what its history says."""
+"""The state of a table is what its history says, from changes alone and from merged versions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from datetime import date, datetime
+from decimal import Decimal
 
+import pytest
 from pyspark.sql import SparkSession
 
+from relay.errors import ErrorCode, RelayError
 from relay.lake.documents import Table
 from relay.spark import current
-from relay.spark.merge import merge
-from relay.spark.reading import opened
 from tests.spark.lakes import MadeLake
-
-ORDERS = "shop.orders"
-
-
-def state(spark: SparkSession, lake: MadeLake, table: str = ORDERS) -> list[Mapping[str, Any]]:
-    """The rows of a table, in the order of their first column."""
-    rows = current(spark, lake.url, table).collect()
-    return sorted((row.asDict() for row in rows), key=repr)
+from tests.spark.states import ORDERS, check, merged, state
 
 
-def merged(spark: SparkSession, lake: MadeLake, table: str = ORDERS) -> str:
-    """Merge a table."""
-    schema, _, name = table.partition(".")
-    return merge(spark, opened(lake.url), Table(schema, name))
-
-
-def test_state_follows_changes(spark: SparkSession, lake: MadeLake) -> None:
+@pytest.fixture
+def shop(lake: MadeLake) -> MadeLake:
+    """A lake with one table, empty so far."""
     lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
     lake.mark(ORDERS, "create")
-    lake.insert(ORDERS, {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"}, {"id": 3, "item": "cap"})
-    lake.update(ORDERS, {"id": 1, "item": "pen"}, {"id": 4, "item": "pen"})
-    lake.delete(ORDERS, {"id": 2, "item": "ink"})
     lake.commit()
-    expected = [{"id": 3, "item": "cap"}, {"id": 4, "item": "pen"}]
-    assert state(spark, lake) == expected
-    merged(spark, lake)
-    assert state(spark, lake) == expected
-    lake.update(ORDERS, {"id": 4, "item": "pen"}, {"id": 5, "item": "pen"})
+    return lake
+
+
+def test_inserts_updates_and_deletes_make_the_state(spark: SparkSession, shop: MadeLake) -> None:
+    shop.insert(ORDERS, {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"}, {"id": 3, "item": None})
+    shop.update(ORDERS, {"id": 1, "item": "pen"}, {"id": 1, "item": "pencil"})
+    shop.delete(ORDERS, {"id": 2, "item": "ink"})
+    shop.commit()
+    check(spark, shop, [{"id": 1, "item": "pencil"}, {"id": 3, "item": None}])
+    shop.insert(ORDERS, {"id": 2, "item": "ink again"})
+    shop.delete(ORDERS, {"id": 3, "item": None})
+    shop.commit()
+    check(spark, shop, [{"id": 1, "item": "pencil"}, {"id": 2, "item": "ink again"}])
+
+
+def test_a_changed_key_leaves_nothing_at_the_old_one(spark: SparkSession, shop: MadeLake) -> None:
+    shop.insert(ORDERS, {"id": 1, "item": "a"}, {"id": 2, "item": "b"})
+    shop.commit()
+    merged(spark, shop)
+    # As UPDATE ... SET id = id + 1 ORDER BY id DESC does it: each row moves to where another was.
+    shop.update(ORDERS, {"id": 2, "item": "b"}, {"id": 3, "item": "b"})
+    shop.update(ORDERS, {"id": 1, "item": "a"}, {"id": 2, "item": "a"})
+    shop.commit()
+    check(spark, shop, [{"id": 2, "item": "a"}, {"id": 3, "item": "b"}])
+
+
+def test_markers_take_what_was_before_them(spark: SparkSession, shop: MadeLake) -> None:
+    shop.insert(ORDERS, {"id": 1, "item": "a"})
+    shop.commit()
+    merged(spark, shop)
+    shop.mark(ORDERS, "truncate")
+    shop.insert(ORDERS, {"id": 2, "item": "b"})
+    shop.commit()
+    check(spark, shop, [{"id": 2, "item": "b"}])
+    shop.mark(ORDERS, "drop")
+    shop.commit()
+    check(spark, shop, [])
+    shop.mark(ORDERS, "create")
+    shop.insert(ORDERS, {"id": 1, "item": "c"})
+    shop.commit()
+    check(spark, shop, [{"id": 1, "item": "c"}])
+
+
+def test_rows_of_a_snapshot_lie_between_the_changes_before_and_after_it(spark: SparkSession, lake: MadeLake) -> None:
+    lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
+    lake.update(ORDERS, {"id": 1, "item": "older"}, {"id": 1, "item": "old"})
+    lake.delete(ORDERS, {"id": 2, "item": "gone before it was read"})
+    lake.insert(ORDERS, {"id": 3, "item": "seen by the change"})
     lake.commit()
-    expected = [{"id": 3, "item": "cap"}, {"id": 5, "item": "pen"}]
-    assert state(spark, lake) == expected
-    merged(spark, lake)
-    merged(spark, lake)
-    assert state(spark, lake) == expected
+    # At the number of the last change: the row was read after it.
+    lake.snapshot(ORDERS, {"id": 1, "item": "read"}, {"id": 3, "item": "read"}, {"id": 4, "item": "read"}, {"id": 5})
+    lake.commit()
+    lake.update(ORDERS, {"id": 4, "item": "read"}, {"id": 4, "item": "changed"})
+    lake.delete(ORDERS, {"id": 5, "item": None})
+    lake.commit()
+    check(spark, lake, [{"id": 1, "item": "read"}, {"id": 3, "item": "read"}, {"id": 4, "item": "changed"}])
+
+
+def test_a_table_whose_rows_were_never_known_has_no_state(spark: SparkSession, lake: MadeLake) -> None:
+    lake.define(ORDERS, {"id": "int"}, key=["id"])
+    lake.insert(ORDERS, {"id": 1})
+    lake.commit()
+    with pytest.raises(RelayError, match="rows from before the export") as refused:
+        current(spark, lake.url, ORDERS)
+    assert refused.value.code is ErrorCode.USAGE
+    assert "relay snapshot" in refused.value.hint
+    assert merged(spark, lake) == "left alone: its rows are not known until `relay snapshot` was run"
+
+
+def test_after_a_reset_the_state_stays_until_a_snapshot_is_done(spark: SparkSession, shop: MadeLake) -> None:
+    shop.insert(ORDERS, {"id": 1, "item": "1"}, {"id": 2, "item": "2"})
+    shop.commit()
+    merged(spark, shop)
+    shop.delete(ORDERS, {"id": 2, "item": "2"})
+    shop.commit()
+    shop.mark(ORDERS, "reset")
+    shop.commit()
+    shop.define(ORDERS, {"id": "int", "item": "int"}, key=["id"], new_generation=True)
+    shop.insert(ORDERS, {"id": 3, "item": 3})
+    shop.commit()
+    shop.snapshot(ORDERS, {"id": 1, "item": 1}, after=["1"])
+    shop.commit()
+    with pytest.warns(UserWarning, match=r"shop\.orders: its rows since \d+ are not known yet"):
+        assert state(spark, shop) == [{"id": 1, "item": "1"}]
+    assert merged(spark, shop).startswith("left alone")
+    shop.snapshot(ORDERS, {"id": 3, "item": 3})
+    shop.commit()
+    shop.commit()  # the export passes the end of the snapshot
+    check(spark, shop, [{"id": 1, "item": 1}, {"id": 3, "item": 3}])
+
+
+def test_keys_without_a_value_of_their_type_are_told_apart_by_their_text(spark: SparkSession, lake: MadeLake) -> None:
+    lake.define(
+        ORDERS, {"day": "date", "name": "string", "n": "int", "day__text": "string", "name__raw": "binary"},
+        key=["day", "name"],
+    )  # fmt: skip
+    lake.mark(ORDERS, "create")
+    zero = {"day": None, "day__text": "0000-00-00", "name": "?", "name__raw": b"\xff", "n": 1}
+    partial = zero | {"day__text": "2026-11-00"}
+    other = zero | {"name__raw": b"\xfe"}
+    plain = {"day": date(1000, 1, 1), "day__text": None, "name": "?", "name__raw": None, "n": 4}
+    lake.insert(ORDERS, zero, partial, other, plain)
+    lake.commit()
+    check(spark, lake, [zero, partial, other, plain])
+    lake.update(ORDERS, partial, partial | {"n": 2})
+    lake.delete(ORDERS, zero)
+    lake.commit()
+    check(spark, lake, [partial | {"n": 2}, other, plain])
+
+
+def test_values_are_what_they_were(spark: SparkSession, lake: MadeLake) -> None:
+    columns = {
+        "id": "decimal(20,0)", "b": "boolean", "t": "tinyint", "s": "smallint", "f": "float", "d": "double",
+        "n": "decimal(38,10)", "day": "date", "at": "timestamp_ntz", "bin": "binary", "set": "array<string>",
+        "sets": "array<binary>",
+    }  # fmt: skip
+    row = {
+        "id": Decimal(2**64 - 1), "b": True, "t": -128, "s": 2155, "f": 1.5, "d": -0.0,
+        "n": Decimal("-1234567890123456789012345678.0123456789"), "day": date(1, 1, 1),
+        "at": datetime(1000, 1, 1, 0, 0, 0, 1), "bin": b"\0\xff", "set": ["a", "b,c"], "sets": [b"\xff"],
+    }  # fmt: skip
+    lake.define(ORDERS, columns, key=["id"])
+    lake.mark(ORDERS, "create")
+    lake.insert(ORDERS, row, dict.fromkeys(columns) | {"id": Decimal(0)})
+    lake.commit()
+    check(spark, lake, [row, dict.fromkeys(columns) | {"id": Decimal(0)}])
+    assert str(state(spark, lake)[-1]["d"]) == "-0.0"
+
+
+def test_columns_follow_the_newest_version(spark: SparkSession, shop: MadeLake) -> None:
+    shop.insert(ORDERS, {"id": 1, "item": "pen"})
+    shop.commit()
+    merged(spark, shop)
+    shop.define(ORDERS, {"id": "bigint", "item": "string", "note": "string"}, key=["id"])
+    shop.insert(ORDERS, {"id": 2**40, "item": "ink", "note": "new"})
+    shop.commit()
+    check(spark, shop, [{"id": 1, "item": "pen", "note": None}, {"id": 2**40, "item": "ink", "note": "new"}])
+    shop.define(ORDERS, {"id": "bigint", "note": "string"}, key=["id"])
+    shop.update(ORDERS, {"id": 1, "note": None}, {"id": 1, "note": "x"})
+    shop.commit()
+    check(spark, shop, [{"id": 1, "note": "x"}, {"id": 2**40, "note": "new"}])
+
+
+def test_another_key_tells_rows_apart_from_then_on(spark: SparkSession, shop: MadeLake) -> None:
+    shop.insert(ORDERS, {"id": 1, "item": "a"})
+    shop.commit()
+    merged(spark, shop)
+    shop.mark(ORDERS, "reset")
+    shop.commit()
+    shop.define(ORDERS, {"id": "int", "item": "string"}, key=["id", "item"])
+    shop.insert(ORDERS, {"id": 1, "item": "b"})
+    shop.commit()
+    shop.snapshot(ORDERS, {"id": 1, "item": "a"}, {"id": 1, "item": "b"})
+    shop.commit()
+    shop.commit()
+    check(spark, shop, [{"id": 1, "item": "a"}, {"id": 1, "item": "b"}])
+
+
+def test_names_may_be_of_any_characters(spark: SparkSession, lake: MadeLake) -> None:
+    table = Table("s%20 [x]", "0012 ü*?{a,b}=/\\.\"`'#")
+    columns = {
+        "a.b": "int",
+        "`tick` ,;{}()\n\t=": "string",
+        "_last": "int",
+        "bucket": "int",
+        "ü": "int",
+        "cdc_date_": "int",
+    }
+    lake.define(str(table), columns, key=["a.b", "_last"])
+    row = dict.fromkeys(columns, 1) | {"`tick` ,;{}()\n\t=": "x"}
+    lake.mark(str(table), "create")
+    lake.insert(str(table), row, row | {"_last": 2})
+    lake.commit()
+    check(spark, lake, [row, row | {"_last": 2}], str(table))
+    lake.delete(str(table), row)
+    lake.commit()
+    check(spark, lake, [row | {"_last": 2}], str(table))
+
+
+def test_a_table_without_a_key_is_all_that_happened_to_it(spark: SparkSession, lake: MadeLake) -> None:
+    lake.define("shop.log", {"line": "string"})
+    lake.insert("shop.log", {"line": "a"}, {"line": "a"})
+    lake.delete("shop.log", {"line": "a"})
+    lake.commit()
+    rows = current(spark, lake.url, "shop.log").orderBy("_seq").select("line", "_change_type").collect()
+    assert [tuple(row) for row in rows] == [("a", "insert"), ("a", "insert"), ("a", "delete")]
+    assert merged(spark, lake, "shop.log").startswith("left alone: it has no primary key")
+
+
+def test_an_unknown_table_is_refused_with_those_there_are(spark: SparkSession, shop: MadeLake) -> None:
+    with pytest.raises(RelayError, match=r"the lake has no table shop\.order") as refused:
+        current(spark, shop.url, "shop.order")
+    assert refused.value.hint == "it has shop.orders"

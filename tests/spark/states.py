@@ -1,0 +1,43 @@
+"""What tests of merged states share: merging a table, and its rows in an order of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from relay.lake.documents import Table
+from relay.spark import current
+from relay.spark.merge import BUCKET_BYTES, merge
+from relay.spark.reading import opened
+from tests.spark.lakes import MadeLake
+
+ORDERS = "shop.orders"
+
+
+def table_of(name: str) -> Table:
+    """schema.table -> Table"""
+    schema, _, table = name.partition(".")
+    return Table(schema, table)
+
+
+def state(spark: SparkSession, lake: MadeLake, table: str = ORDERS) -> list[dict[str, Any]]:
+    """The rows of a table's current state."""
+    return ordered(row.asDict() for row in current(spark, lake.url, table_of(table)).collect())
+
+
+def ordered(rows: Any) -> list[dict[str, Any]]:
+    """Rows in an order that does not depend on where they came from."""
+    return sorted(rows, key=repr)
+
+
+def merged(spark: SparkSession, lake: MadeLake, table: str = ORDERS, bucket_bytes: int = BUCKET_BYTES) -> str:
+    """Merge a table; what was done, in words."""
+    return merge(spark, opened(lake.url), table_of(table), bucket_bytes=bucket_bytes)
+
+
+def check(spark: SparkSession, lake: MadeLake, expected: list[dict[str, Any]], table: str = ORDERS) -> None:
+    """The state is what is expected, as it is read from the changes and from a merged version."""
+    assert state(spark, lake, table) == ordered(expected)
+    merged(spark, lake, table)
+    assert state(spark, lake, table) == ordered(expected)
