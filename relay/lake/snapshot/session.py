@@ -50,6 +50,11 @@ class Session:
         """All rows of a statement."""
         return [row for rows in self.stream(sql) for row in rows]
 
+    def end(self) -> None:
+        """End the transaction that the session is in, if its connection is still there."""
+        if self._connection.open:
+            self.execute("ROLLBACK")
+
     def stream(self, sql: str) -> Iterator[list[Row]]:
         """The rows of a statement as they come, some thousands at a time."""
         try:
@@ -59,6 +64,11 @@ class Session:
                     yield list(rows)
         except pymysql.MySQLError as error:
             raise failed(error, "read rows") from error
+
+
+def literal(text: str) -> str:
+    """Text as SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def columns(rows: Sequence[Row], count: int) -> list[pa.Array]:
