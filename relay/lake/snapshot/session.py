@@ -14,8 +14,8 @@ from relay.binlog.connect import Account, connect, failed
 from relay.binlog.facts import ServerFacts
 
 _ROWS_AT_A_TIME: Final = 4096
-_READ_SECONDS: Final = 600
-"""That a SELECT may take to its first row."""
+_READ_SECONDS: Final = 30
+"""That a statement may take to its first row, less than what a process may be silent for."""
 _SETTINGS: Final = (
     "SET time_zone = '+00:00', sql_mode = '', character_set_results = NULL, sql_select_limit = 18446744073709551615,"
     " sql_big_selects = 1, net_write_timeout = 3600, lock_wait_timeout = 2, innodb_lock_wait_timeout = 5"

@@ -109,9 +109,8 @@ class Visibility:
 
 def snapshot_place(session: Session) -> BinlogPlace:
     """MariaDB: the place in the binlog of the consistent snapshot that the session is in."""
-    found = dict(session.execute("SHOW STATUS LIKE 'binlog_snapshot_%'"))
-    file, position = found[b"Binlog_snapshot_file"], found[b"Binlog_snapshot_position"]
-    return BinlogPlace((file or b"").decode(), int(position or b"0"))
+    found = {name: value or b"" for name, value in session.execute("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+    return BinlogPlace(found[b"Binlog_snapshot_file"].decode(), int(found[b"Binlog_snapshot_position"] or b"0"))
 
 
 def _commits_in_order(asking: Connection[Any]) -> bool:
