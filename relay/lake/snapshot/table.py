@@ -92,7 +92,7 @@ class TableSnapshot:
         while not last and held < FILE_BYTES and time.monotonic() < until:
             self._work.alive()
             place = self._place(snapshot)
-            if not snapshot.id or (not self._committed and snapshot.after is None):
+            if not self._committed and not snapshot.rows:
                 snapshot = msgspec.structs.replace(snapshot, lowest=place.seq)
             asked, began = speed.rows, time.monotonic()
             try:
