@@ -29,7 +29,9 @@ def current(url: str, table: Table) -> tuple[list[Field], Rows]:
     known = LakeLog(storage).state().tables[paths.table_key(table)]
     assert known.complete_from is not None, f"{table} is not complete"
     fields = [field for field in known.version.fields if not field.side or field.name in known.sides]
-    changes = sorted(_counting(storage, known, fields), key=lambda row: (row["_seq"], RANKS.get(row["_change_type"], 1)))
+    changes = sorted(
+        _counting(storage, known, fields), key=lambda row: (row["_seq"], RANKS.get(row["_change_type"], 1))
+    )
     rows = _keyed(known, fields, changes) if known.version.key else _unkeyed(fields, changes)
     columns = {field.name: [row[field.name] for row in rows] for field in fields}
     return fields, Counter(in_lake(columns, fields, len(rows)))
