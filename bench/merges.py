@@ -1,0 +1,111 @@
+"""`make bench-lake`: what Spark's merge costs beside a recompute of everything, and as the history grows tenfold.
+
+One table whose rows change over and over: its history grows, what it holds does not. SCALE=n makes it n times as large.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from pyspark.sql import SparkSession
+
+from bench.lake import FLAT_LIMIT
+from bench.report import Report
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from examples.dbserver import DatabaseServer
+from examples.lakeside import wait_level
+from relay.lake import paths
+from relay.lake.documents import Table
+from relay.lake.log import LakeLog
+from relay.lake.storage import open_storage
+from relay.spark.merge import merge
+from tests.relayproc import RelayProcess, write_conf
+
+ROWS = 200_000
+TIMES = 30  # that half of the rows are changed: in the end there is ten times as much history as at first
+TABLE = Table("bench", "merged")
+WARM_UP = 4
+PATIENCE = 120.0
+
+
+def main() -> None:
+    """Run everything and print it."""
+    rows = int(ROWS * float(os.environ.get("SCALE") or 1))
+    report = Report()
+    report.step("starting MySQL and Spark")
+    with (
+        DatabaseServer("mysql97", options=("--binlog-row-metadata=FULL",)) as server,
+        tempfile.TemporaryDirectory(prefix="relay-bench-") as scratch,
+    ):
+        server.execute("CREATE DATABASE bench")
+        settings = {"Lake.Path": f"{scratch}/lake", "Lake.RollSeconds": 1, "Relay.SegmentBytes": "64MiB"}
+        relay = RelayProcess(write_conf(Path(scratch), server, settings))
+        spark = session()
+        try:
+            relay.start()
+            measure(report, server, LakeLog(open_storage(f"{scratch}/lake")), spark, rows)
+            relay.stop()
+        finally:
+            relay.end()
+            spark.stop()
+    report.finish()
+
+
+def session() -> SparkSession:
+    """Two cores, as a small machine has."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def measure(report: Report, server: DatabaseServer, log: LakeLog, spark: SparkSession, rows: int) -> None:
+    """Merge after each time that half of the rows were changed."""
+    report.heading(f"merges: {rows} rows, of which half are changed between one and the next")
+    report.step("warming up")  # Java compiles what it has run for a while
+    merges(server, log, spark, Table("bench", "warm"), rows, WARM_UP)
+    report.step(f"{TIMES} merges")
+    taken = merges(server, log, spark, TABLE, rows, TIMES)
+    changed = rows / 1e6  # rows of files: half of the rows, before and after
+    early, late = median(taken[:3]), median(taken[-3:])
+    report.line("incremental, seconds a million changes, early", f"{early / changed:.3g} s")
+    report.line("incremental, seconds a million changes, late", f"{late / changed:.3g} s")
+    report.limit("history ten times as long", late / early, "x", FLAT_LIMIT)
+    report.step("everything once more, without what was merged")
+    log.storage.delete_folder(paths.table_folder(TABLE, paths.CURRENT))
+    whole = merged(server, log, spark, TABLE)
+    report.line("full recompute", f"{whole:.3g} s", whole / late, "an incremental merge")
+
+
+def merges(
+    server: DatabaseServer, log: LakeLog, spark: SparkSession, table: Table, rows: int, times: int
+) -> list[float]:
+    """Fill a table and merge it; then the seconds of each merge after half of its rows were changed."""
+    create(server, table.table, NARROW)
+    insert(server, table.table, NARROW_VALUES, 1, rows)
+    merged(server, log, spark, table)
+    taken = []
+    for number in range(times):
+        server.execute(f"UPDATE {table} SET amount = amount + 1 WHERE id % 2 = {number % 2}")
+        taken.append(merged(server, log, spark, table))
+    return taken
+
+
+def merged(server: DatabaseServer, log: LakeLog, spark: SparkSession, table: Table) -> float:
+    """Seconds of a merge, once the lake has everything."""
+    wait_level(log, server, [table], PATIENCE)
+    begin = time.perf_counter()
+    merge(spark, log, table)
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main()
