@@ -86,6 +86,11 @@ class Life:
             while len(table.live) < rows:
                 self._insert(table)
 
+    def touch(self) -> None:
+        """A row for each table: what its columns are is told by rows."""
+        for table in self.tables:
+            self._insert(table)
+
     def run(self, steps: int, definitions: float = 0.08) -> None:
         """That many transactions, some rolled back; as often as `definitions` says, a definition changes before one."""
         for _ in range(steps):

@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -122,10 +122,11 @@ class Cluster:
 
     def _end(self) -> None:
         for process in reversed(self._processes):
-            for child in psutil.Process(process.pid).children(recursive=True):
-                with suppress(psutil.NoSuchProcess):
-                    child.kill()
-            process.kill()
+            for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+                try:
+                    each.kill()
+                except psutil.NoSuchProcess:
+                    continue
             process.wait()
 
 

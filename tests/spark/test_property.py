@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -23,13 +25,15 @@ from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import changes, current
+from relay.spark.merge import merge
 from tests.lakerows import Row, bag, difference, in_lake, selected
 from tests.lakework import Life
 from tests.relayproc import RelayProcess
 
 pytestmark = pytest.mark.spark
 
-ROUNDS, STEPS, LIVES = 2, 40, 4
+ROUNDS, STEPS, LIVES, KILLS = 2, 40, 4, 8
+CHANGES_OF_MERGES, CHANGES_OF_VERBS = 60, 40  # to the lake's folder: a kill comes before one of them
 PATIENCE = 60.0  # seconds for the lake to have everything
 
 
@@ -59,11 +63,12 @@ class World:
             raise AssertionError(f"seed {self.seed}: {error}") from error
         return [state.tables[paths.table_key(name)] for name in names]
 
-    def differences(self) -> list[str]:
-        """How tables differ from the source, now that the lake is level."""
-        return [f"{known.table}: {text}" for known in self.level() if (text := self.differs(known))]
+    def check(self) -> None:
+        """Every table equals its source, now that the lake is level."""
+        wrong = [f"{known.table}: {text}" for known in self.level() if (text := self._differs(known))]
+        assert not wrong, f"seed {self.seed}:\n" + "\n".join(wrong)
 
-    def differs(self, known: TableState) -> str:
+    def _differs(self, known: TableState) -> str:
         fields, table = known.version.fields, known.table
         source = Counter(selected(self.server, self.db, table.table, fields))
         if known.version.key:
@@ -107,6 +112,13 @@ def kill(relay: RelayProcess, name: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def run_killed(module: str, *arguments: object) -> bool:
+    """Run a program that may be killed; False if it was. What it says goes where the test's own output goes."""
+    status = subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=False, timeout=120).returncode
+    assert status in (0, -signal.SIGKILL), f"{module} {arguments} ended with {status}"
+    return status == 0
+
+
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.timeout(240)
 def test_the_current_state_equals_select_after_a_random_life(
@@ -118,8 +130,28 @@ def test_the_current_state_equals_select_after_a_random_life(
         for _ in range(LIVES):
             it.life.run(STEPS // LIVES)
             kill(relay, it.chance.choice(("exporter", "snapshotter")))
-        it.life.fill_all()
-        it.level()
-        merge(it)
-        wrong = it.differences()
-        assert not wrong, f"seed {it.seed} on {kind}:\n" + "\n".join(wrong)
+        it.life.touch()
+        tables = [known.table for known in it.level()]
+        run_killed("tests.spark.merging", it.lake, it.chance.randrange(1, CHANGES_OF_MERGES))
+        for table in tables:
+            merge(it.spark, it.log, table)
+        it.check()
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.timeout(240)
+def test_the_current_state_equals_select_after_kills_at_any_change_to_the_lake(
+    kind: str, world: Callable[[str], World], start_relay: Callable[..., RelayProcess]
+) -> None:
+    it = world(kind)
+    relay = start_relay(it.server, {"Source.Tables": f"{it.db}.*"})
+    verbs = [(verb, "-c", relay.conf, "--to", it.lake, "--table", f"{it.db}.*") for verb in ("export", "snapshot")]
+    for _ in range(KILLS):
+        it.life.run(STEPS // KILLS)
+        for verb in verbs:
+            run_killed("tests.lakekill", it.lake, it.chance.randrange(1, CHANGES_OF_VERBS), *verb)
+    it.life.touch()
+    for verb in [*verbs, verbs[0]]:
+        while not run_killed("tests.lakekill", it.lake, it.chance.randrange(1, 10 * CHANGES_OF_VERBS), *verb):
+            pass
+    it.check()

@@ -58,6 +58,6 @@ def test_a_public_data_set_arrives_complete(
     state = wait_level(LakeLog(open_storage(lake)), server, [Table(db, table) for table in TABLES], 120)
     for table in TABLES:
         fields = state.tables[paths.table_key(Table(db, table))].version.fields
-        arrow = current(spark, lake, f"{db}.{table}").toArrow()
+        arrow = current(spark, lake, Table(db, table)).toArrow()
         there = checksum(in_lake(arrow.to_pydict(), fields, arrow.num_rows))
         assert there == checksum(selected(server, db, table, fields)), f"{table} differs"
