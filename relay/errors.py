@@ -48,6 +48,7 @@ class StopCode(StrEnum):
     UNSUPPORTED_COLUMN = "unsupported_column"
     LAKE_DAMAGED = "lake_damaged"
     LAKE_CONFLICT = "lake_conflict"
+    LAKE_COLUMNS = "lake_columns"
 
 
 class ErrorCode(StrEnum):
@@ -148,6 +149,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         ExitCode.STOPPED, "restore that file from a backup; docs/lake.md says what hangs on it"
     ),
     StopCode.LAKE_CONFLICT: Meaning(ExitCode.STOPPED, "let one relay only export to a lake, or give each its own"),
+    StopCode.LAKE_COLUMNS: Meaning(
+        ExitCode.STOPPED, "load the stream again with the same checkpoint: it goes on with the columns of now"
+    ),
 }
 """The only mapping from a code to its exit code and its usual hint."""
 

@@ -436,6 +436,17 @@ def test_a_definition_that_waits_for_its_proof_stops_the_reading(made: Made) -> 
     assert ids(reader) == [5, 2]
 
 
+def test_reading_is_level_behind_a_definition_that_was_proven_last(made: Made) -> None:
+    pending = made.writer.define(definition(column("@1", 3), table="late"), pending=True)
+    made.writer.rows(pending, INSERT, 900, NOON, 1, body(INSERT, 1, b"\0\5\0\0\0"))
+    made.commit()
+    made.writer.resolve(pending, definition(ID, table="late"))
+    reader, end = made.reader(), made.flush()
+    assert reader.read(end, ALL).why == "end"
+    assert reader.position == end
+    assert ChangeReader(made.folder, end).seq == 1
+
+
 def test_what_is_flushed_is_told_to_any_process(made: Made) -> None:
     other = JournalReader(made.folder)
     first = made.flush()

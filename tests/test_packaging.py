@@ -37,7 +37,7 @@ def test_wheel_holds_the_native_core_built_and_no_sources_of_it(wheel: Path) -> 
     names = zipfile.ZipFile(wheel).namelist()
     assert any(name.startswith("relay/_native.") and name.endswith(".so") for name in names)
     assert not [name for name in names if name.endswith((".cpp", ".hpp", ".pyx", ".pxi"))]
-    assert not [name for name in names if not name.startswith(("relay/", "binlog_relay-"))]
+    assert not [name for name in names if not name.startswith(("relay/", "pyspark_relay/", "binlog_relay-"))]
 
 
 def test_wheel_installs_and_runs_where_there_is_no_compiler(wheel: Path, tmp_path: Path) -> None:

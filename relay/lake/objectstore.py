@@ -140,13 +140,13 @@ class ObjectStore(Storage):
 
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
-        # Through a local file: an upload of what is all there can be repeated, and a kill leaves no part of one.
-        with tempfile.NamedTemporaryFile(prefix=".relay-lake-") as file:
+        # Through a local file without a name: what is all there is uploaded in one go, and a kill leaves nothing of it.
+        with tempfile.TemporaryFile() as file:
             failing = partial(self._failing, "write", name)
             yield SealedFile(file, failing)
             with failing():
                 file.flush()
-                self._files.put_file(file.name, self._path(name))
+                self._files.put_file(f"/proc/self/fd/{file.fileno()}", self._path(name))
 
     def delete(self, name: str) -> None:
         with self._failing("delete", name), suppress(FileNotFoundError):

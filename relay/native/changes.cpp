@@ -127,6 +127,10 @@ bool ChangeReader::pass_over(const FrameView& view, Reached* told) {
     case FrameKind::commit:
       finish(parsed<CommitFrame>(view), view.next);
       return false;
+    case FrameKind::table:
+      if (position_ == at_) position_ = view.next;  // a definition proven after its rows were committed
+      at_ = view.next;
+      return false;
     default:
       at_ = view.next;
       return false;

@@ -11,7 +11,7 @@ from relay.lake.documents import DataFile, Field, Table, TableState, TableVersio
 from relay.lake.storage import Storage
 from relay.lake.types import META_FIELDS, generation_schema
 from relay.spark.reading import Lake, find, opened, read
-from relay.spark.schema import col, convert, spark_type, unused
+from relay.spark.schema import col, convert, holds_all, spark_type, unused
 
 
 def changes(
@@ -34,7 +34,7 @@ def changes(
         for file in found.files.values()
         if (since is None or file.last > since) and (until is None or file.first <= until)
     ]
-    fields = _fields_of_all(found)
+    fields = fields_of_all(found)
     return between(rows_of(spark, log.storage, found, files, [*fields, *META_FIELDS]), since, until)
 
 
@@ -94,14 +94,14 @@ def _generation(
     return rows.select(*(column.alias(name) for name, column in columns.items()))
 
 
-def _fields_of_all(table: TableState) -> list[Field]:
+def fields_of_all(table: TableState) -> list[Field]:
     """The fields of all of a table's versions, with the newest types; side columns last."""
     found: dict[str, Field] = {}
     lossy: set[str] = set()
     for _, versions in sorted(generations_of(table).items(), reverse=True):
         for field in generation_schema(versions, table.sides):
             newer = found.setdefault(field.name, field)
-            if not field.side and convert(f.lit(None), field.type, newer.type)[1] is not None:
+            if not field.side and not holds_all(field.type, newer.type):
                 lossy.add(newer.column)
     own = [field for field in found.values() if not field.side]
     sides = [field for field in found.values() if field.side]

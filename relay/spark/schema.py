@@ -34,6 +34,9 @@ _TYPES: Final[dict[str, t.DataType]] = {
 }
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _NUMBERS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
+_HELD: Final = frozenset({
+    ("string", "binary"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"), ("date", "timestamp_ntz"),
+})  # fmt: skip
 _EPOCH: Final = "timestamp_ntz'1970-01-01'"
 
 
@@ -66,6 +69,11 @@ def key_columns(fields: Sequence[Field], key: Sequence[str]) -> list[str]:
     """What tells rows apart: the key's fields, and their side columns, since an unusual value stands there alone."""
     columns = {field.column for field in fields if field.name in key and not field.side}
     return [field.name for field in fields if field.column in columns]
+
+
+def holds_all(old: str, new: str) -> bool:
+    """Whether the type `new` holds every value of the type `old`: `convert` has no texts to give then."""
+    return old == new or (new == "string" and old != "binary") or (old, new) in _HELD
 
 
 def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:

@@ -10,7 +10,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -122,11 +122,10 @@ class Cluster:
 
     def _end(self) -> None:
         for process in reversed(self._processes):
-            for each in [*psutil.Process(process.pid).children(recursive=True), process]:
-                try:
-                    each.kill()
-                except psutil.NoSuchProcess:
-                    continue
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+            process.kill()
             process.wait()
 
 

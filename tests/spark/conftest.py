@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with two cores, in a zone that is not UTC."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark's own Python processes find the data source by its name, so they must find this tree, with this Python.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE.parent.parent), os.environ.get("PYTHONPATH"))))
     session = (
         SparkSession.builder.master("local[2]")
         .appName("tests of the lake")

@@ -16,6 +16,7 @@ from relay.binlog.schema import SchemaColumn, ask, labels
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 from relay.lake.documents import Field, Table, TableVersion
+from relay.lake.snapshot.keys import KeyPart
 from relay.lake.snapshot.select import GEOMETRIES, Selected, can_become, quoted, selected
 from relay.lake.types import arrow_type, evolve, fields_of
 
@@ -32,13 +33,6 @@ _PERIOD: Final = [
     SchemaColumn(name, "timestamp", "timestamp(6)", "", False, False) for name in ("row_start", "row_end")
 ]
 """Columns of MariaDB's system-versioned tables that are in their rows, if no others are declared, and never listed."""
-
-
-class KeyPart(NamedTuple):
-    """A column of the primary key, in the key's order; `descending` as the index is."""
-
-    column: SchemaColumn
-    descending: bool
 
 
 class Plan(NamedTuple):

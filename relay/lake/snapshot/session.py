@@ -14,8 +14,8 @@ from relay.binlog.connect import Account, connect, failed
 from relay.binlog.facts import ServerFacts
 
 _ROWS_AT_A_TIME: Final = 4096
-_READ_SECONDS: Final = 600
-"""That a SELECT may take to its first row."""
+_READ_SECONDS: Final = 30
+"""That a statement may take to its first row, less than what a process may be silent for."""
 _SETTINGS: Final = (
     "SET time_zone = '+00:00', sql_mode = '', character_set_results = NULL, sql_select_limit = 18446744073709551615,"
     " sql_big_selects = 1, net_write_timeout = 3600, lock_wait_timeout = 2, innodb_lock_wait_timeout = 5"
@@ -50,6 +50,11 @@ class Session:
         """All rows of a statement."""
         return [row for rows in self.stream(sql) for row in rows]
 
+    def end(self) -> None:
+        """End the transaction that the session is in, if its connection is still there."""
+        if self._connection.open:
+            self.execute("ROLLBACK")
+
     def stream(self, sql: str) -> Iterator[list[Row]]:
         """The rows of a statement as they come, some thousands at a time."""
         try:
@@ -59,6 +64,11 @@ class Session:
                     yield list(rows)
         except pymysql.MySQLError as error:
             raise failed(error, "read rows") from error
+
+
+def literal(text: str) -> str:
+    """Text as SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def columns(rows: Sequence[Row], count: int) -> list[pa.Array]:

@@ -1,0 +1,56 @@
+"""The source, reached as the account that reads tables: the one for schema queries, which is [Server]'s by default."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pymysql.connections import Connection
+
+from relay.binlog.connect import Account, connect
+from relay.binlog.facts import ServerFacts, facts
+from relay.binlog.failures import SourceLost
+from relay.config import Config
+from relay.errors import RelayError, StopCode
+
+
+class Source(NamedTuple):
+    """A server, the account there, and a connection for questions."""
+
+    account: Account
+    asking: Connection[Any]
+    server: ServerFacts
+
+
+def accounts(config: Config) -> list[Account]:
+    """The account on each host that may be the source."""
+    server, wanted = config.server, config.schema_account
+    hosts = server.ip_addr if wanted.host in server.ip_addr else [wanted.host]
+    port = server.port if wanted.host in server.ip_addr else wanted.port
+    return [Account(host, port, wanted.login, wanted.password, server.source_tls, server.source_ca) for host in hosts]
+
+
+def reach(config: Config, identity: str) -> Source:
+    """The server with that identity, which the lake is exported from.
+
+    Raises `RelayError` (wrong_source) if all hosts answer and none is that; `SourceLost` if one does not.
+    """
+    lost, others = None, []
+    for account in accounts(config):
+        try:
+            asking = connect(account)
+            server = facts(asking)
+        except SourceLost as error:
+            lost = error
+            continue
+        if server.identity == identity:
+            return Source(account, asking, server)
+        asking.close()
+        others.append(f"{account.address} is {server.identity}")
+    if lost is not None:
+        raise lost
+    raise RelayError(
+        StopCode.WRONG_SOURCE,
+        "snapshot",
+        f"{'; '.join(others)}, the lake is exported from {identity}",
+        hint="read from the server that the relay reads from: Host in [MySQL] or IPAddr in [Server] names another",
+    )
