@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
-import pyarrow
 
 from relay.journal.frames import Definition
 from relay.lake import paths, types
+from relay.lake.arrow import pyarrow
 from relay.lake.documents import DataFile, Field, Marker, Table, TableState, TableVersion
 from relay.lake.storage import Storage
 from relay.lake.writer import seal

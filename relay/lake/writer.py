@@ -7,19 +7,9 @@ from typing import Any, Final
 
 from relay.errors import ErrorCode, RelayError
 from relay.lake import paths
+from relay.lake.arrow import pyarrow
 from relay.lake.documents import ChangeKind, DataFile, TableVersion
 from relay.lake.storage import Storage
-
-try:
-    import pyarrow
-    import pyarrow.compute
-    import pyarrow.parquet
-except ImportError as missing:
-    raise RelayError(
-        ErrorCode.ENVIRONMENT, "write Parquet", "the package pyarrow is not installed",
-        hint="pip install 'binlog-relay[lake]'",
-    ) from missing  # fmt: skip
-
 from relay.lake.types import file_schema
 
 ROW_GROUP_ROWS: Final = 512 * 1024

@@ -1,0 +1,19 @@
+"""pyarrow, or the error that names the extra that brings it: `from relay.lake.arrow import pyarrow`."""
+
+from __future__ import annotations
+
+from relay.errors import ErrorCode, RelayError
+
+try:
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.parquet
+except ImportError as error:
+    raise RelayError(
+        ErrorCode.ENVIRONMENT,
+        "load pyarrow",
+        error,
+        hint="pip install 'binlog-relay[lake]'",
+    ) from error
+
+__all__ = ["pyarrow"]
