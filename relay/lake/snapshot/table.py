@@ -226,13 +226,13 @@ class TableSnapshot:
         )
 
     def _place(self, snapshot: Snapshot) -> Place:
-        """Where the export stands now. Raises Outdated if that makes an end of what is being read."""
+        """Where the export stands now. Raises Outdated or `SourceLost` if that makes an end of what is being read."""
         state = self._work.log.state()
         self._require_wanted(state, snapshot)
         if state.place is None:
             raise RelayError(ErrorCode.UNEXPECTED, "snapshot", "the lake's log has no place of an export")
         if state.place.identity != snapshot.identity:
-            raise Outdated("the export goes on from another source")
+            raise SourceLost("the export goes on from another source")
         return state.place
 
     def _require_wanted(self, state: LakeState, snapshot: Snapshot) -> None:
