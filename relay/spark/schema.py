@@ -84,16 +84,11 @@ def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:
     """
     if old == new:
         return values, None
+    if old == "binary" and new == "string":
+        held = f.is_valid_utf8(values.cast(new))
+        return f.when(held, values.cast(new)), f.when(~held, _text(values, old))
     if new == "string":
-        text = _text(values, old)
-        return (
-            (f.when(f.is_valid_utf8(values.cast("string")), values.cast("string")), text)
-            if old == "binary"
-            else (
-                text,
-                None,
-            )
-        )
+        return _text(values, old), None
     if old == "string" and new == "binary":
         return values.cast("binary"), None
     if old == "timestamp" and new == "timestamp_ntz":
