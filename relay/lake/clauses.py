@@ -253,7 +253,7 @@ def _stays(clause: Words, name: str, state: TableState | None) -> bool:
 
     Only told where the lake has all of the table: else a snapshot may have read values of another definition.
     """
-    if state is None or state.complete_from is None or not state.versions:
+    if state is None or state.complete_from is None or state.reset > state.complete_from or not state.versions:
         return False
     version = state.version
     field = next((each for each in version.fields if folded(each.column) == folded(name) and not each.side), None)
