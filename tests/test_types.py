@@ -24,6 +24,7 @@ from tests.arrowvalues import as_column
 from tests.types.case import METADATA
 from tests.types.cases import cases
 from tests.types.compare import INSERT, QUESTION, Change, Frame, changes
+from tests.types.lake import sealed_differences
 from tests.types.listed import RIGHT, SPARE, WRONG, verdict
 from tests.types.payloads import Cell, cells
 from tests.types.run import Outcome, Tables
@@ -144,6 +145,12 @@ def test_the_lakes_columns_have_its_fields_and_the_same_values(worked: Worked, t
             elif f"{column.name}__srid" in lake.schema.names:
                 values = [None if value is None else value[4:] for value in values]
             assert lake.column(at).to_pylist() == values, f"{definition.table}.{column.name}"
+
+
+def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path: Path) -> None:
+    whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
+    wrong = list(sealed_differences(whole, tmp_path))
+    assert not wrong, "\n".join(wrong)
 
 
 def column_differences(

@@ -27,12 +27,16 @@ _MODE = "NO_ENGINE_SUBSTITUTION"  # takes dates with zero parts
 
 
 class Outcome(NamedTuple):
-    """What became of a case: what the server prints, the frames it is in, and how they differ (nothing: they agree)."""
+    """What became of a case: what the server prints, the frames it is in, and how they differ (nothing: they agree).
+
+    `journal` is the folder of the journal with the frames.
+    """
 
     table: Table
     expected: list[Change]
     frames: list[Frame]
     wrong: list[str]
+    journal: Path
 
 
 class Tables:
@@ -70,7 +74,7 @@ class Tables:
             wrong = differences(table, changes, of_table)
             if wrong:
                 wrong = [skipped[name] for name in (table.name, "") if name in skipped] + wrong
-            outcomes.append(Outcome(table, changes, of_table, wrong))
+            outcomes.append(Outcome(table, changes, of_table, wrong, folder))
         return outcomes
 
     def _made(self, number: int, case: TableCase) -> Table:
@@ -203,6 +207,7 @@ def _journaled(server: DatabaseServer, start: Place, folder: Path) -> tuple[dict
             answers.passed()
         except RelayError as error:
             skipped[""] = f"the stream stopped: {error}"
+    fed.writer.flush()
     return _frames(folder, fed), skipped
 
 

@@ -1,0 +1,126 @@
+"""The lake's files of the cases: journal, native columns, Parquet, and how what is read back differs from a SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from relay._native import ChangeReader, JournalReader
+from relay.journal.frames import Definition
+from relay.lake.documents import DataFile, Field, Table, TableVersion
+from relay.lake.folder import Folder
+from relay.lake.types import evolve, fields_of
+from relay.lake.writer import seal
+from tests.lakerows import maker, number_form
+from tests.types.compare import DELETE, INSERT, QUESTION, Change, Row
+from tests.types.run import Outcome
+
+_ONCE = 64 << 20
+
+
+def sealed_differences(outcomes: Iterable[Outcome], folder: Path) -> Iterator[str]:
+    """Seal the rows of each case as a file, and tell where what stands in it is not what the server prints."""
+    for journal, some in groupby(outcomes, key=lambda outcome: outcome.journal):
+        cases = {outcome.table.name: outcome for outcome in some}
+        for name, (version, file, rows) in _sealed(journal, set(cases), folder).items():
+            outcome = cases.pop(name)
+            told = f"{outcome.table.case.family}, {outcome.table.case.name}"
+            yield from (f"{told}: {line}" for line in _differences(outcome, version, file, rows))
+        yield from (f"{name} has no rows" for name in cases)
+
+
+def _sealed(
+    journal: Path, names: set[str], folder: Path
+) -> dict[str, tuple[TableVersion, DataFile, list[dict[str, Any]]]]:
+    """Of each table the columns, the file, and its rows as they are read back."""
+    reader = ChangeReader(journal, wanted=lambda _, table: table in names)
+    until = JournalReader(journal).flushed()
+    versions: dict[str, TableVersion] = {}
+    batches: dict[str, list[pa.RecordBatch]] = {}
+    date = ""
+    why = ""
+    while why != "end":
+        why = reader.read(until, _ONCE).why
+        for columns in reader.take():
+            definition = msgspec.msgpack.decode(columns.definition, type=Definition)
+            table = Table(definition.schema, definition.table)
+            known = [versions[table.table]] if table.table in versions else []
+            versions[table.table] = evolve(known, table, *fields_of(definition))
+            batches.setdefault(table.table, []).append(pa.record_batch(columns))
+            date = date or columns.date
+    storage = Folder(folder)
+    found = {}
+    for name, version in versions.items():
+        file = seal(storage, version, date, "changes", batches[name])
+        with storage.open(file.path) as opened:
+            found[name] = version, file, pq.read_table(opened).to_pylist()
+    return found
+
+
+def _differences(
+    outcome: Outcome, version: TableVersion, file: DataFile, rows: Sequence[dict[str, Any]]
+) -> Iterator[str]:
+    expected = [flat for change in outcome.expected for flat in _flat(change)]
+    if [row["_change_type"] for row in rows] != [kind for kind, _ in expected]:
+        yield f"{len(rows)} rows, not {len(expected)}, or of other kinds"
+        return
+    if (version.version, [row["_schema_version"] for row in rows]) != (1, [1] * len(rows)):
+        yield "its columns changed on the way"
+    with_values = {name for row in rows for name, value in row.items() if value is not None}
+    sides = {field.name: field for field in version.fields if field.side}
+    if set(file.sides) != sides.keys() & with_values:
+        yield f"the sides with values are said to be {file.sides}"
+    types = {column.name: column.sql for column in outcome.table.columns}
+    for field in version.fields:
+        if not field.side:
+            beside = next((side for side in sides.values() if side.column == field.column), None)
+            make = maker(field, types[field.column])
+            for number, (row, (_, texts)) in enumerate(zip(rows, expected, strict=True)):
+                value, aside = row[field.name], row[beside.name] if beside else None
+                if line := _difference(field, value, beside, aside, texts[field.column], make):
+                    yield f"row {number}, {field.name} {field.source_type}: {line}"
+
+
+def _flat(change: Change) -> Iterator[tuple[str, Row]]:
+    """The rows of a file that tell a change, with their change types."""
+    whole = {INSERT: "insert", DELETE: "delete"}.get(change.kind)
+    if change.before is not None:
+        yield whole or "update_preimage", change.before
+    if change.after is not None:
+        yield whole or "update_postimage", change.after
+
+
+def _difference(
+    field: Field, value: Any, beside: Field | None, aside: Any, text: bytes | None, make: Callable[[bytes], Any]
+) -> str:
+    """How a value, and what stands beside it, differ from a text; nothing if they are that."""
+    side = beside.side if beside else ""
+    wanted: Any = (None, None)
+    if text is not None and side == "raw":
+        # What is a question mark to the server, for want of a better character, has its bytes beside it too.
+        wanted = text.decode(errors=QUESTION), aside if b"?" in text else None
+        if wanted[0].encode() != text and aside is None:
+            return f"{text!r:.100} has nothing beside it"
+        if wanted[0].encode() != text:
+            wanted = wanted[0], aside
+    elif text is not None and field.type in ("float", "double"):
+        form = number_form(field)
+        return "" if value is not None and form(value) == form(float(text)) else f"{value!r} instead of {text!r}"
+    elif text is not None:
+        wanted = make(text), None
+        if side == "srid":
+            wanted = wanted[0], int.from_bytes(text[:4], "little")
+        elif side == "text" and wanted[0] is None:
+            wanted = None, text.decode()
+    got = value, aside
+    if field.type.startswith("array") and value is not None:
+        got = tuple(value), aside
+    if field.type == "timestamp" and value is not None:
+        got = value.replace(tzinfo=None), aside
+    return "" if got == wanted else f"{got!r:.200} instead of {wanted!r:.200}"
