@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from relay.errors import ErrorCode, RelayError
-from relay.lake.sealed import SealedFile, Storage, arrow
+from relay.lake.sealed import SealedFile, Storage
 
 _READ: Final = "read"
 
@@ -119,9 +119,10 @@ class Folder(Storage):
             return (self._root / name).open("rb")
 
     def arrow_source(self, name: str) -> Any:
-        path = self._root / name
+        from relay.lake.arrow import pyarrow
+
         with self._failing(_READ, name):
-            return arrow(self.url(name)).OSFile(str(path))
+            return pyarrow.OSFile(str(self._root / name))
 
     def url(self, name: str = "") -> str:
         return f"file://{self._root / name}"

@@ -11,7 +11,7 @@ from functools import partial
 from typing import IO, Any, Final, Protocol
 
 from relay.errors import ErrorCode, RelayError
-from relay.lake.sealed import SealedFile, Storage, arrow, missing_package
+from relay.lake.sealed import SealedFile, Storage
 
 _PACKAGES: Final = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
 CONDITIONAL: Final = (*_PACKAGES, "memory")
@@ -46,14 +46,14 @@ class ObjectStore(Storage):
         try:
             from fsspec.core import url_to_fs
         except ImportError as error:
-            raise missing_package("fsspec", "'binlog-relay[lake]'", url) from error
+            raise _missing("fsspec", "'binlog-relay[lake]'", url) from error
         self._url = url.rstrip("/")
         self._hadoop = _HADOOP.get(protocol, protocol) + self._url.removeprefix(protocol)
         try:
             # Listings must show what other processes wrote.
             found: tuple[_FileSystem, str] = url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
-            raise missing_package(_PACKAGES[protocol], _PACKAGES[protocol], url) from error
+            raise _missing(_PACKAGES[protocol], _PACKAGES[protocol], url) from error
         self._files, self._root = found
         self._conditional = False
 
@@ -160,7 +160,9 @@ class ObjectStore(Storage):
             return self._files.open(self._path(name), "rb")
 
     def arrow_source(self, name: str) -> Any:
-        return arrow(self.url(name)).PythonFile(self.open(name), mode="r")
+        from relay.lake.arrow import pyarrow
+
+        return pyarrow.PythonFile(self.open(name), mode="r")
 
     def url(self, name: str = "") -> str:
         return f"{self._hadoop}/{name}" if name else self._hadoop
@@ -179,3 +181,14 @@ class ObjectStore(Storage):
                 raise
             where = f"{self._url}/{name}"
             raise RelayError(ErrorCode.LAKE_STORAGE, f"{verb} an object of the lake", error, position=where) from error
+
+
+def _missing(module: str, wanted: str, url: str) -> RelayError:
+    """The error for a package that is not installed; `wanted` is what pip is to be given."""
+    return RelayError(
+        ErrorCode.ENVIRONMENT,
+        "open the lake",
+        f"the package {module} is not installed",
+        position=url,
+        hint=f"pip install {wanted}",
+    )

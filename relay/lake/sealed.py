@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import IO, Any
 
-from relay.errors import ErrorCode, RelayError
-
 
 class SealedFile:
     """A file that is being written, by pyarrow or by hand; counts `bytes` and makes `sha256` of them on the way."""
@@ -129,23 +127,3 @@ class Storage(ABC):
     @abstractmethod
     def url(self, name: str = "") -> str:
         """Of a file or a folder, for Spark: `file:///lake/...`, `s3a://bucket/lake/...`."""
-
-
-def missing_package(module: str, wanted: str, url: str) -> RelayError:
-    """The error for a package that is not installed; `wanted` is what pip is to be given."""
-    return RelayError(
-        ErrorCode.ENVIRONMENT,
-        "open the lake",
-        f"the package {module} is not installed",
-        position=url,
-        hint=f"pip install {wanted}",
-    )
-
-
-def arrow(url: str) -> Any:
-    """The package pyarrow, for the lake at `url`."""
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise missing_package("pyarrow", "'binlog-relay[lake]'", url) from error
-    return pyarrow
