@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from relay.errors import ErrorCode, RelayError
 from relay.lake import log as lake_log
 from relay.lake.log import LakeLog, verify
 from relay.lake.storage import Storage, open_storage
+from tests.lakekill import killed
 from tests.lakelog import place, sealed, version
 from tests.s3server import Application, Environ, S3Server, error
 
@@ -185,6 +187,23 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
         storage.create("_log/1.json", b"")
     assert raised.value.code == ErrorCode.LAKE_STORAGE
     assert "/file" in str(raised.value)
+
+
+def test_a_full_disk_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    def write(storage: Storage) -> None:
+        with storage.writer("data/file") as file:
+            file.write(b"x" * 10_000)
+
+    def fill() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000))  # to whoever writes, a disk with room for so much
+        storage = open_storage(str(tmp_path / "lake"))
+        for filling in (lambda: write(storage), lambda: storage.create("_log/1.json", b"x" * 10_000)):
+            with pytest.raises(RelayError, match="File too large") as raised:
+                filling()
+            assert raised.value.code == ErrorCode.LAKE_STORAGE
+
+    assert not killed(tmp_path / "lake", 0, fill)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:

@@ -84,14 +84,15 @@ class Folder(Storage):
             temporary = self._temporary(path)
             file = temporary.open("xb")
         try:
-            with file:
-                yield SealedFile(file, failing)
-                with failing():
-                    file.flush()
-                    os.fsync(file.fileno())
+            yield SealedFile(file, failing)
             with failing():
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
                 temporary.rename(path)
         except BaseException:
+            with suppress(OSError):  # of what could not be written, which was raised already
+                file.close()
             temporary.unlink(missing_ok=True)
             raise
         with failing():

@@ -141,12 +141,17 @@ class ObjectStore(Storage):
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
         # Through a local file without a name: what is all there is uploaded in one go, and a kill leaves nothing of it.
-        with tempfile.TemporaryFile() as file:
-            failing = partial(self._failing, "write", name)
+        failing = partial(self._failing, "write", name)
+        with failing():
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, errors of that apart
+        try:
             yield SealedFile(file, failing)
             with failing():
                 file.flush()
                 self._files.put_file(f"/proc/self/fd/{file.fileno()}", self._path(name))
+        finally:
+            with suppress(OSError):  # of what could not be written, which was raised already
+                file.close()
 
     def delete(self, name: str) -> None:
         with self._failing("delete", name), suppress(FileNotFoundError):
