@@ -20,9 +20,13 @@ from relay.render import size_text
 from relay.verbs import cli, configured
 
 if TYPE_CHECKING:
+    from relay.lake.documents import Table as DocumentTable
     from relay.lake.exporter import Exporter, Progress
+    from relay.lake.snapshot.run import Progress as TableProgress
 
 _IDLE_SECONDS: Final = 0.2
+_SOME: Final = 3
+_FOLLOWED_SECONDS: Final = 15.0  # in which an export that runs is seen to go on
 
 
 def parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -126,3 +130,62 @@ def _summary(progress: Progress, path: str, seconds: float) -> str:
         f"the lake is at {place.file}:{place.offset}, seq {place.seq:,},"
         f" {size_text(progress.lag_bytes)} behind what is on disk"
     )
+
+
+@cli.command()
+@configured
+@click.option("--to", metavar="PATH", callback=parse_lake, help="Folder or URL of the lake; default [Lake] Path.")
+@click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
+              help="Only these tables, * for any name; may be repeated; default [Lake] Tables.")  # fmt: skip
+def snapshot(config: Config, to: str, patterns: list[str]) -> None:
+    """Fetch rows from before the export into the lake.
+
+    Of all tables that the lake does not know whole, in pages, while changes go on. Goes on where it was left.
+    """
+    from relay.binlog.failures import SourceLost
+    from relay.lake.snapshot.run import Snapshots, only_one
+    from relay.lake.storage import open_storage
+
+    storage, wanted = open_storage(lake_of(config, to)), patterns or config.lake.tables
+    try:
+        with Bar(sys.stderr, "fetching") as bar, only_one(config):
+            fetching = _Fetching(bar)
+            with Snapshots(config, storage, wanted, show=fetching.show) as snapshots:
+                todo = snapshots.todo()
+                fetching.totals = snapshots.sizes(todo)
+                for table in todo:
+                    snapshots.fetch(table)
+                click.echo(fetching.summary(len(todo)))
+                waiting = snapshots.waiting()
+                if waiting and not snapshots.is_followed(_FOLLOWED_SECONDS):
+                    some = ", ".join(map(str, waiting[:_SOME])) + ", ..." * (len(waiting) > _SOME)
+                    click.echo(
+                        f"{len(waiting):,} tables ({some}) are complete once the export has passed what was read:"
+                        " run `relay start` or `relay export`"
+                    )
+                for table in snapshots.unseen():
+                    raise snapshots.unseen_error(table)
+    except SourceLost as error:
+        hint = "run it again: it goes on where it was left"
+        raise RelayError(ErrorCode.SOURCE_UNREACHABLE, "snapshot", error, hint=hint) from error
+
+
+class _Fetching:
+    """Rows of all tables together; how many there are is a guess that gets better."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.totals: dict[DocumentTable, int] = {}
+        self._rows: dict[DocumentTable, int] = {}
+        self._bar = bar
+        self._began = time.monotonic()
+
+    def show(self, progress: TableProgress) -> None:
+        self.totals[progress.table], self._rows[progress.table] = progress.total, progress.rows
+        rows, total = sum(self._rows.values()), sum(self.totals.values())
+        seconds = time.monotonic() - self._began
+        speed = f"{rows / max(seconds, 1e-3):,.0f} rows/s"
+        self._bar.show(seconds, rows / max(total, 1), f"{rows:,} of about {total:,} rows  {speed}  {progress.table}")
+
+    def summary(self, tables: int) -> str:
+        rows, seconds = sum(self._rows.values()), time.monotonic() - self._began
+        return f"fetched {rows:,} rows of {tables:,} tables in {seconds:.1f} s, {rows / max(seconds, 1e-3):,.0f} rows/s"

@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay import broker, exporter, family, memory, monitor, process, reader, server, stat
+from relay import broker, exporter, family, memory, monitor, process, reader, server, snapshotter, stat
 from relay._native import Arena
-from relay.board import ExportStatus
+from relay.board import ExportStatus, SnapshotStatus
 from relay.config import Config
 from relay.context import BrokerContext, Context, LakeContext, MonitorContext, ReaderContext, ServerContext
 from relay.errors import ErrorCode, ExitCode, RelayError
@@ -126,6 +126,8 @@ class Supervisor:
                 *common("exporter"), board=shared.exporter, status=ExportStatus(), accept_gap=accept_gap
             )
             children.append(Child(export_context, lambda: exporter.run(export_context)))
+            snapshot_context = LakeContext(*common("snapshotter"), board=shared.snapshotter, status=SnapshotStatus())
+            children.append(Child(snapshot_context, lambda: snapshotter.run(snapshot_context)))
         connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
         for index in range(shared.workers):
             server_context = ServerContext(

@@ -37,6 +37,10 @@ def current(url: str, table: Table) -> tuple[list[Field], Rows]:
     return fields, Counter(in_lake(columns, fields, len(rows)))
 
 
+def _order(row: Change) -> tuple[int, int]:
+    return row["_seq"], RANKS.get(row["_change_type"], 1)
+
+
 def _counting(storage: Storage, known: TableState, fields: list[Field]) -> Iterator[Change]:
     """The rows that count since the last marker, with the columns of `fields`."""
     schema = pa.schema([(field.name, arrow_type(field.type)) for field in (*fields, *META_FIELDS)])

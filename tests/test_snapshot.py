@@ -68,12 +68,7 @@ class Lake:
             time.sleep(0.01)
         committed = arena.committed
         while self.exporter.step(roll=True).place.position < committed:
-            assert time.monotonic() < until, (
-                "what was read is not flushed",
-                committed,
-                arena.flushed,
-                self.exporter.step(roll=True),
-            )
+            assert time.monotonic() < until, "what was read is not flushed"
             time.sleep(0.01)
 
     @contextmanager

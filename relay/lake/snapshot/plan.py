@@ -92,13 +92,7 @@ def plan(
     """
     answer = ask(connection, server, table.schema, table.table)
     if not answer.columns:
-        raise RelayError(
-            StopCode.SOURCE_DENIED,
-            "snapshot",
-            "the table is gone, or the account may not read it",
-            position=str(table),
-            hint=f"GRANT SELECT ON {quoted(table.schema)}.{quoted(table.table)} TO the account",
-        )
+        raise not_to_be_read(table)
     hidden = _PERIOD if answer.versioned and not _declares_period(connection, table) else []
     columns = [*answer.columns, *hidden]
     key = _key(connection, table, columns)
@@ -113,6 +107,17 @@ def plan(
         [selected(column, field) for column, field in zip(columns, own, strict=True)],
         key or [],
         f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if answer.versioned else ""),
+    )
+
+
+def not_to_be_read(table: Table) -> RelayError:
+    """The error for a table without columns."""
+    return RelayError(
+        StopCode.SOURCE_DENIED,
+        "snapshot",
+        "the table is gone, or the account may not read it",
+        position=str(table),
+        hint=f"GRANT SELECT ON {quoted(table.schema)}.{quoted(table.table)} to the account; `relay check` names it",
     )
 
 

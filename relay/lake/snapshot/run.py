@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from relay.binlog.definitions import Rules
 from relay.config import Config
@@ -16,12 +17,14 @@ from relay.errors import ErrorCode, RelayError
 from relay.lake import paths
 from relay.lake.documents import Snapshot, Table, TableState
 from relay.lake.log import LakeLog
-from relay.lake.snapshot import plan
+from relay.lake.snapshot import estimate, plan
 from relay.lake.snapshot.pace import MOST_ROWS
 from relay.lake.snapshot.source import reach
 from relay.lake.snapshot.table import Outdated, TableSnapshot, Work
 from relay.lake.storage import Storage
 from relay.log import Log
+
+_LOOK_SECONDS: Final = 0.2
 
 
 class Progress(NamedTuple):
@@ -43,7 +46,7 @@ class Snapshots:
         config: Config,
         storage: Storage,
         patterns: Sequence[str],
-        log: Log,
+        log: Log = lambda event, **_: None,
         *,
         alive: Callable[[], None] = lambda: None,
         show: Callable[[Progress], None] = lambda _: None,
@@ -93,10 +96,29 @@ class Snapshots:
             if _is_wanting(one) and one.table not in seen and self._wanted(*_names(one.table))
         )
 
+    @staticmethod
+    def unseen_error(table: Table) -> RelayError:
+        """Why such a table is not read."""
+        return plan.not_to_be_read(table)
+
     def waiting(self) -> list[Table]:
         """Tables that are read, and complete as soon as the export has passed where that ended."""
         known = self._lake.state().tables.values()
         return [one.table for one in known if one.complete_from is None and one.snapshot and one.snapshot.done]
+
+    def is_followed(self, patience: float) -> bool:
+        """Whether an export passes what was read, within so many seconds; then nothing waits any more."""
+        until = time.monotonic() + patience
+        while self.waiting():
+            self._alive()
+            if time.monotonic() > until:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
+    def sizes(self, tables: Sequence[Table]) -> dict[Table, int]:
+        """The rows that the source guesses the tables have."""
+        return estimate.guesses(self._source.asking, tables)
 
     def fetch(self, table: Table) -> None:
         """Read a table up to its last row, from its beginning or from where the log says that it was left."""

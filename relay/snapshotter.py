@@ -1,0 +1,136 @@
+"""The snapshotter process: fetches rows from before the export, of all tables that the lake does not know whole.
+
+A loop; the snapshot itself is relay/lake/snapshot. pyarrow is an extra and brings threads: it is imported here after
+the fork. Nothing that fails here ends the relay: it is logged by name, shown, and tried again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from relay.binlog.failures import SourceLost
+from relay.board import SnapshotStatus
+from relay.context import LakeContext
+from relay.errors import RelayError
+
+if TYPE_CHECKING:
+    from relay.lake.documents import Table
+    from relay.lake.snapshot.run import Progress, Snapshots
+
+_LOOK_SECONDS: Final = 2.0  # between looks at the lake's log
+_LIST_SECONDS: Final = 60.0  # between lists of the source's tables while the lake knows all that it has heard of
+_FIRST_WAIT: Final = 2.0  # before another attempt at what failed; then twice as long
+_LONGEST_WAIT: Final = 300.0
+_TICK: Final = 0.2
+
+
+class _Told(Exception):
+    """To stop."""
+
+
+def run(context: LakeContext) -> int:
+    """Works until told to stop."""
+    context.arena.mark_running(context.slot)
+    if context.config.lake.snapshot == "manual":
+        context.report("manual")
+        while not context.stopping:
+            context.beat()
+            time.sleep(_TICK)
+        return 0
+    rounds = _Rounds(context)
+    context.report("starting")
+    try:
+        while True:
+            rounds.turn()
+            rounds.rest(_LOOK_SECONDS)
+    except _Told:
+        return 0
+
+
+class _Rounds:
+    def __init__(self, context: LakeContext) -> None:
+        self._context = context
+        self._list_at = 0.0
+        self._waits: dict[Table | None, tuple[float, float]] = {}  # of what failed: until when, and how long; None: all
+
+    def turn(self) -> None:
+        """One look, and what is to be done."""
+        if not self._may_try(None):
+            return
+        try:
+            self._fetch_all()
+            self._waits.pop(None, None)
+        except (RelayError, SourceLost) as error:
+            self._failed(None, error)
+
+    def rest(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self._alive()
+            time.sleep(_TICK)
+
+    def _fetch_all(self) -> None:
+        from relay.lake.log import LakeLog
+        from relay.lake.snapshot.run import Snapshots, only_one
+        from relay.lake.storage import open_storage
+
+        lake = self._context.config.lake
+        storage = open_storage(lake.path)
+        state = LakeLog(storage).state()
+        known = all(
+            one.complete_from is not None or (one.snapshot and one.snapshot.done) for one in state.tables.values()
+        )
+        if state.place is None or not state.place.identity or (known and time.monotonic() < self._list_at):
+            return
+        log = self._context.log
+        with (
+            only_one(self._context.config),
+            Snapshots(self._context.config, storage, lake.tables, log, alive=self._alive, show=self._show) as snapshots,
+        ):
+            self._list_at = time.monotonic() + _LIST_SECONDS
+            self._fetch_tables(snapshots)
+            if not self._waits:
+                self._status.table, self._status.rows, self._status.total, self._status.left = "", 0, 0, 0
+                self._context.report("waiting" if snapshots.waiting() else "idle")
+
+    def _fetch_tables(self, snapshots: Snapshots) -> None:
+        todo = [table for table in snapshots.todo() if self._may_try(table)]
+        for number, table in enumerate(todo, 1):
+            self._status.left = len(todo) - number
+            try:
+                snapshots.fetch(table)
+                self._waits.pop(table, None)
+            except RelayError as error:  # of this table; the others may do better
+                self._failed(table, error)
+        for table in snapshots.unseen():
+            if self._may_try(table):
+                self._failed(table, snapshots.unseen_error(table))
+
+    @property
+    def _status(self) -> SnapshotStatus:
+        assert isinstance(self._context.status, SnapshotStatus)
+        return self._context.status
+
+    def _show(self, progress: Progress) -> None:
+        status = self._status
+        status.table, status.rows, status.total = str(progress.table), progress.rows, progress.total
+        self._context.report("reading")
+
+    def _alive(self) -> None:
+        self._context.beat()
+        if self._context.stopping:
+            raise _Told
+
+    def _may_try(self, what: Table | None) -> bool:
+        return time.monotonic() >= self._waits.get(what, (0.0, 0.0))[0]
+
+    def _failed(self, what: Table | None, error: RelayError | SourceLost) -> None:
+        wait = min(_LONGEST_WAIT, 2 * self._waits.get(what, (0.0, _FIRST_WAIT / 2))[1])
+        self._waits[what] = (time.monotonic() + wait, wait)
+        facts: dict[str, object] = {"table": what} if what else {}
+        if isinstance(error, RelayError):
+            self._context.log("snapshot_failed", **facts, code=error.code, error=error, hint=error.hint, again_in=wait)
+            self._context.failed(error)
+        else:
+            self._context.log("snapshot_interrupted", **facts, error=error, again_in=wait)
