@@ -50,7 +50,7 @@ class ExportStatus(LakeProcess, kw_only=True):
 
 
 class SnapshotStatus(LakeProcess, kw_only=True):
-    """The snapshotter: starting, idle, reading, waiting (for the export), stopped; `table` the one under way.
+    """The snapshotter: starting, idle, reading, waiting (for the export), manual, stopped; `table` the one under way.
 
     `rows` of it are read, of about `total`; `left` tables come after it.
     """
