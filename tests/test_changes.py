@@ -253,14 +253,18 @@ def test_a_statement_has_a_number_and_stops_the_reading_after_its_transaction(ma
 
 
 def test_statements_and_rows_of_one_transaction_are_told_at_its_end(made: Made) -> None:
+    start = made.writer.committed()
     made.writer.ddl(made.place, NOON, "shop", "CREATE TABLE a")
     made.rows(INSERT, row(1))
     made.writer.ddl(made.place, NOON, "shop", "CREATE TABLE b")
     made.rows(INSERT, row(2))
     made.commit()
     reader = made.reader()
-    assert [read_all(reader, made)[::4] for _ in range(3)] == [("ddl", "CREATE TABLE a"), ("ddl", "CREATE TABLE b"),
-                                                               ("end", "")]  # fmt: skip
+    assert read_all(reader, made)[::4] == ("ddl", "CREATE TABLE a")
+    assert reader.in_transaction and reader.position == start, "the other one is still to be told"
+    assert read_all(reader, made)[::4] == ("ddl", "CREATE TABLE b")
+    assert not reader.in_transaction and reader.position == made.writer.committed()
+    assert read_all(reader, made).why == "end"
     (batch,) = taken(reader)
     assert batch.column("_seq").to_pylist() == [2, 4]
     assert batch.column("_commit_version").to_pylist() == [4, 4]

@@ -77,12 +77,15 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
       if (full || !gather(max_bytes)) return reached(Reached::Why::full);
     } else if (open_) {
       FrameView view = journal_.frame(at_);
-      if (full && view.kind() != FrameKind::commit) return reached(Reached::Why::full);
+      const bool ends = view.kind() == FrameKind::commit;
+      if (ends && !statements_.empty()) {
+        told = std::move(statements_.front());
+        statements_.pop_front();
+        if (statements_.empty()) pass_within(view);
+        return told;
+      }
+      if (full && !ends) return reached(Reached::Why::full);
       pass_within(view);
-    } else if (!statements_.empty()) {
-      told = std::move(statements_.front());
-      statements_.pop_front();
-      return told;
     } else if (at_ >= until) {
       return reached(Reached::Why::end);
     } else if (full) {

@@ -22,7 +22,7 @@ struct Reached {
   enum class Why : uint8_t {
     end,     // at the position that was given
     full,    // the columns have as many bytes as they may
-    ddl,     // after a transaction with a statement, `text`, whose number is `seq`
+    ddl,     // at the end of a transaction with a statement, `text`, whose number is `seq`
     gap,     // events were lost here; `text` is the reason
     source,  // the source is another one from here on, `text`
     table,   // whether rows of `schema`.`text` are wanted has to be decided

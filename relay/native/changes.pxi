@@ -50,8 +50,8 @@ cdef extern from "changes.hpp" namespace "relay":
 class Reached(NamedTuple):
     """Why a reading stopped.
 
-    `end`: at the position given; `full`: there are as many bytes as may be; `ddl`: after the transaction of a statement
-    (`schema`, `text`; `seq` is its number, `timestamp` its time); `gap`: events were lost here (`text` is the reason);
+    `end`: at the position given; `full`: there are as many bytes as may be; `ddl`: at the end of the transaction of a
+    statement (`schema`, `text`; `seq` is its number, `timestamp` its time), which is read to its end with the last one; `gap`: events were lost here (`text` is the reason);
     `source`: from here on it is another server (`text` is its identity). `seq` is that of the last change that was
     read, `timestamp` that of the last transaction, in Unix seconds.
     """
