@@ -91,7 +91,7 @@ class _Reading:
         wanted = _choice(tables)
         self._reader = ChangeReader(journal, self._position(start), wanted=wanted, json=json)
         self._max_bytes = max_bytes
-        self._limit = max_bytes
+        self._divided = False  # the transaction at which the reader is
         self._resume = self._token()
         self._lost = ""
         self._tables = _Tables(wanted)
@@ -114,30 +114,31 @@ class _Reading:
                 yield from self._flush_after(reached)
             elif gathered and time.monotonic() - gathered >= max_seconds:
                 gathered = 0.0
-                yield from self._flush("")
+                yield from self._flush(self._gathered())
             else:
                 time.sleep(_LOOK_SECONDS)
 
     def _read(self, until: int) -> Reached:
         """Gather to a place where a flush may be: within a transaction only if that alone has too many bytes."""
-        reached = self._reader.read(until, self._limit)
-        if reached.why == "full" and self._reader.in_transaction and self._limit == self._max_bytes:
-            self._limit += self._max_bytes
-            reached = self._reader.read(until, self._limit)
-        if not self._reader.in_transaction:
-            self._limit = self._max_bytes
+        reached = self._reader.read(until, self._max_bytes)
+        if reached.why == "full" and self._reader.in_transaction and not self._divided:
+            reached = self._reader.read(until, 2 * self._max_bytes)
+        self._divided = self._reader.in_transaction
         return reached
 
     def _flush_after(self, reached: Reached) -> Iterator[Batch]:
+        parts = self._gathered()
         if reached.why == "ddl":
             where = _Where(reached.timestamp, self._reader.file, self._reader.offset, self._reader.gtid)
-            yield from self._flush("", self._tables.markers(reached, where))
-        else:
-            yield from self._flush(reached.text if reached.why == "gap" else "")
+            parts += self._tables.markers(reached, where)
+        yield from self._flush(parts)
+        if reached.why == "gap":
+            self._lost = reached.text
 
-    def _flush(self, lost: str, markers: Sequence[_Part] = ()) -> Iterator[Batch]:
-        """What was gathered, then markers; `lost` is told with the batch that comes next after these."""
-        parts = [*map(self._tables.part, self._reader.take()), *markers]
+    def _gathered(self) -> list[_Part]:
+        return [self._tables.part(columns) for columns in self._reader.take()]
+
+    def _flush(self, parts: Sequence[_Part]) -> Iterator[Batch]:
         reader, resume = self._reader, self._token()
         for number, (table, first, last, rows) in enumerate(parts, 1):
             # What comes with a flush can be left behind only with its last batch.
@@ -148,7 +149,6 @@ class _Reading:
             )  # fmt: skip
             self._lost = ""
         self._resume = resume
-        self._lost = lost or self._lost
 
     def _token(self) -> str:
         return f"{self._reader.generation:x}:{self._reader.position}"

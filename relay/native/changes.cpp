@@ -20,6 +20,9 @@ Frame parsed(const FrameView& view) {
 
 std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
 
+// Whether the frame is one that a transaction begins with.
+bool begins(const FrameView& view) { return view.kind() == FrameKind::rows || view.kind() == FrameKind::ddl; }
+
 [[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
   throw StreamError(code, "read the journal's rows", "journal position " + std::to_string(position), cause, hint);
 }
@@ -34,11 +37,17 @@ ChangeReader::ChangeReader(std::string directory, uint64_t position, uint64_t ba
     : journal_(std::move(directory)), base_(base), form_(form), choose_(choose) {
   uint64_t segment = position ? journal_.segment(position) : journal_.first();
   start_at(segment);
-  Reached ignored;
-  while (at_ < position) pass_over(journal_.frame(at_), &ignored);
-  if (position > segment && position_ != position)
+  bool within = false;
+  while (at_ < position) {
+    FrameView view = journal_.frame(at_);
+    if (view.kind() != FrameKind::table) within = begins(view);
+    Reached ignored;
+    pass_over(view, &ignored);
+  }
+  if (position > segment && (within || at_ != position))
     throw JournalError("journal_lost",
                        "read journal: position " + std::to_string(position) + " is not between transactions");
+  position_ = at_;
 }
 
 // Goes to the first transaction that begins in the segment: it may start with the rest of another one.
@@ -87,13 +96,13 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
       if (full && !ends) return reached(Reached::Why::full);
       pass_within(view);
     } else if (at_ >= until) {
+      position_ = at_;  // also behind a definition that was proven last
       return reached(Reached::Why::end);
     } else if (full) {
       return reached(Reached::Why::full);
     } else {
       FrameView view = journal_.frame(at_);
-      bool begins = view.kind() == FrameKind::rows || view.kind() == FrameKind::ddl;
-      if (begins ? !look_ahead(until, &told) : pass_over(view, &told)) return told;
+      if (begins(view) ? !look_ahead(until, &told) : pass_over(view, &told)) return told;
     }
   }
 }
