@@ -45,8 +45,8 @@ class Bar:
         self._next = seconds + (_BAR_SECONDS if self._terminal else _LINE_SECONDS)
         text = f"{done:4.0%}  {text}"
         if self._terminal:
-            # No line may pass the terminal's width: one that wraps could not be taken back.
-            columns = shutil.get_terminal_size().columns - 1
+            # No line may pass the terminal's width: one that wraps could not be taken back. A ^C has room behind it.
+            columns = shutil.get_terminal_size().columns - 3
             width = max(_LEAST_WIDTH, min(_WIDTH, columns - len(f"{self._label} [] {text}")))
             filled = round(done * width)
             line = f"{self._label} [{'#' * filled}{'-' * (width - filled)}] {text}"

@@ -123,12 +123,12 @@ def _shown_on(bar: Bar, began: float) -> Callable[[Progress], None]:
 
 
 def _summary(progress: Progress, path: str, seconds: float) -> str:
-    place = progress.place
+    place, size = progress.place, size_text(progress.bytes)
     return (
-        f"exported {progress.written:,} rows in {progress.files:,} files, {size_text(progress.bytes)}, to {path}"
+        f"exported {progress.written:,} rows in {progress.files:,} files, {size},"
         f" in {seconds:.1f} s, {progress.written / seconds:,.0f} rows/s\n"
-        f"the lake is at {place.file}:{place.offset}, seq {place.seq:,},"
-        f" {size_text(progress.lag_bytes)} behind what is on disk"
+        f"{path} is at {place.file}:{place.offset}, seq {place.seq:,},"
+        f" {size_text(progress.lag_bytes)} behind the journal"
     )
 
 
