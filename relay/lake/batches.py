@@ -16,7 +16,6 @@ from relay.errors import ErrorCode, RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.lake import paths, statements
 from relay.lake.documents import Field, Table, TableState, TableVersion
-from relay.lake.sealed import arrow
 from relay.lake.types import META_FIELDS, arrow_type, fields_of
 
 if TYPE_CHECKING:
@@ -76,7 +75,8 @@ def read_batches(
     Raises `RelayError`: journal_lost if retention has deleted what comes next, or the journal is another one;
     partial_image and unsupported_column as `relay._native.ChangeReader`; environment without pyarrow.
     """
-    arrow(str(data_dir))
+    import relay.lake.arrow  # noqa: F401  (names the extra where pyarrow is missing)
+
     reading = _Reading(Path(data_dir) / "journal", tables, start, json, max_bytes)
     return reading.follow(max_seconds) if follow else reading.to_the_end()
 
