@@ -87,6 +87,10 @@ class Storage(ABC):
         """The names, relative to the lake, of the files right in a folder, sorted; none if it is not there."""
 
     @abstractmethod
+    def folders(self, folder: str) -> list[str]:
+        """The names, relative to the lake, of the folders right in a folder, sorted; none if it is not there."""
+
+    @abstractmethod
     def walk(self, folder: str) -> Iterator[str]:
         """The names, relative to the lake, of all files in and under a folder, those that start with `.` too."""
 

@@ -31,19 +31,16 @@ def vacuum(storage: Storage, table: Table, grace: float = GRACE_SECONDS) -> list
         if number >= oldest
         for name in (file.path for file in pointers.load(storage, table, number).files)
     }
-    versions: dict[str, set[str]] = {}
-    for name in storage.walk(paths.table_folder(table, paths.CURRENT)):
-        found = re.fullmatch(r"(.*/ver-(\d+)-[^/]+)/(.+)", name)
-        if found and int(found[2]) <= known[-1]:
-            unit, _, file = found[3].rpartition("/")
-            versions.setdefault(found[1], set()).add(unit if file else "")
     deleted = []
-    for version, units in versions.items():
-        live = {unit for unit in units if f"{version}/{unit}" in used}
-        dead = [version] if not live else [f"{version}/{unit}" for unit in sorted(units - live) if unit]
-        for folder in dead:
+    for version in storage.folders(paths.table_folder(table, paths.CURRENT)):
+        found = re.fullmatch(r"ver-(\d+)-.*", version.rpartition("/")[2])
+        if found is None or int(found[1]) > known[-1]:
+            continue
+        units = storage.folders(version)
+        dead = [unit for unit in units if unit not in used]
+        for folder in dead if len(dead) < len(units) else [version]:
             storage.delete_folder(folder)
-        deleted += dead
+            deleted.append(folder)
     for number in known:
         if number < oldest:
             storage.delete(pointers.path(table, number))
