@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
+from itertools import permutations
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from relay.binlog.columntypes import Type
 from relay.journal.frames import Column, Definition
 from relay.lake.documents import Field, Table, TableVersion
-from relay.lake.types import META_FIELDS, arrow_type, evolve, fields_of, file_schema, generation_schema
+from relay.lake.types import META_FIELDS, arrow_type, evolve, fields_of, file_schema, generation_schema, widens
+from tests.lakesamples import SAMPLES, padded, samples
 
 TABLE = Table("shop", "orders")
 
@@ -194,6 +200,20 @@ def test_every_column_of_a_file_may_be_null_and_repeated_texts_are_dictionaries(
         "_file",
         "_gtid",
     ]
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_pyarrow_reads_every_wider_type(tmp_path: Path, dictionary: bool) -> None:
+    pairs = [(old, new) for old, new in permutations(SAMPLES, 2) if widens(old, new)]
+    stored = pa.table({f"c{number}": padded(old) for number, (old, _) in enumerate(pairs)})
+    pq.write_table(stored, tmp_path / "old.parquet", use_dictionary=dictionary)
+    schema = pa.schema([(f"c{number}", arrow_type(new)) for number, (_, new) in enumerate(pairs)])
+    found = ds.dataset(tmp_path / "old.parquet", schema=schema).to_table()
+    for name, (old, new) in zip(schema.names, pairs, strict=True):
+        values = [value for value in found[name].to_pylist() if value is not None]
+        assert len(values) == len(samples(old)), f"{old} as {new}"
+        if {type(value) for value in (*values, *samples(old))} <= {int, float, Decimal}:
+            assert values == samples(old), f"{old} as {new}"
 
 
 def test_no_other_types_are_known() -> None:
