@@ -72,23 +72,23 @@ class Snapshots:
                 position=storage.url(),
                 hint="run `relay start` with [Lake] Path, or `relay export`, first",
             )
-        self._source = reach(config, place.identity)
+        self.source = reach(config, place.identity)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._source.asking.close()
+        self.source.asking.close()
 
     def todo(self) -> list[Table]:
         """Tables of the source that are still to be read, by name."""
         state = self._lake.state()
-        tables = plan.tables(self._source.asking, self._wanted)
+        tables = plan.tables(self.source.asking, self._wanted)
         return [table for table in tables if _is_wanting(state.tables.get(paths.table_key(table)))]
 
     def unseen(self) -> list[Table]:
         """Tables of the lake that wait for a snapshot, and that the source does not have or the account may not see."""
-        seen = set(plan.tables(self._source.asking, self._wanted))
+        seen = set(plan.tables(self.source.asking, self._wanted))
         known = self._lake.state().tables.values()
         return sorted(
             one.table
@@ -118,7 +118,7 @@ class Snapshots:
 
     def sizes(self, tables: Sequence[Table]) -> dict[Table, int]:
         """The rows that the source guesses the tables have."""
-        return estimate.guesses(self._source.asking, tables)
+        return estimate.guesses(self.source.asking, tables)
 
     def fetch(self, table: Table) -> None:
         """Read a table up to its last row, from its beginning or from where the log says that it was left."""
@@ -132,7 +132,7 @@ class Snapshots:
                 begun = None
             work = Work(
                 self._lake,
-                self._source,
+                self.source,
                 Path(self._config.relay.data_dir) / "journal",
                 lambda: self._plan(table),
                 self._alive,
@@ -156,8 +156,8 @@ class Snapshots:
     def _plan(self, table: Table) -> plan.Plan:
         known = self._lake.state().tables.get(paths.table_key(table))
         return plan.plan(
-            self._source.asking,
-            self._source.server,
+            self.source.asking,
+            self.source.server,
             table,
             known.versions if known else [],
             lambda column: self._rules.keeps(table.schema, table.table, column),
@@ -166,7 +166,7 @@ class Snapshots:
     def _goes_on(self, begun: Snapshot, how: plan.Plan) -> bool:
         return (
             begun.version == how.version.version
-            and begun.identity == self._source.server.identity
+            and begun.identity == self.source.server.identity
             and begun.after is not None
             and len(begun.after) == len(how.key)
         )

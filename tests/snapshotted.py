@@ -1,0 +1,133 @@
+"""A lake of one database for tests of the snapshot, and writers that keep its tables busy."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pymysql
+
+from examples.dbserver import DatabaseServer
+from relay.journal import keeper
+from relay.lake import paths
+from relay.lake.documents import Table, TableState
+from relay.lake.exporter import Exporter, Settings
+from relay.lake.log import LakeLog
+from relay.lake.snapshot.run import Progress, Snapshots
+from relay.lake.storage import open_storage
+from tests.lakerows import difference, selected
+from tests.lakestate import current
+from tests.readerproc import Reader
+
+MakeReader = Callable[..., Reader]
+
+
+class Lake:
+    """A lake of one database: a reader in a process, an export in this one, step by step or in a thread."""
+
+    def __init__(self, server: DatabaseServer, db: str, folder: Path, make_reader: MakeReader) -> None:
+        self.server, self.db = server, db
+        with patch.object(keeper, "SECONDS", 0.05):  # in the reader that is forked here
+            self.reader = make_reader(server, {"Source.Tables": f"{db}.*"}).streaming()
+        self.reader.until(lambda: self.reader.arena.committed)
+        self.storage = open_storage(str(folder / "lake"))
+        self.log = LakeLog(self.storage)
+        self.exporter = Exporter(self.storage, self.reader.journal_dir, Settings(roll_seconds=0))
+        self.records: list[str] = []
+        self.shown: list[Progress] = []
+        self.export()
+
+    def note(self, event: str, **fields: object) -> None:
+        self.records.append(" ".join([event, *(f"{key}={value}" for key, value in fields.items())]))
+
+    def snapshots(self, **more: Any) -> Snapshots:
+        return Snapshots(
+            self.reader.context.config, self.storage, [f"{self.db}.*"], self.note, show=self.shown.append, **more
+        )
+
+    def known(self, table: str) -> TableState:
+        return self.log.state().tables[paths.table_key(Table(self.db, table))]
+
+    def fetch(self, **more: Any) -> None:
+        """All that is to be fetched."""
+        with self.snapshots(**more) as snapshots:
+            for table in snapshots.todo():
+                snapshots.fetch(table)
+
+    def export(self) -> None:
+        """What the source has written by now."""
+        [(file, position, *_)] = self.server.execute(
+            "SHOW BINARY LOG STATUS" if self.server.kind.mysql else "SHOW MASTER STATUS"
+        )
+        arena, until = self.reader.arena, time.monotonic() + 5
+        while (arena.source()["file"], arena.source()["position"]) < (file, position):
+            assert time.monotonic() < until, (arena.source(), file, position)
+            time.sleep(0.01)
+        committed = arena.committed
+        while self.exporter.step(roll=True).place.position < committed:
+            assert time.monotonic() < until, "what was read is not flushed"
+            time.sleep(0.01)
+
+    @contextmanager
+    def exporting(self) -> Iterator[None]:
+        """The export goes on by itself meanwhile."""
+        with running(lambda: self.exporter.step(roll=True)):
+            yield
+
+    def check(self, *tables: str) -> None:
+        """The lake's state of the tables is what SELECT says."""
+        for table in tables:
+            fields, rows = current(str(self.storage.url()), Table(self.db, table))
+            wanted = Counter(selected(self.server, self.db, table, fields))
+            assert wanted == rows, difference(wanted, rows, fields)
+
+
+@contextmanager
+def running(*works: Callable[[], object]) -> Iterator[None]:
+    """Does each over and over, in a thread of its own; what goes wrong there goes wrong here."""
+    ended, failures = threading.Event(), list[BaseException]()
+
+    def over_and_over(work: Callable[[], object]) -> None:
+        try:
+            while not ended.is_set():
+                work()
+                time.sleep(0.001)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=over_and_over, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert not failures, failures
+
+
+def writer(server: DatabaseServer, db: str, seed: int, statements: Callable[[random.Random], Sequence[str]]) -> Any:
+    """A work for `running`: transactions of random statements, over a connection of its own; deadlocks are its own."""
+    chance = random.Random(seed)
+    connection = server.connect(database=db, autocommit=False)
+
+    def work() -> None:
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements(chance):
+                    cursor.execute(statement)
+            connection.commit()
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in (1205, 1213):
+                raise
+            connection.rollback()
+
+    return work
