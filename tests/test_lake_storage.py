@@ -102,6 +102,19 @@ def test_a_file_whose_block_fails_is_never_seen(storage: Storage, tmp_path: Path
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] in (["file"], []), "nothing is left"
 
 
+def test_folders_are_listed_and_removed_with_all_in_them(storage: Storage) -> None:
+    assert storage.folders("current") == []
+    for name in ("current/a/b=1/x", "current/a/b=2/.x.crc", "current/c/x", "current/x", "current-not/a/x"):
+        storage.replace(name, b"x")
+    assert storage.folders("current") == ["current/a", "current/c"]
+    assert storage.folders("current/a") == ["current/a/b=1", "current/a/b=2"]
+    storage.sync(["current/a/b=1/x", "current/c/x"])
+    for _ in range(2):
+        storage.delete_folder("current/a")
+        assert storage.folders("current") == ["current/c"]
+        assert sorted(storage.walk("current")) == ["current/c/x", "current/x"]
+
+
 def test_a_file_is_replaced(storage: Storage) -> None:
     for content in (b"one", b"two"):
         with storage.writer("data/file") as file:
