@@ -55,6 +55,14 @@ class Folder(Storage):
             except FileNotFoundError:
                 return None
 
+    def folders(self, folder: str) -> list[str]:
+        with self._failing("list", folder):
+            try:
+                with os.scandir(self._root / folder) as entries:
+                    return sorted(f"{folder}/{entry.name}" for entry in entries if entry.is_dir())
+            except FileNotFoundError:
+                return []
+
     def list(self, folder: str) -> list[str]:
         with self._failing("list", folder):
             try:
@@ -63,14 +71,6 @@ class Folder(Storage):
             except FileNotFoundError:
                 return []
         return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
-
-    def folders(self, folder: str) -> list[str]:
-        with self._failing("list", folder):
-            try:
-                with os.scandir(self._root / folder) as entries:
-                    return sorted(f"{folder}/{entry.name}" for entry in entries if entry.is_dir())
-            except FileNotFoundError:
-                return []
 
     def walk(self, folder: str) -> Iterator[str]:
         for above, _, names in os.walk(self._root / folder):

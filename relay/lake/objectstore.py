@@ -116,15 +116,6 @@ class ObjectStore(Storage):
                 return None
         return int(found["size"]) if found["type"] == "file" else None
 
-    def list(self, folder: str) -> list[str]:
-        with self._failing("list", folder):
-            try:
-                entries = self._files.ls(self._path(folder), detail=True)
-            except FileNotFoundError:
-                return []
-        names = [str(entry["name"]).rpartition("/")[2] for entry in entries if entry["type"] == "file"]
-        return sorted(f"{folder}/{name}" for name in names if name and not name.startswith("."))
-
     def folders(self, folder: str) -> list[str]:
         with self._failing("list", folder):
             try:
@@ -133,6 +124,15 @@ class ObjectStore(Storage):
                 return []
         names = [str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] == "directory"]
         return sorted(f"{folder}/{name}" for name in names)
+
+    def list(self, folder: str) -> list[str]:
+        with self._failing("list", folder):
+            try:
+                entries = self._files.ls(self._path(folder), detail=True)
+            except FileNotFoundError:
+                return []
+        names = [str(entry["name"]).rpartition("/")[2] for entry in entries if entry["type"] == "file"]
+        return sorted(f"{folder}/{name}" for name in names if name and not name.startswith("."))
 
     def walk(self, folder: str) -> Iterator[str]:
         with self._failing("list", folder):

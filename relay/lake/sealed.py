@@ -83,12 +83,12 @@ class Storage(ABC):
         """Bytes of a file, None if it is not there."""
 
     @abstractmethod
-    def list(self, folder: str) -> list[str]:
-        """The names, relative to the lake, of the files right in a folder, sorted; none if it is not there."""
-
-    @abstractmethod
     def folders(self, folder: str) -> list[str]:
         """The names, relative to the lake, of the folders right in a folder, sorted; none if it is not there."""
+
+    @abstractmethod
+    def list(self, folder: str) -> list[str]:
+        """The names, relative to the lake, of the files right in a folder, sorted; none if it is not there."""
 
     @abstractmethod
     def walk(self, folder: str) -> Iterator[str]:
