@@ -1,0 +1,51 @@
+"""A lake in an object store, read by Spark's Python processes through fsspec: no Hadoop file system of it is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import s3fs
+
+from tests.s3server import S3Server
+from tests.spark.lakes import MadeLake
+
+# A session of its own: Spark's Python processes have the environment that its JVM was started with.
+PROGRAM = """if True:
+    import json
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    rows = spark.read.format("relay").options(lake="s3://bucket/lake", table="shop.orders").load().collect()
+    print(json.dumps(sorted((row.id, row.item, row._change_type) for row in rows)))
+"""
+
+
+def test_the_data_source_reads_an_object_store(tmp_path: Path) -> None:
+    lake = MadeLake(tmp_path / "lake")
+    lake.define("shop.orders", {"id": "int", "item": "string"}, key=["id"])
+    lake.insert("shop.orders", {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"})
+    lake.commit()
+    lake.delete("shop.orders", {"id": 1, "item": "pen"})
+    lake.commit()
+    with S3Server() as server:
+        given = {
+            "AWS_ENDPOINT_URL": server.url,
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(Path(__file__).parent.parent.parent),
+        }
+        files = s3fs.S3FileSystem(endpoint_url=server.url, key="key", secret="secret", skip_instance_cache=True)
+        files.call_s3("create_bucket", Bucket="bucket")
+        files.put(f"{lake.root}/", "bucket/lake/", recursive=True)
+        command = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = [[1, "pen", "delete"], [1, "pen", "insert"], [2, "ink", "insert"]]
+    assert json.loads(done.stdout.splitlines()[-1]) == rows
