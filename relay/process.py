@@ -43,5 +43,6 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
         return error.exit_code
     except Exception as error:
         context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error))
+        context.failed(RelayError(ErrorCode.UNEXPECTED, "run", repr(error)))
         traceback.print_exc(file=sys.stderr)
         return ExitCode.UNEXPECTED

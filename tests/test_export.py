@@ -98,13 +98,14 @@ def test_every_change_arrives_once_and_typed(
 
 
 def test_an_export_goes_on_where_the_last_one_ended(
-    server: DatabaseServer, db: str, make_reader: MakeReader, full_metadata: None, lake: Lake
+    mariadb1011: DatabaseServer, make_db: Callable[..., str], make_reader: MakeReader, lake: Lake
 ) -> None:
-    reader = make_reader(server).streaming()
-    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    db = make_db(mariadb1011)
+    reader = make_reader(mariadb1011).streaming()
+    mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
     for number in range(3):
-        server.execute(f"INSERT INTO {db}.t VALUES ({2 * number}), ({2 * number + 1})")
-        flushed(reader, server)
+        mariadb1011.execute(f"INSERT INTO {db}.t VALUES ({2 * number}), ({2 * number + 1})")
+        flushed(reader, mariadb1011)
         progress = export(exporter(lake, reader, tables=[f"{db}.*"]))
         assert progress.place == lake.state().place
         assert progress.lag_bytes == 0
@@ -128,8 +129,9 @@ def test_statements_change_columns_and_leave_markers(
         "INSERT INTO t VALUES (2, 2, 'two')",
         "ALTER TABLE t MODIFY v BIGINT",
         "INSERT INTO t VALUES (3, 3000000000, 'three')",
+        "ALTER TABLE t ADD COLUMN x INT DEFAULT 5",
         "TRUNCATE TABLE t",
-        "INSERT INTO t VALUES (4, 4, 'four')",
+        "INSERT INTO t VALUES (4, 4, 'four', 5)",
         "DROP TABLE t",
     )
     flushed(reader, server)
@@ -138,26 +140,29 @@ def test_statements_change_columns_and_leave_markers(
     assert changes(rows, "id", "v", "w", "_schema_version") == [
         ("insert", 1, 1, None, 1),
         ("insert", 2, 2, "two", 2),
-        ("reset", None, None, None, 2),
         ("insert", 3, 3000000000, "three", 3),
+        ("reset", None, None, None, 3),
         ("truncate", None, None, None, 3),
-        ("insert", 4, 4, "four", 3),
-        ("drop", None, None, None, 3),
+        ("insert", 4, 4, "four", 4),
+        ("drop", None, None, None, 4),
     ]
     sequences = [row["_seq"] for row in rows]
     assert sequences == sorted(set(sequences)), "a statement's marker has a number of its own"
     known = lake.table(db, "t")
-    assert [(version.version, version.generation) for version in known.versions] == [(1, 1), (2, 1), (3, 1)]
+    assert [(version.version, version.generation) for version in known.versions] == [(1, 1), (2, 1), (3, 1), (4, 1)]
     assert (known.last_marker, known.reset) == ("drop", sequences[-1])
 
 
 def test_tables_that_no_pattern_names_are_left_out(
-    server: DatabaseServer, db: str, make_reader: MakeReader, full_metadata: None, lake: Lake
+    mariadb1011: DatabaseServer, make_db: Callable[..., str], make_reader: MakeReader, lake: Lake
 ) -> None:
-    reader = make_reader(server).streaming()
-    server.execute(f"USE {db}", "CREATE TABLE wanted (id INT)", "CREATE TABLE other (id INT)")
-    server.execute(f"USE {db}", "INSERT INTO other VALUES (1)", "INSERT INTO wanted VALUES (2)", "DROP TABLE other")
-    flushed(reader, server)
+    db = make_db(mariadb1011)
+    reader = make_reader(mariadb1011).streaming()
+    mariadb1011.execute(f"USE {db}", "CREATE TABLE wanted (id INT)", "CREATE TABLE other (id INT)")
+    mariadb1011.execute(
+        f"USE {db}", "INSERT INTO other VALUES (1)", "INSERT INTO wanted VALUES (2)", "DROP TABLE other"
+    )
+    flushed(reader, mariadb1011)
     export(exporter(lake, reader, tables=[f"{db}.w*"]))
     assert [known.table.table for known in lake.state().tables.values()] == ["wanted"]
     assert [row["id"] for row in lake.rows(db, "wanted")] == [2]

@@ -18,34 +18,48 @@ def files(count: int, age: float = 0) -> list[File]:
     return [File(n * 100, n * 100 + 100, NOW if n == count - 1 else NOW - age) for n in range(count)]
 
 
+NOBODY = 2**64 - 1  # exports
+
+
 def test_nothing_goes_before_its_age_or_below_its_size() -> None:
-    assert decide(files(5, age=10), 500, NOW, Limits(100, 60, 10_000)).drop == 0
-    assert decide(files(5, age=99), 500, NOW, Limits(1000, 60, 10_000)).drop == 0
+    assert decide(files(5, age=10), 500, NOBODY, NOW, Limits(100, 60, 10_000)).drop == 0
+    assert decide(files(5, age=99), 500, NOBODY, NOW, Limits(1000, 60, 10_000)).drop == 0
 
 
 def test_what_is_old_and_beyond_its_size_goes() -> None:
-    assert decide(files(5, age=99), 500, NOW, Limits(300, 60, 10_000)) == Cut(200, 0, False)
+    assert decide(files(5, age=99), 500, NOBODY, NOW, Limits(300, 60, 10_000)) == Cut(200, 0, False)
 
 
 def test_what_a_client_needs_stays() -> None:
-    assert decide(files(5, age=99), 150, NOW, Limits(100, 60, 10_000)) == Cut(100, 0, False)
+    assert decide(files(5, age=99), 150, NOBODY, NOW, Limits(100, 60, 10_000)) == Cut(100, 0, False)
 
 
 def test_the_cap_takes_what_nobody_needs_whatever_its_age() -> None:
-    assert decide(files(5), 500, NOW, Limits(10_000, 60, 300)).drop == 200
+    assert decide(files(5), 500, NOBODY, NOW, Limits(10_000, 60, 300)).drop == 200
 
 
 def test_the_cap_asks_before_it_takes_from_a_client() -> None:
-    cut = decide(files(5), 100, NOW, Limits(100, 60, 350))
+    cut = decide(files(5), 100, NOBODY, NOW, Limits(100, 60, 350))
     assert (cut.drop, cut.ask) == (100, 200)
     assert cut.near
 
 
 def test_that_the_cap_is_near_is_announced_only_if_somebody_loses() -> None:
-    assert decide(files(5), 50, NOW, Limits(100, 60, 520)).near
-    assert not decide(files(5), 450, NOW, Limits(100, 60, 520)).near
+    assert decide(files(5), 50, NOBODY, NOW, Limits(100, 60, 520)).near
+    assert not decide(files(5), 450, NOBODY, NOW, Limits(100, 60, 520)).near
 
 
 def test_the_file_that_is_written_never_goes() -> None:
-    assert decide(files(1, age=99), 100, NOW, Limits(0, 0, 1)) == Cut(0, 0, False)
-    assert decide([], 0, NOW, Limits(0, 0, 1)) == Cut(0, 0, False)
+    assert decide(files(1, age=99), 100, NOBODY, NOW, Limits(0, 0, 1)) == Cut(0, 0, False)
+    assert decide([], 0, NOBODY, NOW, Limits(0, 0, 1)) == Cut(0, 0, False)
+
+
+def test_what_the_lake_still_needs_is_kept_until_the_cap_is_reached() -> None:
+    assert decide(files(5, age=99), 500, 150, NOW, Limits(100, 60, 10_000)) == Cut(100, 0, False)
+    assert decide(files(5, age=99), 500, 0, NOW, Limits(100, 60, 10_000)).drop == 0
+    assert decide(files(5), 500, 50, NOW, Limits(10_000, 60, 300)) == Cut(200, 0, True)
+    assert decide(files(5), 500, 50, NOW, Limits(100, 60, 520)).near
+
+
+def test_for_the_cap_clients_are_asked_also_where_the_lake_needs_it() -> None:
+    assert decide(files(5), 100, 0, NOW, Limits(100, 60, 350)) == Cut(100, 200, True)

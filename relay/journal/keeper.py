@@ -58,10 +58,12 @@ class Keeper:
         self._flush()
         self._writer.prepare(PREPARED_BYTES)
         # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
-        needed = min(self._arena.needed, self._arena.exported, self._arena.flushed)
-        cut = decide(self._writer.segments(), needed, time.time(), self._limits)
+        needed, exported = min(self._arena.needed, self._arena.flushed), self._arena.exported
+        cut = decide(self._writer.segments(), needed, exported, time.time(), self._limits)
         self._announce(cut)
         if cut.drop > self._arena.first:
+            if cut.drop > exported:
+                self._log("journal_cap_reached", cut=cut.drop, exported=exported)
             self._arena.first = cut.drop
             self._writer.drop_before(cut.drop)
             self._log("journal_retired", before=cut.drop)
@@ -74,5 +76,5 @@ class Keeper:
 
     def _announce(self, cut: Cut) -> None:
         if cut.near and not self._announced:
-            self._log("journal_cap_near", cap=self._limits.max_bytes, hint="clients are about to lose rows")
+            self._log("journal_cap_near", cap=self._limits.max_bytes, hint="clients or the lake are about to lose rows")
         self._announced = cut.near

@@ -28,7 +28,7 @@ class Limits(NamedTuple):
 class Cut(NamedTuple):
     """`drop` segments before this position. `ask`: rows before this one have to be taken from clients first, 0: none.
 
-    `near`: the cap is near, and clients hold what would have to go.
+    `near`: the cap is near, and clients or the lake need what would have to go.
     """
 
     drop: int
@@ -39,17 +39,17 @@ class Cut(NamedTuple):
 _NEAR = 0.9
 
 
-def decide(segments: Sequence[Segment], needed: int, now: float, limits: Limits) -> Cut:
-    """Decide about `segments` (oldest first,
-    the last one is being written). `needed`: what the slowest client needs next.
+def decide(segments: Sequence[Segment], needed: int, exported: int, now: float, limits: Limits) -> Cut:
+    """Decide about `segments` (oldest first, the last one is being written).
 
-    What nobody needs goes when it is older than `keep_age` and the journal larger than `keep_bytes`, or when the cap is
-    reached; what somebody needs goes only for the cap.
+    `needed`: what the slowest client needs next; `exported`: what the lake does. What nobody needs goes when it is
+    older than `keep_age` and the journal larger than `keep_bytes`, or when the cap is reached; what somebody needs goes
+    only for the cap. Then clients are asked for it first; the export finds out by itself, and stops by name.
     """
     if not segments:
         return Cut(0, 0, False)
     size = sum(segment.end - segment.base for segment in segments)
-    near = size > limits.max_bytes * _NEAR and needed < segments[-1].base
+    near = size > limits.max_bytes * _NEAR and min(needed, exported) < segments[-1].base
     drop = segments[0].base
     for segment in segments[:-1]:
         remains = size - (segment.end - segment.base)
@@ -59,5 +59,7 @@ def decide(segments: Sequence[Segment], needed: int, now: float, limits: Limits)
             break
         if segment.end > needed:
             return Cut(drop, segment.end if over else 0, near)
+        if segment.end > exported and not over:
+            break
         drop, size = segment.end, remains
     return Cut(drop, 0, near)

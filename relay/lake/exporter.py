@@ -138,6 +138,8 @@ class Exporter:
             self._lose(state, place, f"retention deleted what comes after position {place.position}")
         else:
             self._open(generation, place.position, place.base)
+            if (self._reader.seq, self._reader.file, self._reader.offset) != (place.seq, place.file, place.offset):
+                self._lose(state, place, f"what stands before position {place.position} is not what was exported")
         self._leave_out(self._log.state())
 
     def _open(self, generation: int, position: int, base: int) -> None:
@@ -219,6 +221,8 @@ class Exporter:
             return False
         if roll or self._gathering.bytes >= self._settings.roll_bytes:
             return True
+        if self._place is None or self._reader.identity != self._place.identity:
+            return True  # snapshots wait to be told of another source
         return time.monotonic() - self._gathered_at >= self._settings.roll_seconds
 
     def _seal(self) -> None:
