@@ -54,7 +54,8 @@ def _open(context: LakeContext) -> Exporter:
     from relay.lake.storage import open_storage
 
     lake = context.config.lake
-    settings = Settings(lake.tables, lake.roll_seconds, lake.roll_bytes, context.accept_gap)
+    positional = context.config.relay.on_unproven == "positional"
+    settings = Settings(lake.tables, lake.roll_seconds, lake.roll_bytes, context.accept_gap, positional)
     return Exporter(open_storage(lake.path), context.journal_dir, settings, context.beat)
 
 

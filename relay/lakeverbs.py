@@ -68,7 +68,8 @@ def export(config: Config, to: str, follow: bool, patterns: list[str], accept_ga
     from relay.lake.storage import open_storage
 
     lake = config.lake
-    settings = Settings(patterns or lake.tables, lake.roll_seconds, lake.roll_bytes, accept_gap)
+    positional = config.relay.on_unproven == "positional"
+    settings = Settings(patterns or lake.tables, lake.roll_seconds, lake.roll_bytes, accept_gap, positional)
     path = lake_of(config, to)
     began = time.monotonic()
     exporter = Exporter(open_storage(path), Path(config.relay.data_dir) / "journal", settings)

@@ -26,12 +26,16 @@ _ACCEPT_GAP: Final = _ACCEPT + " lake are complete again after a snapshot"
 
 
 class Settings(NamedTuple):
-    """What is exported (patterns `schema.table`), and when files are sealed."""
+    """What is exported (patterns `schema.table`), and when files are sealed.
+
+    `positional`: also rows whose definition is not proven, with columns @1, @2, ...
+    """
 
     tables: Sequence[str] = ("*.*",)
     roll_seconds: float = 10
     roll_bytes: int = 128 << 20
     accept_gap: bool = False
+    positional: bool = False
 
 
 class Progress(NamedTuple):
@@ -87,7 +91,7 @@ class Exporter:
         self._rows = self._written = self._files = self._bytes = 0
         self._waits_since = 0.0
         self._gathered_at: float | None = None  # monotonic: since when something waits to be committed
-        self._gathering = Gathering({})
+        self._gathering = Gathering({}, settings.positional)
         self._place: Place | None = None  # that the log has
         self._reader: ChangeReader
         self._read_to = 0  # all that can be read up to there was read
@@ -127,7 +131,7 @@ class Exporter:
         generation = self._journal.generation()
         self._place = place = state.place
         self._gathered_at = None
-        self._gathering = Gathering(state.tables)
+        self._gathering = Gathering(state.tables, self._settings.positional)
         if place is None:
             self._open(generation, 0, 0)
             self._commit()
@@ -259,7 +263,7 @@ class Exporter:
         self._files += len(gathering.files)
         self._written += sum(file.rows for file in gathering.files)
         self._bytes += sum(file.bytes for file in gathering.files)
-        self._gathering = Gathering(state.tables)
+        self._gathering = Gathering(state.tables, self._settings.positional)
 
     def _here(self) -> Place:
         reader, before = self._reader, self._place  # a reader that was just opened knows of no transaction

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.lake import paths, types
 from relay.lake.arrow import pyarrow
@@ -50,8 +51,10 @@ class _Group(NamedTuple):
 class Gathering:
     """Rows, versions and markers on top of what the log's `tables` say. Nothing is written before `seal`."""
 
-    def __init__(self, tables: Mapping[str, TableState]) -> None:
+    def __init__(self, tables: Mapping[str, TableState], positional: bool = False) -> None:
+        """`positional`: rows whose definition is not proven are taken, with columns @1, @2, ..."""
         self._tables = tables
+        self._positional = positional
         self._versions: dict[str, list[TableVersion]] = {}  # by table, those of the log and after them the new ones
         self._groups: dict[tuple[str, int, str], _Group] = {}
         self.versions: list[TableVersion] = []
@@ -65,10 +68,13 @@ class Gathering:
         return bool(self._groups or self.files or self.markers or self.versions)
 
     def add(self, columns: Iterable[Columns]) -> None:
-        """Take over what the reader gathered, in its order."""
+        """Take over what the reader gathered, in its order. Raises `RelayError` (schema_unproven)."""
         for each in columns:
             definition = _definition(each.definition)
             table = Table(definition.schema, definition.table)
+            if not (definition.proven or self._positional):
+                cause = "the names and types of its columns cannot be proven"
+                raise RelayError(StopCode.SCHEMA_UNPROVEN, "export to the lake", cause, position=str(table))
             version = self._version(table, *types.fields_of(definition))
             self._append(version, each.date, pyarrow.record_batch(each))
 

@@ -1,0 +1,91 @@
+"""What the lake cannot hold as it was stops the export by name; nothing of its transaction is in the lake then."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from relay.errors import RelayError, StopCode
+from relay.journal.frames import Definition
+from relay.lake.exporter import Exporter, Settings
+from relay.lake.storage import open_storage
+from tests.exported import Lake, changes
+from tests.madejournal import ID, INSERT, NOON, Made, body, column, row
+
+
+def lacks_a_column(made: Made) -> None:
+    made.writer.rows(made.table, INSERT, 500, NOON, 1, b"\2\1\0" + struct.pack("<i", 2))
+
+
+def has_a_number_that_no_label_has(made: Made) -> None:
+    broken = made.define(ID, column("colour", 247, 1, "", ("red",)))
+    made.rows(INSERT, b"\0\2\0\0\0\7", table=broken)
+
+
+def has_bytes_that_are_no_decimal(made: Made) -> None:
+    broken = made.define(ID, column("price", 246, 9 << 8))
+    made.rows(INSERT, b"\0\2\0\0\0" + b"\xff\xff\xff\xff", table=broken)
+
+
+def has_names_that_are_not_proven(made: Made) -> None:
+    columns = [column("@1", 3), column("@2", 247, 1)]
+    unproven = made.writer.define(msgspec.msgpack.encode(Definition("shop", "t", 2, 1, 1, False, columns)))
+    made.writer.rows(unproven, INSERT, 500, NOON, 1, body(INSERT, 2, b"\0\2\0\0\0\1"))
+
+
+REFUSED: dict[Callable[[Made], None], tuple[StopCode, str]] = {
+    lacks_a_column: (StopCode.PARTIAL_IMAGE, "do not hold all columns"),
+    has_a_number_that_no_label_has: (StopCode.UNSUPPORTED_COLUMN, "colour of shop.t"),
+    has_bytes_that_are_no_decimal: (StopCode.UNSUPPORTED_COLUMN, "price of shop.t"),
+    has_names_that_are_not_proven: (StopCode.SCHEMA_UNPROVEN, "cannot be proven"),
+}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    return Made(tmp_path / "journal")
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def export(made: Made, lake: Lake, **settings: Any) -> None:
+    """All that is flushed."""
+    engine = Exporter(open_storage(str(lake.folder)), made.folder, Settings(**settings))
+    while not engine.step(roll=True).level:
+        pass
+
+
+@pytest.mark.parametrize(("broken", "told"), REFUSED.items(), ids=lambda given: getattr(given, "__name__", ""))
+def test_a_row_that_is_not_whole_and_certain_stops_the_export_by_name(
+    made: Made, lake: Lake, broken: Callable[[Made], None], told: tuple[StopCode, str]
+) -> None:
+    made.inserted(1)
+    made.flush()
+    export(made, lake)
+    made.rows(INSERT, row(7))
+    broken(made)
+    made.commit()
+    made.flush()
+    for _ in range(2):
+        with pytest.raises(RelayError) as stopped:
+            export(made, lake)
+        assert stopped.value.code is told[0] and told[1] in str(stopped.value) and "shop.t" in str(stopped.value)
+    assert changes(lake.rows("shop", "t"), "id") == [("insert", 1)]
+    export(made, lake, tables=["shop.other"])
+    assert lake.table("shop", "t").complete_from is None
+
+
+def test_positional_names_are_exported_where_they_are_asked_for(made: Made, lake: Lake) -> None:
+    has_names_that_are_not_proven(made)
+    made.commit()
+    made.flush()
+    export(made, lake, positional=True)
+    assert changes(lake.rows("shop", "t"), "@1", "@2") == [("insert", 2, 1)]
