@@ -56,3 +56,35 @@ def _parse_settings(_: click.Context, __: click.Parameter, values: tuple[str, ..
 def merge(grace: float) -> dict[str, str]:
     """Bring the merged state of tables to the end of the export."""
     return {"grace": str(grace * 3600)}
+
+
+def _file(*suffixes: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """The callback of an option that names a file of these kinds."""
+
+    def check(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+        if value and not value.endswith(suffixes):
+            raise click.BadParameter(f"{value!r} ends in none of {', '.join(suffixes)}")
+        return value
+
+    return check
+
+
+@spark.command()
+@job
+@click.option("--out", metavar="FILE", callback=_file(".csv", ".parquet"),
+              help="Write the rows to a .csv or .parquet file.")  # fmt: skip
+@click.option("--plot", metavar="FILE", callback=_file(".png", ".html"), help="Draw them into a .png or .html file.")
+def usage(out: str | None, plot: str | None) -> dict[str, str]:
+    """Count rows by table, kind and hour."""
+    return {name: value for name, value in (("out", out), ("plot", plot)) if value}
+
+
+@spark.command()
+@job
+@click.option("--target", type=click.IntRange(min=1), default=64, show_default=True, metavar="MIB",
+              help="About how large the merged files become.")  # fmt: skip
+@click.option("--grace", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="HOURS",
+              help="How long files that no commit refers to stay: for who reads or commits them yet.")  # fmt: skip
+def compact(target: int, grace: float) -> dict[str, str]:
+    """Merge small files into larger ones, and delete those that no commit refers to."""
+    return {"target": str(target << 20), "grace": str(grace * 3600)}

@@ -18,13 +18,14 @@ from relay.spark.schema import struct_type
 Lake = str | os.PathLike[str] | LakeLog
 """A lake's path or URL, or one that was opened."""
 
-_OPTIONS: Final = {
+OPTIONS: Final = {
     # What the session may say must not make rows vanish, or move dates before 1582.
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+"""What every reading of the lake's files needs."""
 
 
 def opened(lake: Lake) -> LakeLog:
@@ -51,10 +52,15 @@ def read(spark: SparkSession, storage: Storage, names: Iterable[str], fields: Se
     """Files by their names in the lake, with these fields; one that a file lacks is NULL in its rows.
 
     Each file is named, none is looked for: so nothing is inferred from folders, and nothing counts that no document
-    names. Spark takes paths for patterns; what would be one is escaped.
+    names.
     """
     schema = struct_type(fields)
-    paths = [re.sub(r"([{}\[\]*?\\])", r"\\\1", storage.url(name)) for name in names]
-    if not paths:
+    found = [path(storage, name) for name in names]
+    if not found:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).options(**_OPTIONS).parquet(*paths)
+    return spark.read.schema(schema).options(**OPTIONS).parquet(*found)
+
+
+def path(storage: Storage, name: str) -> str:
+    """What Spark reads a file by. It takes paths for patterns; what would be one is escaped."""
+    return re.sub(r"([{}\[\]*?\\])", r"\\\1", storage.url(name))

@@ -40,11 +40,12 @@ _OPTIONS: Final = {"lake", "table", "since", "until", "start", "max_rows"}
 
 @dataclass
 class SeqRange(InputPartition):
-    """What one task reads: the rows of `paths` with start < `_seq` <= end."""
+    """What one task reads: the rows of `paths` with start < `_seq` <= end, all after start without an end."""
 
+    lake: str  # its URL: a path relative to the driver's folder leads elsewhere in an executor
     paths: list[str]
     start: int
-    end: int
+    end: int | None
 
 
 class RelayDataSource(DataSource):
@@ -130,12 +131,13 @@ class ChangesReader(DataSourceReader):
         """Neighbouring files, some for each task."""
         table = _table(_log(self._options).state(), self._options)
         start, end = self._options.since or 0, self._options.until
-        return _ranges(offsets.between(table.files.values(), start, end), start, end)
+        return _ranges(self._options, offsets.between(table.files.values(), start, end), start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The rows of a partition's files."""
-        assert isinstance(partition, SeqRange)
-        return scan.read(self._options.lake, partition.paths, partition.start, partition.end, self._schema)
+        if not isinstance(partition, SeqRange):  # Spark's own for a table without files
+            return iter(())
+        return scan.read(partition.lake, partition.paths, partition.start, partition.end, self._schema)
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -189,12 +191,12 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Neighbouring files of the changes in (start, end], some for each task."""
         table = _table(self._state(), self._options)
         found = offsets.between(table.files.values(), start["seq"], end["seq"], kinds=("changes",))
-        return _ranges(found, start["seq"], end["seq"])
+        return _ranges(self._options, found, start["seq"], end["seq"])
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The changes of a partition's files."""
         assert isinstance(partition, SeqRange)
-        return scan.read(self._options.lake, partition.paths, partition.start, partition.end, self._schema)
+        return scan.read(partition.lake, partition.paths, partition.start, partition.end, self._schema)
 
     def _state(self) -> LakeState:
         if self._log is None:
@@ -277,12 +279,13 @@ def _place(state: LakeState) -> int:
     return state.place.seq if state.place else 0
 
 
-def _ranges(files: Sequence[DataFile], start: int, end: int | None) -> list[InputPartition]:
+def _ranges(options: Options, files: Sequence[DataFile], start: int, end: int | None) -> list[InputPartition]:
+    lake = _storage(options).url()
     ranges: list[InputPartition] = []
     size = 0
     for file in files:
         if not ranges or size + file.bytes > PARTITION_BYTES:
-            ranges.append(SeqRange([], start, end))
+            ranges.append(SeqRange(lake, [], start, end))
             size = 0
         ranges[-1].paths.append(file.path)
         size += file.bytes

@@ -152,6 +152,10 @@ class MadeLake:
         self._rows, self._new_versions, self._markers, self._snapshots = {}, [], [], []
         return commit
 
+    def follow(self, number: int) -> None:
+        """Let the next commit come after `number`, which another writer made."""
+        self._number = number
+
     def write(self, commit: Commit) -> None:
         """Write a document as it is; who reads meanwhile sees all of it or nothing."""
         path = self.root / "_log" / f"{commit.number:020}.json"

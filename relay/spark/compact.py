@@ -1,0 +1,182 @@
+"""Compaction: many small files of a lake become few larger ones, through its log.
+
+Files of one table, version, date and kind that follow each other are read by a task on an executor, written as one, and
+exchanged for it by a commit. Until that commit the lake is as it was; a file that was written and not committed is a
+leftover (relay.lake.leftovers). Rows, their order and their `_seq` stay; who reads by an older state still finds the
+files that were exchanged, until they are deleted.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from relay.errors import ErrorCode, RelayError, StopCode
+from relay.lake.documents import ChangeKind, DataFile, Table, TableState, TableVersion
+from relay.lake.leftovers import GRACE_SECONDS, delete_leftovers
+from relay.lake.log import Conflict, LakeLog, fault
+from relay.lake.storage import open_storage
+from relay.lake.types import file_schema
+from relay.spark.reading import find
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TARGET_BYTES: Final = 64 << 20
+"""Of the files that compaction makes. A task holds the columns of one in memory, which are some times as large."""
+
+_GROUPS_A_TASK: Final = 4  # so often a round lets an executor go on before what is done is committed
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Files that become one, in the order of their rows."""
+
+    version: TableVersion
+    date: str
+    kind: ChangeKind
+    files: list[DataFile]
+
+
+class Compacted(msgspec.Struct):
+    """What was done: `files` with `bytes` were replaced by `into_files` with `into_bytes`."""
+
+    files: int = 0
+    bytes: int = 0
+    into_files: int = 0
+    into_bytes: int = 0
+
+    def __str__(self) -> str:
+        """In words."""
+        if not self.files:
+            return "nothing to merge"
+        return f"{self.files:,} files of {self.bytes:,} bytes became {self.into_files:,} of {self.into_bytes:,}"
+
+
+def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
+    """Compact tables and delete leftovers, and say what was done. Options: `target` (bytes) and `grace` (seconds)."""
+    log = LakeLog(open_storage(lake))
+    target = int(options.get("target", TARGET_BYTES))
+    for table in tables:
+        begin = time.monotonic()
+        done = compact(spark, log, table, target)
+        yield f"{table}: {done} ({time.monotonic() - begin:.1f} s)"
+    deleted = delete_leftovers(log, float(options.get("grace", GRACE_SECONDS)))
+    yield f"leftovers: {len(deleted):,} files deleted"
+
+
+def plan(table: TableState, target: int = TARGET_BYTES) -> list[Group]:
+    """What is worth merging in a table.
+
+    A file of half the target is large enough to stay. Smaller neighbours are merged once they come to half the target,
+    or the largest of them is no more than two thirds of all: so each time that a row is written again its file has
+    grown by half at least, however often compaction runs.
+    """
+    versions = {version.version: version for version in table.versions}
+    kinds: dict[tuple[int, str, ChangeKind], list[DataFile]] = {}
+    for file in sorted(table.files.values(), key=lambda file: (file.first, file.last, file.path)):
+        kinds.setdefault((file.version, file.date, file.kind), []).append(file)
+    return [
+        Group(versions[version], date, kind, part)
+        for (version, date, kind), files in kinds.items()
+        for run in _runs(files, target)
+        for part in _worthwhile(run, target)
+    ]
+
+
+def _runs(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
+    """Neighbours that together have `target` bytes at most; where the ranges of two overlap, a run ends."""
+    run: list[DataFile] = []
+    for file in files:
+        fits = sum(each.bytes for each in run) + file.bytes <= target and not (run and file.first < run[-1].last)
+        if run and (not fits or file.bytes * 2 >= target):
+            yield run
+            run = []
+        if file.bytes * 2 < target:
+            run.append(file)
+    if run:
+        yield run
+
+
+def _worthwhile(run: list[DataFile], target: int) -> Iterator[list[DataFile]]:
+    """The run, or what is worth merging on either side of its largest file."""
+    size = sum(file.bytes for file in run)
+    largest = max(run, key=lambda file: file.bytes, default=None)
+    if largest is None or len(run) < 2:
+        return
+    if 2 * size >= target or 3 * largest.bytes <= 2 * size:
+        yield run
+        return
+    place = run.index(largest)
+    yield from _worthwhile(run[:place], target)
+    yield from _worthwhile(run[place + 1 :], target)
+
+
+def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGET_BYTES) -> Compacted:
+    """Merge what `plan` finds in a table, in parallel on the executors, and commit round by round.
+
+    Raises RelayError (lake_damaged) for a file whose bytes are not what the log says of them, and lets it be.
+    """
+    groups = plan(find(log.state(), table), target)
+    done = Compacted()
+    lake = log.storage.url()  # what executors open: a relative path may lead elsewhere there
+    step = spark.sparkContext.defaultParallelism * _GROUPS_A_TASK
+    for begin in range(0, len(groups), step):
+        part = groups[begin : begin + step]
+        made = spark.sparkContext.parallelize(part, len(part)).map(lambda group: merge_files(lake, group)).collect()
+        for group, file in _publish(log, list(zip(part, made, strict=True))):
+            done.files += len(group.files)
+            done.bytes += sum(each.bytes for each in group.files)
+            done.into_files += 1
+            done.into_bytes += file.bytes
+    return done
+
+
+def merge_files(lake: str, group: Group) -> DataFile:
+    """Write the rows of a group's files as one file. Runs on an executor; nothing counts until it is committed."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from relay.lake.writer import seal
+
+    storage = open_storage(lake)
+    names = file_schema(group.version).names
+    parts = []
+    for file in group.files:
+        if wrong := fault(storage, file):
+            raise RelayError(StopCode.LAKE_DAMAGED, "compact", wrong, position=storage.url(file.path))
+        with storage.arrow_source(file.path) as source, pq.ParquetFile(source) as parquet:
+            parts.append(parquet.read().select(names))
+    rows = pa.concat_tables(parts).combine_chunks().to_batches()
+    chunk = f"compact-{uuid.uuid4().hex[:12]}"  # never a name that another attempt, or a deletion, may have in hand
+    made = seal(storage, group.version, group.date, group.kind, rows, chunk)
+    if made.rows != (expected := sum(file.rows for file in group.files)):
+        raise RelayError(
+            ErrorCode.UNEXPECTED, "compact", f"{made.rows:,} rows of {expected:,}", position=str(group.version.table)
+        )
+    return made
+
+
+def _publish(log: LakeLog, made: list[tuple[Group, DataFile]]) -> list[tuple[Group, DataFile]]:
+    """Exchange the files of groups for theirs in one commit, but for those that somebody else exchanged meanwhile."""
+    while True:
+        present = {path for table in log.state().tables.values() for path in table.files}
+        valid = [(group, file) for group, file in made if all(each.path in present for each in group.files)]
+        try:
+            if valid:
+                log.commit(
+                    "compact",
+                    add=[file for _, file in valid],
+                    remove=[each.path for group, _ in valid for each in group.files],
+                )
+            break
+        except Conflict:
+            continue
+    taken = {file.path for _, file in valid}
+    for _, file in made:
+        if file.path not in taken:
+            log.storage.delete(file.path)
+    return valid
