@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import NoReturn
 
 import msgspec
@@ -20,7 +22,7 @@ from relay.lake.folder import Folder
 from relay.lake.log import Conflict, LakeLog, verify
 from relay.lake.sealed import SealedFile
 from relay.lake.storage import Storage, open_storage
-from tests.lakekill import killed
+from tests.lakekill import arm, killed
 from tests.lakelog import marker, named, place, race, sealed, snapshot, version
 
 
@@ -307,6 +309,57 @@ def _commit_after(url: str, seq: int) -> None:
     log = LakeLog(open_storage(url))
     log.state()
     log.commit("export", place=place(seq))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_writers_killed_at_random_lose_no_commit_that_they_made(tmp_path: Path, seed: int) -> None:
+    chance, lake = Random(seed), tmp_path / "lake"
+    acknowledged, acknowledge = os.pipe()
+    writers: set[int] = set()
+    for number in range(200):
+        at = chance.randrange(1, 60)
+        writer = os.fork()
+        if writer == 0:
+            arm(lake, at)
+            _write_on(str(lake), f"writer {number}", acknowledge)
+        writers.add(writer)
+        if len(writers) == 3:
+            writers.remove(os.wait()[0])
+    for writer in writers:
+        os.waitpid(writer, 0)
+    os.close(acknowledge)
+    with open(acknowledged) as lines:
+        made = lines.read().splitlines()
+    log = LakeLog(open_storage(str(lake)))
+    commits = list(log.commits())
+    assert [commit.number for commit in commits] == list(range(1, len(commits) + 1))
+    reasons = [gap.reason for commit in commits if (gap := commit.gap)]
+    assert len(set(reasons)) == len(reasons) == len(commits)
+    assert set(made) <= set(reasons), "an acknowledged commit is not there"
+    assert log.state() == _replayed(log.storage)
+    assert verify(log.storage, log.state()) == []
+    assert len(made) > 400
+
+
+def _write_on(url: str, name: str, acknowledge: int) -> NoReturn:
+    """Seals and commits until it is killed."""
+    try:
+        log = LakeLog(open_storage(url))
+        for at in itertools.count():
+            file = sealed(log.storage, at, at, Table("shop", name))
+            while True:
+                log.state()
+                try:
+                    new = [version(table=file.table)] if at == 0 else []
+                    log.commit("snapshot", add=[file], versions=new, gap=Gap(1, f"{name}.{at}"))
+                except Conflict:
+                    continue
+                break
+            os.write(acknowledge, f"{name}.{at}\n".encode())
+    finally:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def _replayed(storage: Storage) -> LakeState:

@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -200,6 +201,21 @@ def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
         storage.create("_log/1.json", b"")
     assert raised.value.code == ErrorCode.LAKE_STORAGE
     assert "/file" in str(raised.value)
+
+
+def test_a_link_whose_answer_was_lost_is_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(str(tmp_path / "lake"))
+    link = os.link
+
+    def repeated(source: str, target: str) -> None:
+        with suppress(FileExistsError):
+            link(source, target)
+        raise FileExistsError
+
+    monkeypatch.setattr(os, "link", repeated)
+    assert storage.create("_log/1.json", b"mine")
+    assert not storage.create("_log/1.json", b"another's")
+    assert storage.read("_log/1.json") == b"mine"
 
 
 def test_a_full_disk_is_named_and_nothing_is_left(tmp_path: Path) -> None:

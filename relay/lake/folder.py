@@ -34,7 +34,9 @@ class Folder(Storage):
                 try:
                     os.link(temporary, path)
                 except FileExistsError:
-                    return False
+                    # A network file system may repeat a request whose answer was lost, and find its own link.
+                    if temporary.stat().st_nlink == 1:
+                        return False
             finally:
                 temporary.unlink(missing_ok=True)
             _sync_folder(path.parent)
