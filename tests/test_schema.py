@@ -505,14 +505,21 @@ def test_a_versioned_table_has_two_columns_that_are_not_listed(
     mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str]
 ) -> None:
     db = make_db(mariadb118)
-    mariadb118.execute(f"CREATE TABLE {db}.t (id INT) WITH SYSTEM VERSIONING", f"CREATE TABLE {db}.u (id INT)")
+    mariadb118.execute(
+        f"CREATE TABLE {db}.t (id INT) WITH SYSTEM VERSIONING",
+        f"CREATE TABLE {db}.k (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+        f"CREATE TABLE {db}.u (id INT)",
+    )
     rows = map_of((Type.LONG, {}), (Type.TIMESTAMP2, {}), (Type.TIMESTAMP2, {}))
     with connect(Account("127.0.0.1", mariadb118.port, USER, PASSWORD)) as connection:
         about = facts(connection)
         found = schema.matched(rows, schema.ask(connection, about, db, "t"))
+        keyed = schema.matched(rows, schema.ask(connection, about, db, "k"))
         other = schema.matched(rows, schema.ask(connection, about, db, "u"))
-    assert isinstance(found, Definition)
+    assert isinstance(found, Definition) and isinstance(keyed, Definition)
     assert [column.name for column in found.columns] == ["id", "row_start", "row_end"]
+    assert not any(column.primary for column in found.columns)
+    assert [column.name for column in keyed.columns if column.primary] == ["id", "row_end"], "as FULL metadata has it"
     assert isinstance(other, str)
 
 

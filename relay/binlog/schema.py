@@ -85,7 +85,9 @@ def matched(table_map: TableMap, answer: Answer) -> Definition | str:
     if not columns:
         return "the source has no such table, or the account may not see it"
     if answer.versioned and len(columns) + len(_PERIOD) == len(table_map.columns):
-        columns += _PERIOD
+        # Where the table has a key, the end of a row's time is part of it.
+        begin, end = _PERIOD
+        columns += (begin, msgspec.structs.replace(end, primary=any(column.primary for column in columns)))
     if len(columns) != len(table_map.columns):
         return f"it has {len(columns)} columns, its rows {len(table_map.columns)}"
     for number, (said, seen) in enumerate(zip(columns, table_map.columns, strict=True), 1):
