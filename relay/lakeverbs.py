@@ -15,7 +15,7 @@ import click
 from relay.bar import Bar
 from relay.config import Config
 from relay.config_keys import lake_path, tables
-from relay.errors import ErrorCode, RelayError
+from relay.errors import ErrorCode, RelayError, StopCode
 from relay.render import size_text
 from relay.verbs import cli, configured
 
@@ -71,8 +71,14 @@ def export(config: Config, to: str, follow: bool, patterns: list[str], accept_ga
     positional = config.relay.on_unproven == "positional"
     settings = Settings(patterns or lake.tables, lake.roll_seconds, lake.roll_bytes, accept_gap, positional)
     path = lake_of(config, to)
+    journal = Path(config.relay.data_dir) / "journal"
+    if not any(journal.glob("*.seg")):
+        raise RelayError(
+            StopCode.JOURNAL_LOST, "export", "there is no journal", position=str(journal),
+            hint="name the relay's configuration with -c; `relay start` makes the journal",
+        )  # fmt: skip
     began = time.monotonic()
-    exporter = Exporter(open_storage(path), Path(config.relay.data_dir) / "journal", settings)
+    exporter = Exporter(open_storage(path), journal, settings)
     with Bar(sys.stderr, "exporting") as bar, _until_told() as told:
         progress = _run(exporter, follow, told, _shown_on(bar, began))
     click.echo(_summary(progress, path, time.monotonic() - began))
