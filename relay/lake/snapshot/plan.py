@@ -99,13 +99,14 @@ def plan(
     if key and hidden:  # rows of the past are told apart by when they ended
         key.append(KeyPart(hidden[-1], False))
     columns = [column for column in columns if keeps(column.name)]
-    version = _version(table, columns, {part.column.name for part in key or ()}, versions)
+    primary = {column.name for column in columns if column.primary} | {part.column.name for part in key}
+    version = _version(table, columns, primary, versions)
     own = [field for field in version.fields if not field.side]
     return Plan(
         table,
         version,
         [selected(column, field) for column, field in zip(columns, own, strict=True)],
-        key or [],
+        key,
         f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if answer.versioned else ""),
     )
 
