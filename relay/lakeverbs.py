@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from relay.lake.documents import Table as DocumentTable
     from relay.lake.exporter import Exporter, Progress
     from relay.lake.snapshot.run import Progress as TableProgress
+    from relay.lake.snapshot.run import Snapshots
 
 _IDLE_SECONDS: Final = 0.2
 _SOME: Final = 3
@@ -150,18 +151,17 @@ def snapshot(config: Config, to: str, patterns: list[str]) -> None:
     Of all tables that the lake does not know whole, in pages, while changes go on. Goes on where it was left.
     """
     from relay.binlog.failures import SourceLost
-    from relay.lake.snapshot.run import Snapshots, only_one
+    from relay.lake.snapshot import run
     from relay.lake.storage import open_storage
 
     storage, wanted = open_storage(lake_of(config, to)), patterns or config.lake.tables
     try:
-        with Bar(sys.stderr, "fetching") as bar, only_one(config):
+        with Bar(sys.stderr, "fetching") as bar, run.only_one(config):
             fetching = _Fetching(bar)
-            with Snapshots(config, storage, wanted, show=fetching.show) as snapshots:
+            with run.Snapshots(config, storage, wanted, show=fetching.show) as snapshots:
                 todo = snapshots.todo()
                 fetching.totals = snapshots.sizes(todo)
-                for table in todo:
-                    snapshots.fetch(table)
+                failed = [error for table in todo if (error := _failure(snapshots, table))]
                 click.echo(fetching.summary(len(todo)))
                 waiting = snapshots.waiting()
                 if waiting and not snapshots.is_followed(_FOLLOWED_SECONDS):
@@ -170,11 +170,23 @@ def snapshot(config: Config, to: str, patterns: list[str]) -> None:
                         f"{len(waiting):,} tables ({some}) are complete once the export has passed what was read:"
                         " run `relay start` or `relay export`"
                     )
-                for table in snapshots.unseen():
-                    raise snapshots.unseen_error(table)
+                failed += map(snapshots.unseen_error, snapshots.unseen())
+                for error in failed[1:]:
+                    click.echo(error.line(), err=True)
+                if failed:
+                    raise failed[0]
     except SourceLost as error:
         hint = "run it again: it goes on where it was left"
         raise RelayError(ErrorCode.SOURCE_UNREACHABLE, "snapshot", error, hint=hint) from error
+
+
+def _failure(snapshots: Snapshots, table: DocumentTable) -> RelayError | None:
+    """Why a table cannot be read, if it cannot; the others may do better."""
+    try:
+        snapshots.fetch(table)
+    except RelayError as error:
+        return error
+    return None
 
 
 class _Fetching:

@@ -48,9 +48,8 @@ class Lake:
         self.records.append(" ".join([event, *(f"{key}={value}" for key, value in fields.items())]))
 
     def snapshots(self, **more: Any) -> Snapshots:
-        return Snapshots(
-            self.reader.context.config, self.storage, [f"{self.db}.*"], self.note, show=self.shown.append, **more
-        )
+        more = {"show": self.shown.append} | more
+        return Snapshots(self.reader.context.config, self.storage, [f"{self.db}.*"], self.note, **more)
 
     def known(self, table: str) -> TableState:
         return self.log.state().tables[paths.table_key(Table(self.db, table))]

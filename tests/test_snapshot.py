@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from examples.dbserver import DatabaseServer
+from relay.errors import RelayError
+from relay.lake.snapshot import table
+from relay.lake.snapshot.run import Progress, Snapshots, only_one
+from relay.lake.storage import open_storage
+from tests.lakekill import killed
 from tests.snapshotted import Lake, MakeReader, running, writer
 
 
@@ -73,3 +80,135 @@ def test_heavy_writing_meanwhile_leaves_no_gap_and_no_duplicate(
     lake.export()
     assert lake.known("t").complete_from is not None
     lake.check("t", "n")
+
+
+MANY = f"INSERT INTO t VALUES {', '.join(f'({number}, {number})' for number in range(40))}"
+
+
+@pytest.fixture
+def forty(
+    mariadb118: DatabaseServer,
+    make_db: Callable[[DatabaseServer], str],
+    tmp_path: Path,
+    make_reader: MakeReader,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Lake:
+    """A lake of a table t of forty rows; each page of five is a file and a commit."""
+    monkeypatch.setattr(table, "FILE_BYTES", 1)
+    db = make_db(mariadb118)
+    mariadb118.execute(f"USE {db}", "CREATE TABLE t (id INT PRIMARY KEY, v INT)", MANY)
+    return Lake(mariadb118, db, tmp_path, make_reader)
+
+
+def fetch_and(lake: Lake, at: int, do: Callable[[], object]) -> None:
+    """Fetches; when `at` rows are read something happens, once."""
+    pending = [do]
+
+    def show(progress: Progress) -> None:
+        if progress.rows >= at and pending:
+            pending.pop()()
+
+    lake.fetch(most_rows=5, show=show)
+    assert not pending
+
+
+def begun(lake: Lake) -> list[str]:
+    """What was said of beginnings: with how many rows, or why again."""
+    return [line.partition(f"table={lake.db}.t ")[2] for line in lake.records if line.startswith("snapshot_begins")]
+
+
+def test_a_killed_snapshot_goes_on_behind_its_last_commit(forty: Lake) -> None:
+    pid = os.fork()
+    if pid == 0:
+        fetch_and(forty, 20, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert forty.known("t").complete_from is None
+    forty.fetch(most_rows=5)
+    assert begun(forty) == ["rows=15"]
+    assert sum(file.rows for file in forty.known("t").files.values()) == 40
+    forty.check("t")
+
+
+def test_killed_before_and_after_every_write_it_is_whole_in_the_end(forty: Lake, tmp_path: Path) -> None:
+    at = 0
+    while killed(tmp_path / "lake", at := at + 1, lambda: forty.fetch(most_rows=5)):
+        pass
+    assert at > 10
+    forty.check("t")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [("MODIFY v INT NULL", "a reset came"), ("MODIFY v BIGINT NOT NULL, ADD w INT NOT NULL DEFAULT 7", "columns")],
+)
+def test_an_alteration_of_its_rows_meanwhile_begins_it_again(forty: Lake, change: str, reason: str) -> None:
+    def alter() -> None:
+        forty.server.execute(f"ALTER TABLE {forty.db}.t {change}")
+        forty.export()
+
+    fetch_and(forty, 20, alter)
+    forty.export()
+    assert reason in begun(forty)[1]
+    assert forty.known("t").complete_from is not None
+    forty.check("t")
+
+
+def test_columns_that_came_meanwhile_begin_it_again(forty: Lake) -> None:
+    fetch_and(forty, 20, lambda: forty.server.execute(f"ALTER TABLE {forty.db}.t ADD w INT"))
+    forty.export()
+    assert begun(forty)[1] == "reason=its columns have changed"
+    forty.check("t")
+
+
+def test_a_table_emptied_meanwhile_is_complete_as_it_is(forty: Lake) -> None:
+    def truncate() -> None:
+        forty.server.execute(f"TRUNCATE {forty.db}.t", f"INSERT INTO {forty.db}.t VALUES (1000, 1)")
+        forty.export()
+
+    fetch_and(forty, 20, truncate)
+    forty.check("t")
+    assert forty.known("t").last_marker == "truncate"
+
+
+def test_a_table_dropped_meanwhile_is_none(forty: Lake) -> None:
+    def drop() -> None:
+        forty.server.execute(f"DROP TABLE {forty.db}.t")
+        forty.export()
+
+    fetch_and(forty, 20, drop)
+    assert forty.known("t").last_marker == "drop"
+
+
+def test_what_is_read_is_complete_when_the_export_has_passed_its_end(forty: Lake) -> None:
+    forty.server.execute(f"UPDATE {forty.db}.t SET v = -1")
+    with forty.snapshots() as snapshots:
+        [name] = snapshots.todo()
+        snapshots.fetch(name)
+        assert snapshots.waiting() == [name] and snapshots.todo() == []
+        assert forty.known("t").complete_from is None
+        forty.export()
+        assert snapshots.waiting() == []
+    forty.check("t")
+
+
+def test_a_binlog_that_ends_without_a_change_is_waited_for_by_nobody(forty: Lake) -> None:
+    forty.server.execute("FLUSH BINARY LOGS")
+    forty.fetch()
+    assert forty.known("t").complete_from is not None
+
+
+def test_the_estimate_is_corrected_by_the_range_of_the_key(forty: Lake) -> None:
+    forty.fetch(most_rows=5)
+    assert [progress.total for progress in forty.shown[1:]][-3:] == [40, 40, 40]
+    assert [progress.rows for progress in forty.shown] == [5, 10, 15, 20, 25, 30, 35, 40, 40]
+
+
+def test_a_second_snapshot_is_refused_by_name(forty: Lake) -> None:
+    config = forty.reader.context.config
+    with only_one(config), pytest.raises(RelayError, match=f"process {os.getpid()} is at it"), only_one(config):
+        pass
+
+
+def test_a_lake_without_an_export_is_refused(forty: Lake, tmp_path: Path) -> None:
+    with pytest.raises(RelayError, match="nothing was exported to this lake yet"):
+        Snapshots(forty.reader.context.config, open_storage(str(tmp_path / "other")), ["*.*"])

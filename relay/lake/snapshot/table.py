@@ -241,13 +241,14 @@ class TableSnapshot:
             return
         if known.complete_from is not None:
             raise Outdated(f"the table is complete since {known.complete_from}")
-        if snapshot.lowest and known.reset > snapshot.lowest:
+        if (self._committed or snapshot.rows) and known.reset > snapshot.lowest:
             raise Outdated(f"a {known.last_marker or 'gap'} came at {known.reset}")
         if self._committed and (known.snapshot is None or known.snapshot.id != snapshot.id):
             raise Outdated("the export left it behind") if known.snapshot is None else _second(known)
 
     def _require_same(self) -> None:
         """Raises Outdated if the table's columns or key are not what they were."""
+        self._require_wanted(self._work.log.state(), self._snapshot)  # a table that is gone has no columns
         now = self._work.plan()
         if (now.version, now.key, now.source) != (self._how.version, self._how.key, self._how.source):
             raise Outdated("its columns have changed")
