@@ -25,6 +25,7 @@ from relay.config import Config
 from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
 
 _DAY: Final = 86400
+_CASCADES: Final = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
 _SHORTEST_EXPIRY: Final = _DAY
 
 
@@ -120,6 +121,7 @@ def _source(config: Config, host: str) -> Iterator[Finding]:
             yield from _settings(config, variables, mariadb)
             yield from _grants(config, connection, variables, mariadb)
             yield from _server_id(config, connection, variables)
+            yield _foreign_keys(connection, variables)
             if variables["log_bin"] == "ON":
                 yield from _growth(config, connection)
     except (RelayError, SourceLost) as error:
@@ -252,6 +254,24 @@ def _grants(config: Config, connection: Connection[Any], variables: dict[str, st
     elif config.schema_account.login == config.server.login:
         text = f"{account} sees no definitions, and names do not come with the rows"
         yield _fail("grants for schema", text, f"{reading} or binlog_row_metadata = FULL")
+
+
+def _foreign_keys(connection: Connection[Any], variables: dict[str, str]) -> Finding:
+    """InnoDB changes rows by itself where a foreign key says so, and tells the binlog nothing of it."""
+    found = connect.query(
+        connection,
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        f" WHERE DELETE_RULE IN {_CASCADES} OR UPDATE_RULE IN {_CASCADES} ORDER BY 1, 2, 3",
+        "look at foreign keys",
+    )
+    if variables.get("innodb_native_foreign_keys", "ON") == "OFF":
+        return _ok("foreign keys", "rows that they change are in the binlog")
+    if not found:
+        return _ok("foreign keys", "none changes rows")
+    names = ", ".join(f"{schema}.{table} {name}" for schema, table, name in found[:3])
+    text = f"{len(found)} with CASCADE or SET NULL ({names}{', ...' if len(found) > 3 else ''})"
+    remedy = "let the application or a trigger change them, and the key RESTRICT; MySQL 9.6 and later do log them"
+    return _warn("foreign keys", f"{text}; rows that these change are not in the binlog", remedy)
 
 
 def _server_id(config: Config, connection: Connection[Any], variables: dict[str, str]) -> Iterator[Finding]:

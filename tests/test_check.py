@@ -14,6 +14,7 @@ from relay.check import Finding, Level, run
 from relay.config import load
 from relay.errors import ExitCode
 from tests.relayproc import run_relay, write_conf
+from tests.rowsource import binlog_end, rows_events
 
 Look = Callable[..., list[Finding]]
 
@@ -170,3 +171,20 @@ def test_ports_in_use_and_folders_that_cannot_be_made_are_failures(mariadb1011: 
 
 def test_a_journal_that_the_disk_cannot_hold_is_a_warning(mariadb1011: DatabaseServer, look: Look) -> None:
     assert of(look(mariadb1011, {"Relay.JournalMaxBytes": "900TiB"}), "disk space").level is Level.WARN
+
+
+def test_foreign_keys_whose_changes_are_not_logged_are_named(server: DatabaseServer, db: str, look: Look) -> None:
+    server.execute(
+        f"CREATE TABLE {db}.p (id INT PRIMARY KEY)",
+        f"CREATE TABLE {db}.c (id INT PRIMARY KEY, p INT,"
+        f" CONSTRAINT {db}_fk FOREIGN KEY (p) REFERENCES {db}.p (id) ON DELETE CASCADE)",
+        f"INSERT INTO {db}.p VALUES (1)",
+        f"INSERT INTO {db}.c VALUES (1, 1)",
+    )
+    start = binlog_end(server)
+    server.execute(f"DELETE FROM {db}.p")
+    logged = {event.table.table for event in rows_events(server, start) if event.table.schema == db}
+    found = of(look(server), "foreign keys")
+    assert "p" in logged
+    assert found.level is (Level.OK if "c" in logged else Level.WARN)
+    assert found.level is Level.OK or f"{db}.c {db}_fk" in found.text
