@@ -85,7 +85,7 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
     if (pending_.table) {
       if (full || !gather(max_bytes)) return reached(Reached::Why::full);
     } else if (open_) {
-      FrameView view = journal_.frame(at_);
+      FrameView view = journal_.frame(at_, true);
       const bool ends = view.kind() == FrameKind::commit;
       if (ends && !statements_.empty()) {
         told = std::move(statements_.front());
@@ -101,7 +101,7 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
     } else if (full) {
       return reached(Reached::Why::full);
     } else {
-      FrameView view = journal_.frame(at_);
+      FrameView view = journal_.frame(at_, true);
       if (begins(view) ? !look_ahead(until, &told) : pass_over(view, &told)) return told;
     }
   }
@@ -199,7 +199,7 @@ bool ChangeReader::look_ahead(uint64_t until, Reached* told) {
       if (rows.table != last && !meet(rows.table, told)) return false;
       last = rows.table;
     } else if (view.kind() == FrameKind::commit) {
-      auto commit = parsed<CommitFrame>(view);
+      auto commit = parsed<CommitFrame>(journal_.frame(view.position, true));
       origin_.version = base_ + commit.sequence - 1;
       origin_.timestamp = commit.timestamp;
       origin_.file = file_;
@@ -274,7 +274,7 @@ bool ChangeReader::gather(uint64_t max_bytes) {
   while (p.row < p.frame.rows) {
     const uint8_t* middle = skip_image(d, row.before_present, p.at, end);
     const uint8_t* next = middle && p.body.after ? skip_image(d, row.after_present, middle, end) : middle;
-    if (!next) refuse("unsupported_column", p.position, "a row of " + name_of(d) + " is cut short", kLeaveOut);
+    if (!next || next == p.at) refuse("unsupported_column", p.position, "a row of " + name_of(d) + " is cut short", kLeaveOut);
     row.before = Bytes(p.at, static_cast<size_t>(middle - p.at));
     row.after = Bytes(middle, static_cast<size_t>(next - middle));
     ColumnBatch::Added added = columns.add(row, base_ + sequence_, &error);

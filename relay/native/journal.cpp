@@ -195,7 +195,7 @@ TableFrame JournalReader::table(uint64_t table) {
   TableFrame parsed;
   uint64_t at = table;
   for (unsigned links = 0; links < kMaxLinks; ++links) {
-    if (!TableFrame::parse(frame(at).payload, &parsed)) break;
+    if (!TableFrame::parse(frame(at, true).payload, &parsed)) break;
     if (parsed.link == 0 || parsed.link == kUnresolved) return parsed;
     at = parsed.link;
   }

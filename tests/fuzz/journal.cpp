@@ -10,6 +10,8 @@
 
 #include "../native/build.hpp"
 #include "crc.hpp"
+#include "changes.hpp"
+#include "failure.hpp"
 #include "fuzz.hpp"
 #include "prepared.hpp"
 
@@ -19,6 +21,7 @@ namespace {
 
 constexpr uint64_t kSegment = 1 << 16;
 constexpr uint8_t kNotes = 0xff;
+constexpr uint64_t kPiece = 4096;
 
 struct Folder {
   std::string path = "/dev/shm/fuzz-journal." + std::to_string(getpid());
@@ -60,6 +63,24 @@ void read_all(const std::string& path, const JournalWriter& writer) {
   }
 }
 
+// As columns, piece by piece: to the end, or to an error.
+void read_changes(const std::string& path, uint64_t until) {
+  ChangeReader reader(path, 0, 0, Form::lake, false);
+  for (Reached reached; reached.why != Reached::Why::end || reader.position() < until;) {
+    const uint64_t before = reader.seq();
+    reached = reader.read(until, kPiece);
+    uint64_t rows = 0;
+    for (const ChangeBatch& batch : reader.take()) {
+      REQUIRE(batch.first <= batch.last && batch.last <= reader.seq());
+      rows += batch.columns->rows();
+    }
+    REQUIRE(reached.why != Reached::Why::full || rows > 0);
+    REQUIRE(reader.seq() >= before || reached.why != Reached::Why::full);
+    REQUIRE(reader.position() <= until);
+    if (reached.why == Reached::Why::end) return;
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -71,6 +92,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     JournalWriter writer(folder.path, kSegment);
     try {
       read_all(folder.path, writer);
+      read_changes(folder.path, writer.flush());
+    } catch (const StreamError& error) {
+      REQUIRE(!error.code.empty());
     } catch (const JournalError& error) {
       REQUIRE(!error.code.empty());
     }

@@ -29,6 +29,8 @@ const std::vector<std::vector<build::ColumnSpec>> kTables = {
     {{"b", kBlobCompressed, 1, false, "binary"}, {"l", kBlobCompressed, 4, false, "latin1"},
      {"v", kVarcharCompressed, 256, false, "utf8mb4"}},
     {{"id", kTiny}, {"a", kJson, 4}, {"b", kJson, 4}, {"n", kShort}, {"c", kJson, 4}},
+    {{"bit", kBit, 1}, {"e", kEnum, 1, false, "", {"b", "", "a", "b"}}, {"g", kGeometry, 1}, {"u", kVarchar, 80, false, "utf8mb4"},
+     {"x", kVarchar, 80, false, "cp1251"}, {"d", kDate}, {"j", kJson, 2}},
     {{"t4", kTime, 4}, {"d3", kDatetime, 3}, {"s6", kTimestamp, 6}, {"t1", kTime, 1}, {"d6", kDatetime, 6}, {"s2", kTimestamp, 2}},
 };
 
@@ -61,6 +63,19 @@ void compare(const ArrowSchema& schema, const ArrowArray& a, const ArrowArray& b
   }
   for (int64_t i = 0; i < a.length; i++) REQUIRE(is_valid(a, i) == is_valid(b, i));
   const auto length = static_cast<size_t>(a.length);
+  if (schema.dictionary) {
+    compare(*schema.dictionary, *a.dictionary, *b.dictionary);
+    for (int64_t i = 0; i < a.length; i++) {
+      const auto* numbers = static_cast<const int8_t*>(a.buffers[1]);
+      const int32_t number = kind == 'c' ? numbers[i] : load<int32_t>(numbers + i * 4);
+      REQUIRE(!is_valid(a, i) || (number >= 0 && number < a.dictionary->length));
+    }
+  }
+  if (kind == 'b') {
+    const auto *bits = static_cast<const uint8_t*>(a.buffers[1]), *others = static_cast<const uint8_t*>(b.buffers[1]);
+    for (size_t i = 0; i < length; i++) REQUIRE(bit(bits, i) == bit(others, i));
+    return;
+  }
   if (kind != 'u' && kind != 'z' && kind != '+') {
     REQUIRE(std::memcmp(a.buffers[1], b.buffers[1], length * width_of(schema.format)) == 0);
     return;
@@ -75,6 +90,18 @@ void compare(const ArrowSchema& schema, const ArrowArray& a, const ArrowArray& b
   } else {
     REQUIRE(std::memcmp(a.buffers[2], b.buffers[2], static_cast<size_t>(offsets[length])) == 0);
   }
+}
+
+void compare_given(const std::shared_ptr<ColumnBatch>& one, const std::shared_ptr<ColumnBatch>& other) {
+  ArrowSchema schema, other_schema;
+  ArrowArray array, other_array;
+  ColumnBatch::give(one, &schema, &array);
+  ColumnBatch::give(other, &other_schema, &other_array);
+  compare(schema, array, other_array);
+  schema.release(&schema);
+  other_schema.release(&other_schema);
+  array.release(&array);
+  other_array.release(&other_array);
 }
 
 // Rows as columns, and the same with every row taken back once.
@@ -97,27 +124,50 @@ class Columned {
   void compare_both() {
     const auto straight = straight_.take(), hesitant = hesitant_.take();
     REQUIRE(straight.size() == hesitant.size());
-    for (size_t i = 0; i < straight.size(); i++) {
-      ArrowSchema schema, other_schema;
-      ArrowArray array, other_array;
-      ColumnBatch::give(straight[i], &schema, &array);
-      ColumnBatch::give(hesitant[i], &other_schema, &other_array);
-      compare(schema, array, other_array);
-      schema.release(&schema);
-      other_schema.release(&other_schema);
-      array.release(&array);
-      other_array.release(&other_array);
-    }
+    for (size_t i = 0; i < straight.size(); i++) compare_given(straight[i], hesitant[i]);
   }
 
  private:
   ColumnBatches straight_, hesitant_;
 };
 
+// The same in the lake's form, where the second batch goes from one transaction to the next meanwhile.
+class Laked {
+ public:
+  Laked(const std::shared_ptr<const Definition>& definition, Form form)
+      : straight_(std::make_shared<ColumnBatch>(definition, form)),
+        hesitant_(std::make_shared<ColumnBatch>(definition, form)) {}
+
+  void add(const Row& row) {
+    std::string error;
+    origin_.version += row.kind != RowKind::insert;
+    straight_->begin(origin_);
+    hesitant_->begin(origin_);
+    const ColumnBatch::Added added = straight_->add(row, 1, &error);
+    REQUIRE(added == ColumnBatch::Added::yes || !error.empty());
+    const size_t rows = hesitant_->rows(), bytes = hesitant_->stream_bytes();
+    REQUIRE(hesitant_->add(row, 1, &error) == added);
+    hesitant_->cut(rows);
+    REQUIRE(hesitant_->stream_bytes() == bytes);
+    REQUIRE(hesitant_->add(row, 1, &error) == added);
+    REQUIRE(straight_->stream_bytes() == hesitant_->stream_bytes());
+  }
+
+  void compare_both() {
+    REQUIRE(straight_->sides() == hesitant_->sides());
+    compare_given(straight_, hesitant_);
+  }
+
+ private:
+  Origin origin_{1, 1700000000, "binlog.000001", "0-1-1"};
+  std::shared_ptr<ColumnBatch> straight_, hesitant_;
+};
+
 void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const RowsBody& body, uint32_t rows) {
   const Definition& definition = *shared;
   const RenderOptions options;
   Columned columned;
+  Laked laked(shared, Form::lake), laked_bytes(shared, Form::lake_binary_json);
   const uint8_t* at = body.images.data;
   for (uint32_t i = 0; i < rows; i++) {
     Row row;
@@ -145,8 +195,12 @@ void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const
     out = "kept";
     if (!append_sides(out, row, options, &error)) REQUIRE(out == "kept");
     columned.add(shared, row);
+    laked.add(row);
+    laked_bytes.add(row);
   }
   columned.compare_both();
+  laked.compare_both();
+  laked_bytes.compare_both();
   REQUIRE(at == body.images.end());
 }
 
@@ -201,7 +255,9 @@ std::vector<std::string> fuzz_seeds() {
       bytes("05 00 04 ff f0 0d000000 00 01000c000b0001000500026100 04000000'abcd' 04000000 0000803f 0200'ab'"),
       bytes("07 03 05 ff ff 00 01 0d000000 00 01000c000b0001000500026100 02000000 0401 0200 02000000 0401 01 05 00 01")
           + bytes("09000000 00 03'$.a' 03 050200 02000000 0401 0300 00000000"),
-      bytes("08 00 06 ff c0 070a849182 00422bb5c294d3 65e0832701e240 01cd71cf 01027abe00155a00 65e083270c"),
+      bytes("09 00 06 ff c0 070a849182 00422bb5c294d3 65e0832701e240 01cd71cf 01027abe00155a00 65e083270c"),
+      bytes("08 00 07 ff 80 01 03 06'abcdef' 03 ff'ab' 02'?'98 000000 0d00 0001000c000b0001000500026100")
+          + bytes("80 00 02 00 00 00 21d00f 0000"),
       bytes("06 00 03 ff f8 0d 8103 789c4b4c4a0600024d0127 04000000 00'abc' 0700 8903 4b4c4a0600"),
   };
 }
