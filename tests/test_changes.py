@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from examples.dbserver import DatabaseServer
 from relay._native import ChangeReader, JournalError, JournalReader, JournalWriter, Reached
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column
 from tests.madejournal import DELETE, ID, INSERT, NAME, NOON, SEGMENT, UPDATE, Made, body, column, definition, row
+from tests.readerproc import Reader
 
 DAY = 86400
 META = ["_change_type", "_commit_version", "_commit_timestamp", "_seq", "_file", "_pos", "_gtid"]
@@ -434,3 +437,47 @@ def test_a_folder_without_a_journal_has_nothing_flushed(tmp_path: Path) -> None:
 def test_json_is_read_in_one_of_two_forms(made: Made) -> None:
     with pytest.raises(ValueError, match="'text' or 'binary'"):
         made.reader(json="bson")
+
+
+def test_changes_of_a_real_server_are_read_while_they_are_written(
+    server: DatabaseServer, db: str, full_metadata: None, make_reader: Callable[..., Reader]
+) -> None:
+    running = make_reader(server).streaming()
+    server.execute(
+        "SET SESSION sql_mode = ''",
+        f"CREATE TABLE {db}.t (id INT PRIMARY KEY, e ENUM('a', 'b'), s SET('x', 'y'), g POINT, b BIT(1),"
+        " d DATETIME(3))",
+        f"INSERT INTO {db}.t VALUES (1, 'a', 'x,y', POINT(1, 2), b'1', '2024-05-06 07:08:09.123'),"
+        " (2, '', '', NULL, b'0', NULL)",
+        f"UPDATE {db}.t SET id = 3 WHERE id = 2",
+        f"TRUNCATE TABLE {db}.t",
+        f"INSERT INTO {db}.t (id) VALUES (4)",
+    )
+    running.until(lambda: running.count() == 4)
+    journal = JournalReader(running.journal_dir)
+    running.until(lambda: journal.flushed() == running.arena.committed)
+    reader = ChangeReader(running.journal_dir, wanted=lambda schema, table: schema == db)
+    told, batches = list[Reached](), list[pa.RecordBatch]()
+    while (reached := reader.read(journal.flushed(), ALL)).why != "end":
+        told += [reached] if reached.schema == db or db in reached.text else []
+        batches += taken(reader)
+    batches += taken(reader)
+    assert [statement.text.split()[0] for statement in told] == ["CREATE", "TRUNCATE"]
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    point = struct.pack("<BIdd", 1, 1, 1.0, 2.0)
+    assert [(row["id"], row["e"], row["s"], row["g"], row["g__srid"], row["b"], row["d"]) for row in rows] == [
+        (1, "a", ["x", "y"], point, 0, True, datetime(2024, 5, 6, 7, 8, 9, 123000)),
+        (2, "", [], None, None, False, None),
+        (2, "", [], None, None, False, None),
+        (3, "", [], None, None, False, None),
+        (4, None, None, None, None, None, None),
+    ]
+    created, truncated = (statement.seq for statement in told)
+    assert [row["_seq"] - created for row in rows] == [1, 2, 3, 3, 5] and truncated == created + 4
+    file, position = server.execute("SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS")[0][:2]
+    assert {row["_file"] for row in rows} == {file} == {reader.file}
+    assert [row["_pos"] for row in rows] == sorted(row["_pos"] for row in rows)
+    assert rows[-1]["_pos"] < reader.offset <= int(position)
+    assert rows[-1]["_gtid"] == (reader.gtid or None)
+    now = datetime.now(UTC).timestamp()
+    assert all(0 <= now - row["_commit_timestamp"].timestamp() < 600 for row in rows)

@@ -1,8 +1,17 @@
 """The journal keeps what it promised, and what clients need, up to its cap."""
 
+import mmap
+import time
+from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
+from relay._native import Arena
+from relay.journal import keeper
 from relay.journal.retention import Cut, Limits, decide
+from relay.log import logger
+from tests.madejournal import Made
 
 NOW = 1_000_000.0
 
@@ -63,3 +72,30 @@ def test_what_the_lake_still_needs_is_kept_until_the_cap_is_reached() -> None:
 
 def test_for_the_cap_clients_are_asked_also_where_the_lake_needs_it() -> None:
     assert decide(files(5), 100, 0, NOW, Limits(100, 60, 350)) == Cut(100, 200, True)
+
+
+def test_the_keeper_waits_for_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper, "SECONDS", 0.01)
+    shape = (4, 1, 0)
+    arena = Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
+    assert arena.exported == NOBODY
+    made = Made(tmp_path)
+    for number in range(5000):
+        made.inserted(number)
+    bases = [segment.base for segment in made.writer.segments()]
+    assert len(bases) > 3
+    arena.needed, arena.exported = made.writer.committed(), bases[1] + 1
+
+    def dropped(first: int) -> bool:
+        deadline = time.monotonic() + 10
+        while made.writer.first() < first and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return made.writer.first() == first
+
+    limits = Limits(0, -3600, 1 << 40)  # nothing is kept for its age or size
+    with keeper.Keeper(made.writer, arena, limits, logger("reader")):
+        assert dropped(bases[1])
+        arena.exported = bases[3]
+        assert dropped(bases[3])
+        arena.exported = NOBODY
+        assert dropped(bases[-1])

@@ -102,7 +102,8 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
       return reached(Reached::Why::full);
     } else {
       FrameView view = journal_.frame(at_, true);
-      if (begins(view) ? !look_ahead(until, &told) : pass_over(view, &told)) return told;
+      const bool transaction = begins(view) || view.kind() == FrameKind::commit;
+      if (transaction ? !look_ahead(until, &told) : pass_over(view, &told)) return told;
     }
   }
 }
@@ -159,8 +160,9 @@ void ChangeReader::pass_within(const FrameView& view) {
       break;
     case FrameKind::ddl: {
       auto ddl = parsed<DdlFrame>(view);
-      statements_.push_back({Reached::Why::ddl, base_ + sequence_++, ddl.timestamp, std::string(ddl.schema),
-                             std::string(ddl.statement)});
+      ++sequence_;
+      statements_.push_back(
+          {Reached::Why::ddl, seq(), ddl.timestamp, std::string(ddl.schema), std::string(ddl.statement)});
       break;
     }
     case FrameKind::source:
@@ -191,15 +193,21 @@ void ChangeReader::finish(const CommitFrame& commit, uint64_t next) {
 // reason, if it does not end before `until`, if a definition still waits for its proof, or a table has to be decided.
 bool ChangeReader::look_ahead(uint64_t until, Reached* told) {
   FrameView view;
-  uint64_t last = 0;
+  uint64_t last = 0, next = sequence_;
   for (uint64_t at = at_; at < until; at = view.next) {
     view = journal_.frame(at);
     if (view.kind() == FrameKind::rows) {
       auto rows = parsed<RowsFrame>(view);
       if (rows.table != last && !meet(rows.table, told)) return false;
       last = rows.table;
+      next += rows.rows;
+    } else if (view.kind() == FrameKind::ddl) {
+      ++next;
     } else if (view.kind() == FrameKind::commit) {
       auto commit = parsed<CommitFrame>(journal_.frame(view.position, true));
+      if (commit.sequence != next)
+        throw JournalError("journal_corrupt", "read journal: the transaction that ends at position " +
+                                                  std::to_string(view.position) + " counts other changes than it has");
       origin_.version = base_ + commit.sequence - 1;
       origin_.timestamp = commit.timestamp;
       origin_.file = file_;
