@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from relay.lake.documents import Field, MarkerKind, Table, TableState, TableVersion
 from relay.lake.statements import effects
 
+PAGE = (Path(__file__).parent.parent / "docs" / "lake-ddl.md").read_text()
 T, U = Table("d", "t"), Table("d", "u")
 COLUMNS = {
     "id": "int", "n": "int(11)", "small": "smallint(5) unsigned", "filled": "int(5) unsigned zerofill",
@@ -93,6 +96,24 @@ def told(statement: str, known: Mapping[str, TableState] = KNOWN, schema: str = 
     found = effects(statement, schema, known)
     assert len({table for table, _ in found}) == len(found)
     return {str(table).removeprefix("d."): kind for table, kind in found}
+
+
+DOCUMENTED = [
+    (statement, dict(re.findall(r"`(\w+)` (\w+)", markers)))
+    for statements, markers in re.findall(r"^\| (`[A-Z].*) \| (.*) ?\|$", PAGE, re.MULTILINE)
+    for statement in re.findall(r"`([A-Z][^`]*)`", statements)
+]
+
+
+@pytest.mark.parametrize(("statement", "kinds"), DOCUMENTED)
+def test_the_page_says_what_statements_do(statement: str, kinds: dict[str, MarkerKind]) -> None:
+    assert told(statement, lake(state(T, gone=()))) == kinds
+
+
+def test_the_page_lists_statements() -> None:
+    assert len(DOCUMENTED) > 40 and {kind for _, kinds in DOCUMENTED for kind in kinds.values()} == set(
+        get_args(MarkerKind)
+    )
 
 
 @pytest.mark.parametrize("clauses", KEEPING)
