@@ -16,6 +16,7 @@ from relay.errors import RelayError
 
 if TYPE_CHECKING:
     from relay.lake.documents import Table
+    from relay.lake.log import LakeLog
     from relay.lake.snapshot.run import Progress, Snapshots
 
 _LOOK_SECONDS: Final = 2.0  # between looks at the lake's log
@@ -51,6 +52,7 @@ def run(context: LakeContext) -> int:
 class _Rounds:
     def __init__(self, context: LakeContext) -> None:
         self._context = context
+        self._lake: LakeLog | None = None  # kept: looking again costs what was committed since, not the whole lake
         self._list_at = 0.0
         self._waits: dict[Table | None, tuple[float, float]] = {}  # of what failed: until when, and how long; None: all
 
@@ -76,14 +78,15 @@ class _Rounds:
         from relay.lake.storage import open_storage
 
         lake = self._context.config.lake
-        storage = open_storage(lake.path)
-        state = LakeLog(storage).state()
+        if self._lake is None:
+            self._lake = LakeLog(open_storage(lake.path))
+        state = self._lake.state()
         known = all(
             one.complete_from is not None or (one.snapshot and one.snapshot.done) for one in state.tables.values()
         )
         if state.place is None or not state.place.identity or (known and time.monotonic() < self._list_at):
             return
-        log = self._context.log
+        log, storage = self._context.log, self._lake.storage
         with (
             only_one(self._context.config),
             Snapshots(self._context.config, storage, lake.tables, log, alive=self._alive, show=self._show) as snapshots,
