@@ -25,7 +25,8 @@ def job(verb: Callable[..., dict[str, str]]) -> Callable[..., None]:
     @click.option("--lake", metavar="PATH", callback=parse_lake, help="Folder or URL of the lake; default [Lake] Path.")
     @click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
                   help="Only these tables, * for any name; may be repeated.")  # fmt: skip
-    @click.option("--master", metavar="URL", default="local[*]", show_default=True, help="Where Spark runs.")
+    @click.option("--master", metavar="URL", default="local[*]", show_default=True, callback=_parse_master,
+                  help="Where Spark runs.")  # fmt: skip
     @click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, callback=_parse_settings,
                   help="A setting of Spark; may be repeated.")  # fmt: skip
     @wraps(verb)
@@ -34,12 +35,19 @@ def job(verb: Callable[..., dict[str, str]]) -> Callable[..., None]:
     ) -> None:
         path = lake or lake_of(load(), "", "--lake")
         options = verb(**own)
-        from relay.spark.jobs import Request
-        from relay.spark.submit import submit
+        from relay.spark import jobs, submit
 
-        submit(Request(verb.__name__, path, patterns, options), master, settings)
+        submit.prepare(verb.__name__, master, settings)
+        for line in jobs.run(verb.__name__, path, patterns, options):
+            click.echo(line)
 
     return wrapper
+
+
+def _parse_master(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not value.startswith(("local", "yarn", "spark://", "k8s://")):
+        raise click.BadParameter(f"{value!r} is not local[N], spark://HOST:PORT, yarn or k8s://URL")
+    return value
 
 
 def _parse_settings(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:

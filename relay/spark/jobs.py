@@ -1,26 +1,19 @@
-"""What spark-submit runs: one job over tables of a lake, a line on standard output for each that is done.
-
-Its one argument is a Request. Errors are a line on standard error and an exit code, as with every verb of `relay`.
-"""
+"""The jobs of `relay spark`: one of them over tables of a lake, a line for each thing that is done."""
 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Final, Protocol, cast
+from typing import Any, Protocol, cast
 
-import msgspec
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.errors import ErrorCode, RelayError
 from relay.lake.documents import LakeState, Table
 from relay.spark.reading import opened
-
-JOBS: Final = ("merge", "usage", "compact")
 
 
 class Job(Protocol):
@@ -32,50 +25,40 @@ class Job(Protocol):
         """Do the job for tables of the lake at a path or URL; give a line, to be shown at once, for each thing done."""
 
 
-class Request(msgspec.Struct, frozen=True):
-    """A job, the lake's path or URL, patterns `schema.table` (none: all tables), and the job's own options."""
+def run(job: str, lake: str, patterns: Sequence[str], options: Mapping[str, str]) -> Iterator[str]:
+    """Start Spark as the environment says and do a job (merge, usage, compact) for the tables that patterns name.
 
-    job: str
-    lake: str
-    tables: list[str] = []
-    options: dict[str, str] = {}
-
-
-def main(argument: str) -> int:
-    """Run the job that a Request asks for, and return the exit code."""
+    `options` are the job's own. Gives the lines of the job. Raises `RelayError`: those of `chosen`, of the lake and of
+    the job; spark for what fails in Spark.
+    """
+    tables = chosen(opened(lake).state(), patterns)
+    do = cast(Job, importlib.import_module(f"relay.spark.{job}").run)
     try:
-        _run(msgspec.json.decode(argument, type=Request))
-    except RelayError as error:
-        return _tell(error)
+        spark = SparkSession.builder.getOrCreate()
+        try:
+            yield from do(spark, lake, tables, options)
+        finally:
+            spark.stop()
     except (PySparkException, Py4JError) as error:
-        return _tell(RelayError(ErrorCode.SPARK, "run on Spark", _cause(error)))
-    except KeyboardInterrupt:
-        return 130
-    return ExitCode.OK
-
-
-def _run(request: Request) -> None:
-    log = opened(request.lake)
-    tables = chosen(log.state(), request.tables)
-    job = cast(Job, importlib.import_module(f"relay.spark.{request.job}").run)
-    spark = SparkSession.builder.appName(f"relay {request.job}").getOrCreate()
-    try:
-        for line in job(spark, request.lake, tables, request.options):
-            print(line, flush=True)
-    finally:
-        spark.stop()
+        raise RelayError(ErrorCode.SPARK, f"{job} on Spark", _cause(error)) from error
 
 
 def chosen(state: LakeState, patterns: Sequence[str]) -> list[Table]:
-    """The tables that `schema.table` patterns name, all without any. Raises `RelayError` (usage) for one in vain."""
+    """The tables that `schema.table` patterns name, all without any.
+
+    Raises `RelayError` (usage) for a pattern that names none, and for a lake without tables.
+    """
     tables = sorted(table.table for table in state.tables.values())
+    if not tables:
+        hint = "is it the right path? `relay export` and `[Lake] Path` say which one is written"
+        raise RelayError(ErrorCode.USAGE, "read the lake", "it has no tables", hint=hint)
     found = {pattern: [table for table in tables if _matches(table, pattern)] for pattern in patterns}
     if vain := [pattern for pattern, those in found.items() if not those]:
         raise RelayError(
             ErrorCode.USAGE,
             "read the lake",
             f"it has no table {vain[0]}",
-            hint=f"it has {', '.join(map(str, tables[:10]))}" if tables else "nothing was exported to it yet",
+            hint=f"it has {', '.join(map(str, tables[:10]))}{' ...' if len(tables) > 10 else ''}",
         )
     wanted = {table for those in found.values() for table in those}
     return [table for table in tables if not patterns or table in wanted]
@@ -94,14 +77,3 @@ def _cause(error: Exception) -> str:
             cause = cause.getCause()
         return str(cause.toString()).strip().partition("\n")[0]
     return str(error).strip().partition("\n")[0]
-
-
-def _tell(error: RelayError) -> int:
-    print(error.line(), file=sys.stderr, flush=True)
-    return error.exit_code
-
-
-if __name__ == "__main__":
-    # The folder of this file: its modules are relay.spark's, and none may stand for one of another name.
-    sys.path.pop(0)
-    sys.exit(main(sys.argv[1]))

@@ -1,37 +1,33 @@
-"""Running a job: spark-submit of the pyspark that is installed, on relay/spark/jobs.py."""
+"""How a job reaches a cluster: spark-submit of the pyspark that is installed, with a master and settings."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
-import msgspec
 import pyspark
 
 from relay.errors import ErrorCode, RelayError
-from relay.spark.jobs import Request
 
 LEAST_JAVA: Final = 17
 _HERE: Final = Path(__file__).resolve().parent
 _JAVA_SECONDS: Final = 60
 
 
-def submit(request: Request, master: str, settings: Sequence[str]) -> NoReturn:
-    """Become spark-submit for a job, on `master`, with `settings` ("key=value") as its --conf.
+def prepare(job: str, master: str, settings: Sequence[str]) -> None:
+    """Have the session that this process starts next be one for a job on `master`, with "key=value" settings of Spark.
 
-    Raises `RelayError` (environment) without Java; otherwise the process ends with the job's exit code.
+    Raises `RelayError` (environment) without Java.
     """
     check_java()
-    environment = environment_of(master, os.environ)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(_submitter(), command(request, master, settings, terminal=sys.stderr.isatty()), environment)
+    os.environ.update(environment_of(job, master, settings, os.environ, terminal=sys.stderr.isatty()))
 
 
 def check_java() -> None:
@@ -59,38 +55,30 @@ def _version(java: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def command(request: Request, master: str, settings: Sequence[str], *, terminal: bool) -> list[str]:
-    """The command line of spark-submit."""
-    local = master.startswith("local")
+def arguments(job: str, master: str, settings: Sequence[str], *, terminal: bool) -> list[str]:
+    """The arguments of spark-submit; the settings come last, so that they count."""
     ours = {
-        "spark.ui.enabled": str(not local).lower(),
+        "spark.ui.enabled": str(not master.startswith("local")).lower(),
         "spark.ui.showConsoleProgress": str(terminal).lower(),
     }
     given = [*(f"{key}={value}" for key, value in ours.items()), *settings]
-    return [
-        _submitter(),
-        *("--master", master, "--name", f"relay {request.job}"),
-        *(part for setting in given for part in ("--conf", setting)),
-        str(_HERE / "jobs.py"),
-        msgspec.json.encode(request).decode(),
-    ]
+    return ["--master", master, "--name", f"relay {job}", *(part for each in given for part in ("--conf", each))]
 
 
-def environment_of(master: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """What spark-submit runs with: this Python and this relay, and few words in the log."""
+def environment_of(
+    job: str, master: str, settings: Sequence[str], environment: Mapping[str, str], *, terminal: bool
+) -> dict[str, str]:
+    """What spark-submit and Python on the workers run with: this pyspark, this relay, and few words in the log."""
     root = str(_HERE.parent.parent)
     quiet = f'-Dlog4j2.configurationFile="{(_HERE / "log4j2.properties").as_uri()}"'
     ours = {
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH")))),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, (quiet, environment.get("SPARK_SUBMIT_OPTS")))),
+        # pyspark hands them to spark-submit, which becomes the Java side of this process.
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments(job, master, settings, terminal=terminal), "pyspark-shell"]),
     }
     usual = {"PYSPARK_PYTHON": sys.executable}
     if master.startswith("local"):
         usual["SPARK_LOCAL_IP"] = "127.0.0.1"
     return usual | dict(environment) | ours
-
-
-def _submitter() -> str:
-    return str(Path(pyspark.__file__).parent / "bin" / "spark-submit")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from relay.errors import ExitCode
+from relay.spark.submit import arguments, environment_of
 from tests.spark.lakes import MadeLake
 
 ORDERS = "shop.orders"
@@ -51,3 +54,79 @@ def test_merge_tells_of_each_table_in_a_line(shop: MadeLake) -> None:
     assert notes.startswith("shop.notes: left alone: it has no primary key")
     assert old.startswith("shop.old: left alone: its rows are not known until `relay snapshot` was run")
     assert orders.startswith("shop.orders: version 1 has 2 rows: 3 rows, from the beginning, merged into 1 of 1 bucket")
+
+
+def test_a_job_that_fails_on_spark_ends_with_a_line_and_an_exit_code(shop: MadeLake) -> None:
+    file = next(shop.root.glob("changes/cdc_schema=shop/cdc_table=orders/*/*.parquet"))
+    file.write_bytes(file.read_bytes()[:-20])
+    done = relay("spark", "merge", "--lake", shop.url, "--table", "shop.or*", *FEW)
+    assert (done.returncode, done.stdout) == (ExitCode.ENVIRONMENT, "")
+    told = done.stderr.splitlines()[-1]
+    assert told.startswith("relay: merge on Spark: ") and file.name in told and "not a Parquet file" in told
+    assert "\tat " not in done.stderr, "no stack trace"
+
+
+def test_a_table_that_is_not_in_the_lake_is_refused_before_spark_starts(shop: MadeLake) -> None:
+    done = relay("spark", "merge", "--lake", shop.url, "--table", "shop.order", *FEW)
+    assert done.returncode == ExitCode.USAGE
+    assert (
+        "relay: read the lake: it has no table shop.order (hint: it has shop.notes, shop.old, shop.orders)"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--master", "here"), "'here' is not local[N], spark://HOST:PORT, yarn or k8s://URL"),
+        (("--conf", "spark.x"), "'spark.x' is not KEY=VALUE"),
+        (("--table", "orders"), "schema.table"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_wrong_command_line(arguments: tuple[str, ...], told: str, shop: MadeLake) -> None:
+    done = relay("spark", "merge", "--lake", shop.url, *arguments)
+    assert done.returncode == ExitCode.USAGE
+    assert told in done.stderr
+
+
+def test_without_java_it_says_how_to_get_it(shop: MadeLake, tmp_path: Path) -> None:
+    bare = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    done = relay("spark", "merge", "--lake", shop.url, environment=bare)
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert done.stderr.startswith("relay: run Spark: there is no Java (hint: install Java 17 or newer")
+    old = tmp_path / "home" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+    done = relay("spark", "merge", "--lake", shop.url, environment=bare | {"JAVA_HOME": str(tmp_path / "home")})
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert f"relay: run Spark: {old}: Java 11 is too old" in done.stderr
+
+
+def test_without_pyspark_it_says_which_extra_brings_it(shop: MadeLake, tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text("raise ImportError\n")
+    done = relay("spark", "merge", "--lake", shop.url, environment=dict(os.environ) | {"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == ExitCode.ENVIRONMENT
+    assert "the package pyspark is not installed (hint: pip install 'binlog-relay[spark]'" in done.stderr
+    assert relay("--help", environment=dict(os.environ) | {"PYTHONPATH": str(tmp_path)}).returncode == ExitCode.OK
+
+
+def test_settings_reach_spark_after_those_of_the_relay() -> None:
+    settings = ["spark.driver.memory=2g", "spark.ui.enabled=true", "spark.x=it's"]
+    words = arguments("merge", "local[2]", settings, terminal=False)
+    given = [words[place + 1] for place, word in enumerate(words) if word == "--conf"]
+    assert given == ["spark.ui.enabled=false", "spark.ui.showConsoleProgress=false", *settings]
+    assert words[:4] == ["--master", "local[2]", "--name", "relay merge"]
+    made = environment_of("merge", "local[2]", settings, {}, terminal=False)
+    assert shlex.split(made["PYSPARK_SUBMIT_ARGS"]) == [*words, "pyspark-shell"]
+
+
+def test_the_address_of_this_machine_is_set_for_local_masters_only() -> None:
+    def made(master: str, **environment: str) -> Mapping[str, str]:
+        return environment_of("merge", master, [], environment, terminal=False)
+
+    assert made("local[*]")["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert "SPARK_LOCAL_IP" not in made("spark://host:7077")
+    found = made("local[*]", SPARK_LOCAL_IP="10.0.0.1", PYTHONPATH="/mine", SPARK_SUBMIT_OPTS="-Dx=y")
+    assert (found["SPARK_LOCAL_IP"], found["PYTHONPATH"]) == ("10.0.0.1", f"{HERE}:/mine")
+    assert found["SPARK_SUBMIT_OPTS"].endswith(" -Dx=y")
