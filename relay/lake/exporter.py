@@ -121,8 +121,10 @@ class Exporter:
 
     def finish(self) -> Progress:
         """Commit what was read, but for a transaction that is not read to its end; nothing is read any more."""
-        if not self._reader.in_transaction and self._moved():
-            self._commit()
+        goal = self._reader.position
+        while not self._reader.in_transaction and self._moved() and not self._commit():
+            while self._reader.position < goal:
+                self._take(self._reader.read(goal, READ_BYTES))
         return self._progress(self._journal.flushed())
 
     def _begin(self) -> None:
@@ -202,16 +204,18 @@ class Exporter:
         if reached.why == "ddl":
             self._statement(reached)
         elif reached.why == "gap":
-            if self._gathering:
-                self._commit()
+            if self._gathering and not self._commit():
+                return  # the gap is met again
             self._number()
             self._commit(Gap(self._reader.seq, reached.text))
 
     def _statement(self, reached: Reached) -> None:
-        found = statements.effects(reached.text, reached.schema, self._gathering.tables())
+        # Bytes that are no text cannot stand in the log; a statement with such is not understood anyway.
+        text = reached.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        found = statements.effects(text, reached.schema, self._gathering.tables())
         where = self._where(reached.timestamp)._replace(seq=reached.seq)
         markers = [
-            Marker(table, kind, reached.seq, reached.timestamp, reached.text)
+            Marker(table, kind, reached.seq, reached.timestamp, text)
             for table, kind in found
             if self._wanted(table.schema, table.table)
         ]
@@ -232,8 +236,11 @@ class Exporter:
     def _seal(self) -> None:
         self._gathering.seal(self._storage, f"{self._generation:x}", self._alive)
 
-    def _commit(self, gap: Gap | None = None) -> None:
-        """Seal and commit everything up to the reader's position, which is between transactions."""
+    def _commit(self, gap: Gap | None = None) -> bool:
+        """Seal and commit everything up to the reader's position, which is between transactions.
+
+        False: all was begun anew from the last commit, since the snapshot gave a table columns that the files lack.
+        """
         self._seal()
         place = self._here()
         gathering = self._gathering
@@ -255,8 +262,8 @@ class Exporter:
                         position=self._storage.url(),
                     ) from None  # fmt: skip
                 if not gathering.stands(self._log.state().tables):
-                    self._begin()  # the snapshot gave a table columns that the files do not have: they are made anew
-                    return
+                    self._begin()
+                    return False
         self._place = place
         self._gathered_at = None
         self._waits_since = 0.0
@@ -264,6 +271,7 @@ class Exporter:
         self._written += sum(file.rows for file in gathering.files)
         self._bytes += sum(file.bytes for file in gathering.files)
         self._gathering = Gathering(state.tables, self._settings.positional)
+        return True
 
     def _here(self) -> Place:
         reader, before = self._reader, self._place  # a reader that was just opened knows of no transaction
