@@ -132,6 +132,7 @@ def test_a_named_stop_of_the_export_is_shown_and_stops_nothing_else(
     assert set(lake.sequences().values()) == {1}
 
 
+@pytest.mark.slow
 def test_a_lost_journal_is_a_stop_of_the_export_until_it_is_accepted(
     mariadb1011: DatabaseServer, db: str, start_relay: Start
 ) -> None:
