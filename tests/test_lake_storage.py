@@ -329,6 +329,14 @@ def test_a_failing_store_is_named(s3: S3Server) -> None:
         assert raised.value.position.startswith("s3://bucket/lake/_log")
 
 
+def test_a_readers_turn_is_one_request(s3: S3Server) -> None:
+    log = LakeLog(open_storage("s3://bucket/lake"))
+    log.commit("export", place=place(1))
+    s3.requests.clear()
+    log.state()
+    assert s3.requests == ["GET /bucket/lake/_log/00000000000000000002.json"]
+
+
 def test_a_file_is_one_upload_that_shows_nothing_before_it_is_complete(s3: S3Server) -> None:
     storage = open_storage("s3://bucket/lake")
     s3.requests.clear()

@@ -123,6 +123,7 @@ class LakeLog:
             raise RelayError(ErrorCode.UNEXPECTED, "commit to the lake", reason, position=self.storage.url())
         if not self.storage.create(paths.commit_name(commit.number), msgspec.json.encode(commit)):
             raise Conflict(self._refresh())
+        self._loaded = True  # if it was not: the lake was empty
         fold(self._state, commit)
         if self._state.checkpoint == commit.number:
             self._write_checkpoint()

@@ -30,7 +30,7 @@ class _FileSystem(Protocol):
 
     def pipe_file(self, path: str, value: bytes, mode: str = ...) -> object: ...
     def put_file(self, lpath: str, rpath: str) -> object: ...
-    def cat_file(self, path: str) -> bytes: ...
+    def cat_file(self, path: str, **kwargs: Any) -> bytes: ...
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]: ...
     def ls(self, path: str, detail: bool, **kwargs: Any) -> list[dict[str, Any]]: ...
     def find(self, path: str) -> list[str]: ...
@@ -55,6 +55,8 @@ class ObjectStore(Storage):
         except ImportError as error:
             raise _missing(_PACKAGES[protocol], _PACKAGES[protocol], url) from error
         self._files, self._root = found
+        # s3fs otherwise asks for an object's size first, and lists the bucket where there is none.
+        self._in_one = {"max_concurrency": 1} if protocol in ("s3", "s3a") else {}
         self._conditional = False
 
     def create(self, name: str, data: bytes) -> bool:
@@ -106,7 +108,7 @@ class ObjectStore(Storage):
 
     def read(self, name: str) -> bytes:
         with self._failing(_READ, name):
-            return self._files.cat_file(self._path(name))
+            return self._files.cat_file(self._path(name), **self._in_one)
 
     def size(self, name: str) -> int | None:
         with self._failing("look at", name):
