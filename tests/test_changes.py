@@ -187,6 +187,11 @@ def test_a_statement_has_a_number_and_stops_the_reading_after_its_transaction(ma
     assert made.writer.state().sequence == 5
 
 
+def test_bytes_of_a_statement_that_are_no_utf8_can_be_written_as_text(made: Made) -> None:
+    made.statement("ALTER TABLE t COMMENT 'caf\udce9'")
+    assert read_all(made.reader(), made).text == "ALTER TABLE t COMMENT 'caf\ufffd'"
+
+
 def test_statements_and_rows_of_one_transaction_are_told_at_its_end(made: Made) -> None:
     start = made.writer.committed()
     made.writer.ddl(made.place, NOON, "shop", "CREATE TABLE a")

@@ -172,6 +172,15 @@ def test_each_table_has_one_effect(statement: str, kinds: dict[str, MarkerKind])
     assert told(statement) == kinds
 
 
+def test_texts_in_another_character_set_hide_no_names() -> None:
+    assert told("ALTER TABLE t COMMENT '\ufffd', ADD c INT") == {}
+    assert told("ALTER TABLE t /* \ufffd */ ADD c INT DEFAULT '\ufffd'") == {"t": "reset"}
+    assert told("ALTER TABLE t ADD `\ufffd` INT") == {"t": "reset", "u": "reset"}
+    # The second byte of a character of GBK or Shift JIS may look like a backslash.
+    assert told("ALTER TABLE t COMMENT '\ufffd\\', RENAME TO w, COMMENT 'x'") == {"t": "drop", "w": "reset"}
+    assert told("TRUNCATE t", schema="\ufffd") == {"t": "reset", "u": "reset"}
+
+
 def test_names_without_a_schema_are_of_the_default_one() -> None:
     assert told("ALTER TABLE t DROP id", schema="e") == {"e.t": "reset"}
     assert told("ALTER TABLE d.t DROP id", schema="") == {"t": "reset"}

@@ -33,8 +33,8 @@ _EMPTY_AT_FIRST: Final = frozenset({
 def effects(statement: str, schema: str, known: Mapping[str, TableState]) -> list[tuple[Table, MarkerKind]]:
     """The markers that a journaled statement sets, at most one a table; none if the rows known of it stay right.
 
-    `schema` is the statement's default. `known` are the tables of the lake (`LakeState.tables`), which have to include
-    the versions of all rows before the statement, exported or not.
+    `schema` is the statement's default; bytes that are no UTF-8 are U+FFFD in both. `known` are the tables of the lake
+    (`LakeState.tables`), which have to include the versions of all rows before the statement, exported or not.
 
     A name that the lake knows in another case only stands for that table on servers with lower_case_table_names, and
     for another on others: what is known then is reset.
@@ -75,8 +75,8 @@ def _whatever(statement: str, schema: str, known: _Known) -> Effects:
 
 
 def _read(statement: str, tokens: list[Token], schema: str, known: _Known) -> Effects:
-    if "\ufffd" in statement + schema:
-        raise NotUnderstood
+    if any("\ufffd" in text for token in tokens for text in (schema, token.spelled, token.mark)):
+        raise NotUnderstood  # names that are not in UTF-8
     words = Words(tokens)
     if words.phrase("set statement"):
         while not words.take("for"):

@@ -143,7 +143,7 @@ cdef class ChangeReader:
             self.c.decide(bool(self.wanted(text_of(reached.schema), text_of(reached.text))))
         why = {CWhy.end: "end", CWhy.full: "full", CWhy.ddl: "ddl", CWhy.gap: "gap", CWhy.source: "source"}
         return Reached(
-            why[reached.why], reached.seq, reached.timestamp, text_of(reached.schema), text_of(reached.text)
+            why[reached.why], reached.seq, reached.timestamp, text_of(reached.schema), shown(reached.text)
         )
 
     def take(self):
