@@ -22,6 +22,7 @@ from relay import admin
 from relay.binlog import Flag, Replication, Stream, connect
 from relay.binlog.failures import SourceLost
 from relay.config import Config
+from relay.config_keys import is_url
 from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
 
 _DAY: Final = 86400
@@ -54,6 +55,8 @@ class Finding(NamedTuple):
 def run(config: Config) -> Iterator[Finding]:
     """Look at everything, one finding after the other."""
     yield from _surroundings(config)
+    if config.lake.path:
+        yield _lake(config.lake.path)
     for host in config.server.ip_addr:
         yield from _source(config, host)
 
@@ -73,11 +76,8 @@ def _fail(subject: str, text: str, remedy: str) -> Finding:
 def _surroundings(config: Config) -> Iterator[Finding]:
     """The folder, its space, the ports."""
     folder = Path(config.relay.data_dir)
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
-        yield _ok("DataDir", f"{folder} is writable" if existing == folder else f"{folder} can be made")
-    else:
-        yield _fail("DataDir", f"{existing} is not writable", f"chown it to user {os.geteuid()}, or set DataDir")
+    existing = _existing(folder)
+    yield _folder("DataDir", folder, "DataDir")
     free = shutil.disk_usage(existing).free
     wanted = config.relay.journal_max_bytes
     if free < wanted:
@@ -95,6 +95,32 @@ def _surroundings(config: Config) -> Iterator[Finding]:
         ("HTTPPort", server.http_address, server.http_port),
     ):
         yield _port(key, address, port)
+
+
+def _existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _folder(subject: str, folder: Path, key: str) -> Finding:
+    existing = _existing(folder)
+    if existing.is_dir() and os.access(existing, os.W_OK | os.X_OK):
+        return _ok(subject, f"{folder} is writable" if existing == folder else f"{folder} can be made")
+    return _fail(subject, f"{existing} is not writable", f"chown it to user {os.geteuid()}, or set {key}")
+
+
+def _lake(path: str) -> Finding:
+    """Whether the export has what it needs, and where an earlier one ended; nothing is written."""
+    try:
+        import relay.lake.arrow  # noqa: F401  (names the extra where pyarrow is missing)
+        from relay.lake.log import LakeLog
+        from relay.lake.storage import open_storage
+
+        place = LakeLog(open_storage(path)).state().place
+    except RelayError as error:
+        return _fail("lake", str(error), error.hint)
+    if place is not None:
+        return _ok("lake", f"{path} has all up to {place.file}:{place.offset}")
+    return _ok("lake", f"{path} is empty") if is_url(path) else _folder("lake", Path(path), "Path in [Lake]")
 
 
 def _port(key: str, address: str, port: int) -> Finding:

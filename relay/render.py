@@ -76,6 +76,8 @@ def receipt(document: Stat) -> str:
     lines = _fact("position", f"{source.file}:{source.position}")
     lines += _fact("gtid", source.gtid_set) if source.gtid_set else []
     lines += _fact("journal", f"committed {journal.committed}, changes {journal.sequence - 1}")
+    if document.lake:
+        lines += _fact("lake", f"{size_text(document.lake.lag_bytes)} not exported to {document.lake.path}")
     lines += ["", _client_head(), *map(_client, document.clients)]
     left = remainder(document)
     lines += ["", f"{left:,} rows remain" if left else "nothing remains"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -188,3 +189,17 @@ def test_foreign_keys_whose_changes_are_not_logged_are_named(server: DatabaseSer
     assert "p" in logged
     assert found.level is (Level.OK if "c" in logged else Level.WARN)
     assert found.level is Level.OK or f"{db}.c {db}_fk" in found.text
+
+
+def test_a_lake_that_the_export_cannot_use_is_named(
+    mariadb1011: DatabaseServer, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not [finding for finding in look(mariadb1011) if finding.subject == "lake"]
+    assert of(look(mariadb1011, {"Lake.Path": tmp_path / "lake"}), "lake").level is Level.OK
+    (tmp_path / "file").write_text("")
+    assert of(look(mariadb1011, {"Lake.Path": tmp_path / "file" / "lake"}), "lake").level is Level.FAIL
+    assert "ftp" in of(look(mariadb1011, {"Lake.Path": "ftp://host/lake"}), "lake").text
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "relay.lake.arrow", raising=False)
+    missing = of(look(mariadb1011, {"Lake.Path": tmp_path / "lake"}), "lake")
+    assert missing.level is Level.FAIL and missing.remedy == "pip install 'binlog-relay[lake]'"

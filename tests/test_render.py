@@ -99,7 +99,9 @@ def test_a_receipt_counts_what_remains() -> None:
     left = render.receipt(document(client(waiting=1000), client(name="other", in_flight=1)))
     assert left.endswith("1,001 rows remain")
     assert "binlog.000007:4711" in left
-    assert "rows 42" in left
+    assert "changes 42" in left
+    assert "not exported" not in left
+    assert "lake       4.0 KiB not exported to s3://bucket/" in render.receipt(document(lake=lake(4096)))
 
 
 def test_a_drain_is_done_when_nothing_is_read_queued_or_waiting() -> None:
