@@ -76,12 +76,14 @@ def plan(table: TableState, target: int = TARGET_BYTES) -> list[Group]:
     grown by half at least, however often compaction runs.
     """
     versions = {version.version: version for version in table.versions}
-    kinds: dict[tuple[int, str, ChangeKind], list[DataFile]] = {}
+    kinds: dict[tuple[int, str, ChangeKind, bool], list[DataFile]] = {}
     for file in sorted(table.files.values(), key=lambda file: (file.first, file.last, file.path)):
-        kinds.setdefault((file.version, file.date, file.kind), []).append(file)
+        # Files from before the last marker stay apart: readers of the current state leave them out.
+        gone = file.last < table.reset
+        kinds.setdefault((file.version, file.date, file.kind, gone), []).append(file)
     return [
         Group(versions[version], date, kind, part)
-        for (version, date, kind), files in kinds.items()
+        for (version, date, kind, _), files in kinds.items()
         for run in _runs(files, target)
         for part in _worthwhile(run, target)
     ]

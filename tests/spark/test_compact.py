@@ -137,6 +137,12 @@ def test_what_is_merged_is_worth_it(sizes: list[int], merged: list[list[int]]) -
     assert [[file.bytes for file in group.files] for group in groups] == merged
 
 
+def test_files_from_before_a_marker_stay_apart() -> None:
+    table = sized(1, 1, 1, 1)
+    table.reset = 20
+    assert [[file.first for file in group.files] for group in plan(table, 100)] == [[0, 10], [20, 30]]
+
+
 def test_rows_are_written_a_few_times_however_often_compaction_runs() -> None:
     """After each new file of one byte: what is written in all stays near the size times its logarithm."""
     sizes: list[int] = []
