@@ -5,7 +5,7 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark demo demo-lake test test-types test-spark kill huge fuzz lint types fmt bench bench-lake \
+.PHONY: help setup setup-spark demo demo-lake test test-types test-spark test-cluster kill huge fuzz lint types fmt bench bench-lake \
   wheel lock clean
 
 help:  ## show this list
@@ -43,7 +43,10 @@ test-types: setup  ## every type on every server, with and without metadata, as 
 	@$(PY) -m tests.types
 
 test-spark: setup-spark  ## the lake's suite with Spark, against three real database servers
-	@$(PY) -m pytest -m spark tests/spark
+	@$(PY) -m pytest -m "spark and not cluster" tests/spark
+
+test-cluster: setup-spark wheel  ## merge, compaction and streams of the wheel on a cluster of two workers
+	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py
 
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -m slow --timeout 3000

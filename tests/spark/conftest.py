@@ -25,13 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with two cores, in a zone that is not UTC."""
+    """A session with two cores, in a zone that is not UTC. RELAY_TEST_MASTER says where else it is to run."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # Spark's own Python processes find the data source by its name, so they must find this tree, with this Python.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HERE.parent.parent), os.environ.get("PYTHONPATH"))))
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(os.environ.get("RELAY_TEST_MASTER", "local[2]"))
         .appName("tests of the lake")
         .config("spark.driver.extraJavaOptions", JVM_OPTIONS)
         .config("spark.ui.enabled", "false")
