@@ -83,6 +83,26 @@ def test_a_row_that_is_not_whole_and_certain_stops_the_export_by_name(
     assert lake.table("shop", "t").complete_from is None
 
 
+def test_a_key_that_no_statement_was_seen_to_give_is_a_reset(made: Made, lake: Lake) -> None:
+    unkeyed = made.define(column("n", 3), column("name", 15, 80, "utf8mb4"), table="k")
+    keyed = made.define(ID, column("name", 15, 80, "utf8mb4"), table="k", version=2)
+    made.statement("CREATE TABLE k (n INT)")
+    made.rows(INSERT, row(1), row(1), table=unkeyed)
+    made.commit()
+    made.flush()
+    export(made, lake)
+    assert lake.table("shop", "k").complete_from == 1
+    made.inserted(7)  # of another table
+    for number in (2, 3):
+        made.rows(INSERT, row(number), table=keyed)
+        made.commit()
+    made.flush()
+    export(made, lake)
+    known = lake.table("shop", "k")
+    assert (known.version.key, known.last_marker, known.reset, known.complete_from) == (["id"], "reset", 4, None)
+    lake.check()
+
+
 def test_positional_names_are_exported_where_they_are_asked_for(made: Made, lake: Lake) -> None:
     has_names_that_are_not_proven(made)
     made.commit()

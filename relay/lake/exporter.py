@@ -200,7 +200,7 @@ class Exporter:
     def _take(self, reached: Reached) -> None:
         columns = self._reader.take()
         self._rows += sum(each.rows for each in columns)
-        self._gathering.add(columns)
+        self._gathering.add(columns, reached.timestamp)
         if reached.why == "ddl":
             self._statement(reached)
         elif reached.why == "gap":
@@ -210,12 +210,10 @@ class Exporter:
             self._commit(Gap(self._reader.seq, reached.text))
 
     def _statement(self, reached: Reached) -> None:
-        # Bytes that are no text cannot stand in the log; a statement with such is not understood anyway.
-        text = reached.text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-        found = statements.effects(text, reached.schema, self._gathering.tables())
+        found = statements.effects(reached.text, reached.schema, self._gathering.tables())
         where = self._where(reached.timestamp)._replace(seq=reached.seq)
         markers = [
-            Marker(table, kind, reached.seq, reached.timestamp, text)
+            Marker(table, kind, reached.seq, reached.timestamp, reached.text)
             for table, kind in found
             if self._wanted(table.schema, table.table)
         ]

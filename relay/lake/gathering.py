@@ -29,6 +29,8 @@ class Columns(Protocol):
     def date(self) -> str: ...
     @property
     def rows(self) -> int: ...
+    @property
+    def first(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
 
 
@@ -67,16 +69,32 @@ class Gathering:
         """Whether there is anything to commit."""
         return bool(self._groups or self.files or self.markers or self.versions)
 
-    def add(self, columns: Iterable[Columns]) -> None:
-        """Take over what the reader gathered, in its order. Raises `RelayError` (schema_unproven)."""
+    def add(self, columns: Iterable[Columns], timestamp: int) -> None:
+        """Take over what the reader gathered, in its order; `timestamp` of the last, Unix seconds.
+
+        Raises `RelayError` (schema_unproven).
+        """
         for each in columns:
             definition = _definition(each.definition)
             table = Table(definition.schema, definition.table)
             if not (definition.proven or self._positional):
                 cause = "the names and types of its columns cannot be proven"
                 raise RelayError(StopCode.SCHEMA_UNPROVEN, "export to the lake", cause, position=str(table))
+            before = self._known_versions(table)[-1:]
             version = self._version(table, *types.fields_of(definition))
+            if before and version.key and version.key != before[0].key:
+                self._key_changed(table, each.first - 1, timestamp)
             self._append(version, each.date, pyarrow.record_batch(each))
+
+    def _key_changed(self, table: Table, seq: int, timestamp: int) -> None:
+        """Reset a table, as of `seq`, whose key is another than that of its rows before: it need not tell those apart.
+
+        A statement that gives a key does it too; an index that counts as the key may come and go more quietly.
+        """
+        state = self.tables()[paths.table_key(table)]
+        begun = state.complete_from is not None or state.snapshot is not None
+        if begun and seq > state.reset and all(marker.table != table for marker in self.markers):
+            self.markers.append(Marker(table, "reset", seq, timestamp, "its key changed"))
 
     def tables(self) -> dict[str, TableState]:
         """The log's tables with the versions and markers on top."""
