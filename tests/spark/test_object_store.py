@@ -1,4 +1,4 @@
-"""A lake in an object store, read by Spark's Python processes through fsspec: no Hadoop file system of it is needed."""
+"""A lake in an object store in the hands of Spark's Python processes: through fsspec, without Hadoop's file systems."""
 
 from __future__ import annotations
 
@@ -17,14 +17,20 @@ from tests.spark.lakes import MadeLake
 PROGRAM = """if True:
     import json
     from pyspark.sql import SparkSession
+    from relay.lake.documents import Table
+    from relay.lake.log import LakeLog, verify
+    from relay.lake.storage import open_storage
+    from relay.spark.compact import compact
 
+    lake = LakeLog(open_storage("s3://bucket/lake"))
     spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     rows = spark.read.format("relay").options(lake="s3://bucket/lake", table="shop.orders").load().collect()
+    print(compact(spark, lake, Table("shop", "orders")), verify(lake.storage, lake.state()))
     print(json.dumps(sorted((row.id, row.item, row._change_type) for row in rows)))
 """
 
 
-def test_the_data_source_reads_an_object_store(tmp_path: Path) -> None:
+def test_the_data_source_and_compaction_work_on_an_object_store(tmp_path: Path) -> None:
     lake = MadeLake(tmp_path / "lake")
     lake.define("shop.orders", {"id": "int", "item": "string"}, key=["id"])
     lake.insert("shop.orders", {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"})
@@ -47,5 +53,7 @@ def test_the_data_source_reads_an_object_store(tmp_path: Path) -> None:
         command = [sys.executable, "-c", PROGRAM]
         done = subprocess.run(command, env=os.environ | given, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    compacted, printed = done.stdout.splitlines()[-2:]
+    assert compacted.startswith("2 files of ") and compacted.endswith(" []")
     rows = [[1, "pen", "delete"], [1, "pen", "insert"], [2, "ink", "insert"]]
-    assert json.loads(done.stdout.splitlines()[-1]) == rows
+    assert json.loads(printed) == rows
