@@ -134,6 +134,7 @@ def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) ->
         reset=basis.known.reset,
         snapshot_rows=basis.snapshot_rows,
         buckets=buckets,
+        folder=folder,
         files=sorted([*kept, *written], key=lambda file: (file.bucket, file.path)),
     )
     return pointer, len({file.bucket for file in written})

@@ -39,8 +39,9 @@ class Pointer(msgspec.Struct, frozen=True):
     """A merged version of a table: its state after all changes up to `applied`.
 
     `version` is the table's at that time and `fields` what the files hold, `_seq` besides; a key's rows are all in the
-    bucket that its hash says, of `buckets`. `reset` and `snapshot_rows` (rows that snapshots had brought) say what it
-    was made of: where they differ now, changes alone do not lead on from here. `at` in Unix seconds.
+    bucket that its hash says, of `buckets`. What was written for it is in `folder`. `reset` and `snapshot_rows` (rows
+    that snapshots had brought) say what it was made of: where they differ now, changes alone do not lead on from here.
+    `at` in Unix seconds.
     """
 
     number: int
@@ -51,6 +52,7 @@ class Pointer(msgspec.Struct, frozen=True):
     reset: int
     snapshot_rows: int
     buckets: int
+    folder: str
     files: list[BucketFile]
     at: float = msgspec.field(default_factory=time.time)
     id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
