@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from relay.lake import documents, log
+from relay.lake import documents, log, paths
 from relay.lake.documents import Commit, LakeState
 from relay.lake.types import META_FIELDS
 from tests.lakelog import place
@@ -55,5 +55,5 @@ def test_the_page_says_what_is_encoded() -> None:
     listed = re.search(r"U\+007F and ``(.*?)`` are", PAGE)
     assert listed is not None
     for character in listed[1].split():
-        assert log.paths.encode(character) == f"%{ord(character):02X}"
-    assert [c for c in map(chr, range(32, 127)) if log.paths.encode(c) != c] == sorted(listed[1].split())
+        assert paths.encode(character) == f"%{ord(character):02X}"
+    assert [c for c in map(chr, range(32, 127)) if paths.encode(c) != c] == sorted(listed[1].split())
