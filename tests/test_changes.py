@@ -341,6 +341,21 @@ def test_tables_are_chosen_by_name_once(made: Made) -> None:
     assert asked == [("shop", "t"), ("shop", "other")]
 
 
+def test_a_reading_returns_now_and_then_though_nothing_is_wanted(tmp_path: Path) -> None:
+    made = Made(tmp_path, segment_bytes=1 << 26)
+    large = b"\x03" + b"\0" * (1 << 22)
+    for _ in range(2):
+        for number in range(10):  # of a transaction: 40 MiB
+            made.writer.rows(made.table, INSERT, number, NOON, 1, large)
+        made.commit()
+    reader = made.reader(wanted=lambda schema, table: False)
+    reasons = []
+    while not reasons or reasons[-1] != "end":
+        reasons.append(read_all(reader, made).why)
+    assert reasons.count("more") in (2, 3)
+    assert (reader.seq, reader.position) == (20, made.writer.committed())
+
+
 def test_rows_that_lack_columns_are_an_error_with_their_name(made: Made) -> None:
     made.inserted(1)
     made.writer.rows(made.table, INSERT, 500, NOON, 1, b"\2\1\0" + struct.pack("<i", 2))

@@ -399,8 +399,10 @@ def killed_writer(directory: Path, word: int, seed: int) -> int:
 
 def check_whole(directory: Path, published: int) -> tuple[int, str]:
     """After a recovery: whole transactions one after the other up to the end, no fewer than were published."""
+    flushed = JournalReader(directory).flushed()
     writer = JournalWriter(directory, SEGMENT)
     assert writer.committed() == writer.end() >= published
+    assert JournalReader(directory).flushed() == writer.committed() >= flushed
     previous, bodies = None, set[bytes]()
     sequence = None
     for _, payload in JournalReader(directory).frames(writer.first(), writer.committed()):

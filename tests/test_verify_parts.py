@@ -179,6 +179,25 @@ def test_steps_tell_each_transaction_with_its_rows(written: Written) -> None:
     assert [rows.place.position for rows in journal.rows(first)] == [54, 104, 154]
 
 
+def test_statements_are_counted_as_changes(written: Written) -> None:
+    written.begin()
+    for number in range(2000):  # some segments begin with a statement, some between a statement and its rows
+        written.place += 50
+        written.writer.ddl(written.place, 0, "shop", "ALTER TABLE t COMMENT ''")
+        written.transactions(1, rows=number % 4)
+    bases = [base for base, _ in Journal(written.folder).segments()]
+    assert len(bases) > 3
+    begins = {step.end: step.start for step in steps_of(written.folder) if not step.lost}
+    assert len(begins) == 2001
+    told = set()
+    for base in bases[1:]:
+        _, first, *rest = Journal(written.folder).steps(base)
+        assert first.lost == (TORN if begins[first.end] < base else "")
+        assert not any(step.lost for step in rest)
+        told.add(first.lost)
+    assert told == {TORN, ""}
+
+
 def test_what_retention_deletes_meanwhile_is_a_step_with_its_reason(written: Written) -> None:
     written.begin()
     written.transactions(3000, rows=3)

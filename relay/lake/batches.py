@@ -120,10 +120,15 @@ class _Reading:
 
     def _read(self, until: int) -> Reached:
         """Gather to a place where a flush may be: within a transaction only if that alone has too many bytes."""
-        reached = self._reader.read(until, self._max_bytes)
+        reached = self._read_on(until, self._max_bytes)
         if reached.why == "full" and self._reader.in_transaction and not self._divided:
-            reached = self._reader.read(until, 2 * self._max_bytes)
+            reached = self._read_on(until, 2 * self._max_bytes)
         self._divided = self._reader.in_transaction
+        return reached
+
+    def _read_on(self, until: int, max_bytes: int) -> Reached:
+        while (reached := self._reader.read(until, max_bytes)).why == "more":
+            pass
         return reached
 
     def _flush_after(self, reached: Reached) -> Iterator[Batch]:

@@ -8,6 +8,7 @@ namespace relay {
 namespace {
 
 constexpr int64_t kDay = 86400;
+constexpr uint64_t kMostScanned = 64 << 20;
 
 template <typename Frame>
 Frame parsed(const FrameView& view) {
@@ -80,8 +81,10 @@ void ChangeReader::start_at(uint64_t segment) {
 
 Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
   Reached told;
+  scanned_ = 0;
   for (;;) {
     const bool full = rows_ > 0 && bytes_ >= max_bytes;
+    if (!pending_.table && tired()) return reached(Reached::Why::more);
     if (pending_.table) {
       if (full || !gather(max_bytes)) return reached(Reached::Why::full);
     } else if (open_) {
@@ -94,6 +97,7 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
         return told;
       }
       if (full && !ends) return reached(Reached::Why::full);
+      scanned_ += view.next - view.position;
       pass_within(view);
     } else if (at_ >= until) {
       position_ = at_;  // also behind a definition that was proven last
@@ -177,6 +181,7 @@ void ChangeReader::pass_within(const FrameView& view) {
 // Tables of earlier segments: rows name a TABLE frame of their own one.
 void ChangeReader::forget_before(uint64_t position) {
   tables_.erase(tables_.begin(), tables_.lower_bound(journal_.segment(position)));
+  met_ = 0;
 }
 
 void ChangeReader::finish(const CommitFrame& commit, uint64_t next) {
@@ -192,38 +197,51 @@ void ChangeReader::finish(const CommitFrame& commit, uint64_t next) {
 // Goes to the end of the transaction that begins here, and opens it: what its rows carry stands there. False, with the
 // reason, if it does not end before `until`, if a definition still waits for its proof, or a table has to be decided.
 bool ChangeReader::look_ahead(uint64_t until, Reached* told) {
-  FrameView view;
-  uint64_t last = 0, next = sequence_;
-  for (uint64_t at = at_; at < until; at = view.next) {
-    view = journal_.frame(at);
+  if (!ahead_.at) ahead_ = {at_, sequence_};
+  while (ahead_.at < until) {
+    if (tired()) {
+      *told = reached(Reached::Why::more);
+      return false;
+    }
+    FrameView view = journal_.frame(ahead_.at);
     if (view.kind() == FrameKind::rows) {
       auto rows = parsed<RowsFrame>(view);
-      if (rows.table != last && !meet(rows.table, told)) return false;
-      last = rows.table;
-      next += rows.rows;
+      if (!meet(rows.table, told)) return false;
+      ahead_.next += rows.rows;
     } else if (view.kind() == FrameKind::ddl) {
-      ++next;
+      ++ahead_.next;
     } else if (view.kind() == FrameKind::commit) {
-      auto commit = parsed<CommitFrame>(journal_.frame(view.position, true));
-      if (commit.sequence != next)
-        throw JournalError("journal_corrupt", "read journal: the transaction that ends at position " +
-                                                  std::to_string(view.position) + " counts other changes than it has");
-      origin_.version = base_ + commit.sequence - 1;
-      origin_.timestamp = commit.timestamp;
-      origin_.file = file_;
-      own_gtid_ = commit.gtid;
-      origin_.gtid = own_gtid_;
-      open_ = true;
+      open(parsed<CommitFrame>(journal_.frame(view.position, true)));
       return true;
     }
+    scanned_ += view.next - ahead_.at;
+    ahead_.at = view.next;
   }
+  ahead_ = {};
   *told = reached(Reached::Why::end);
   return false;
 }
 
+void ChangeReader::open(const CommitFrame& commit) {
+  if (commit.sequence != ahead_.next)
+    throw JournalError("journal_corrupt", "read journal: the transaction at position " + std::to_string(at_) +
+                                              " counts other changes than it has");
+  ahead_ = {};
+  origin_.version = base_ + commit.sequence - 1;
+  origin_.timestamp = commit.timestamp;
+  origin_.file = file_;
+  own_gtid_ = commit.gtid;
+  origin_.gtid = own_gtid_;
+  open_ = true;
+}
+
 // Makes the table of a TABLE frame known.
 bool ChangeReader::meet(uint64_t position, Reached* told) {
-  if (tables_.count(position)) return true;
+  if (position == met_) return true;
+  if (tables_.count(position)) {
+    met_ = position;
+    return true;
+  }
   TableFrame frame = journal_.table(position);
   if (frame.link) {
     *told = reached(Reached::Why::end);
@@ -244,6 +262,8 @@ bool ChangeReader::meet(uint64_t position, Reached* told) {
   tables_.emplace(position, std::move(table));
   return true;
 }
+
+bool ChangeReader::tired() const { return scanned_ >= kMostScanned; }
 
 void ChangeReader::decide(bool wanted) { wanted_[asked_] = wanted; }
 

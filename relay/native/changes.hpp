@@ -22,6 +22,7 @@ struct Reached {
   enum class Why : uint8_t {
     end,     // at the position that was given
     full,    // the columns have as many bytes as they may
+    more,    // much has been looked at: so that the caller may do other things in between
     ddl,     // at the end of a transaction with a statement, `text`, whose number is `seq`
     gap,     // events were lost here; `text` is the reason
     source,  // the source is another one from here on, `text`
@@ -86,6 +87,8 @@ class ChangeReader {
   void pass_within(const FrameView& view);
   void finish(const CommitFrame& commit, uint64_t next);
   bool look_ahead(uint64_t until, Reached* told);
+  void open(const CommitFrame& commit);
+  bool tired() const;
   bool meet(uint64_t position, Reached* told);
   void forget_before(uint64_t position);
   void begin_rows(const FrameView& view);
@@ -105,6 +108,15 @@ class ChangeReader {
   std::string gtid_;
   std::string identity_;
   uint32_t timestamp_ = 0;
+
+  // How far the end of the transaction at at_ was looked for, and the number of the change there.
+  struct Ahead {
+    uint64_t at = 0;  // 0: not yet
+    uint64_t next = 0;
+  };
+  Ahead ahead_;
+  uint64_t scanned_ = 0;  // bytes of the journal in this `read`
+  uint64_t met_ = 0;      // the last table that was met
 
   bool open_ = false;  // a transaction, and of that:
   Origin origin_;
