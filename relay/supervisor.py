@@ -29,6 +29,7 @@ from relay.log import Log, logger
 
 TICK = 0.25  # seconds between looks at the children
 FREEZE = 60.0  # seconds without a heartbeat after which a child counts as hung; a query may take half of it
+LAKE_FREEZE = 600.0  # the same for processes that may wait for an object store and its client's attempts
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
 EXPORT_PATIENCE = 5.0  # seconds for the exporter to seal what it has
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
@@ -223,11 +224,12 @@ class Supervisor:
         """Ends a child whose work loop stands still: first so that it tells where, then for certain."""
         now = time.monotonic()
         for child in self._children:
-            if not child.pid or now - child.started < FREEZE:
+            freeze = LAKE_FREEZE if isinstance(child.context, LakeContext) else FREEZE
+            if not child.pid or now - child.started < freeze:
                 continue
             silent = now - self._arena.heartbeat(child.context.slot)
-            if silent > FREEZE:
-                hard = silent > FREEZE + 5
+            if silent > freeze:
+                hard = silent > freeze + 5
                 self._log("hung", process=child.context.name, silent=f"{silent:.0f}s")
                 os.kill(child.pid, signal.SIGKILL if hard else signal.SIGABRT)
 
