@@ -203,3 +203,24 @@ def test_retention_waits_for_the_lake(mariadb1011: DatabaseServer, db: str, star
     relay.start()
     until(lambda: relay.stat()["journal"]["first"] > 700_000)
     assert relay.stat()["lake"]["export"]["stop"] is None
+
+
+@pytest.mark.slow
+def test_the_cap_is_kept_whatever_the_lake_needs(mariadb1011: DatabaseServer, db: str, start_relay: Start) -> None:
+    settings = {"Relay.SegmentBytes": "64KiB", "Relay.JournalKeepBytes": "0", "Relay.JournalMaxBytes": "1MiB"}
+    relay = start_relay(mariadb1011, LAKE | settings)
+    lake = lake_of(relay)
+    mariadb1011.execute(f"ALTER TABLE {db}.t ADD COLUMN v VARCHAR(1000)", f"INSERT INTO {db}.t VALUES (-1, '')")
+    until(lambda: (lake.folder / "_log").is_dir() and ids(lake, db) == [-1])
+    exporter = relay.pids()["exporter"]
+    os.kill(exporter, signal.SIGSTOP)
+    for number in range(30):
+        values = ", ".join(f"({number * 100 + each}, REPEAT('x', 1000))" for each in range(100))
+        mariadb1011.execute(f"INSERT INTO {db}.t VALUES {values}")
+    until(lambda: relay.stat()["journal"]["committed"] > 3_000_000)
+    until(lambda: relay.stat()["journal"]["bytes"] <= 1 << 20)
+    assert "journal_cap_near" in relay.stderr.read_text() and "exported=" in relay.stderr.read_text()
+    os.kill(exporter, signal.SIGCONT)
+    stop = until(lambda: relay.stat()["lake"]["export"]["stop"])
+    assert stop["code"] == "journal_lost" and "retention" in stop["text"]
+    assert relay.stat()["state"] == "running"
