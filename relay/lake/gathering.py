@@ -18,6 +18,10 @@ from relay.lake.storage import Storage
 from relay.lake.writer import seal
 
 _MOST_DEFINITIONS: Final = 4096
+_UNPROVEN: Final = (
+    "set binlog_row_metadata = FULL on the source; what is in the journal can be left out of the export with its table,"
+    " or exported with columns @1, @2, ...: `OnUnproven = positional` in [Relay]"
+)
 
 
 class Columns(Protocol):
@@ -79,7 +83,9 @@ class Gathering:
             table = Table(definition.schema, definition.table)
             if not (definition.proven or self._positional):
                 cause = "the names and types of its columns cannot be proven"
-                raise RelayError(StopCode.SCHEMA_UNPROVEN, "export to the lake", cause, position=str(table))
+                raise RelayError(
+                    StopCode.SCHEMA_UNPROVEN, "export to the lake", cause, position=str(table), hint=_UNPROVEN
+                )
             before = self._known_versions(table)[-1:]
             version = self._version(table, *types.fields_of(definition))
             if before and version.key and version.key != before[0].key:
