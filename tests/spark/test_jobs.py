@@ -50,6 +50,8 @@ def shop(lake: MadeLake) -> MadeLake:
 def test_merge_tells_of_each_table_in_a_line(shop: MadeLake) -> None:
     done = relay("spark", "merge", "--lake", shop.url, *FEW)
     assert done.returncode == 0, done.stderr
+    # What Java itself has to say of the modules that Spark loads.
+    assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == []
     notes, old, orders = sorted(done.stdout.splitlines())
     assert notes.startswith("shop.notes: left alone: it has no primary key")
     assert old.startswith("shop.old: left alone: its rows are not known until `relay snapshot` was run")
