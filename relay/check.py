@@ -24,6 +24,7 @@ from relay.binlog.failures import SourceLost
 from relay.config import Config
 from relay.config_keys import is_url
 from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
+from relay.lake.snapshot import grants, source
 
 _DAY: Final = 86400
 _CASCADES: Final = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
@@ -59,6 +60,8 @@ def run(config: Config) -> Iterator[Finding]:
         yield _lake(config.lake.path)
     for host in config.server.ip_addr:
         yield from _source(config, host)
+    if config.lake.path:
+        yield _lake_grants(config)
 
 
 def _ok(subject: str, text: str) -> Finding:
@@ -153,6 +156,25 @@ def _source(config: Config, host: str) -> Iterator[Finding]:
     except (RelayError, SourceLost) as error:
         yield _refused(account, error)
     yield from _schema_account(config)
+
+
+def _lake_grants(config: Config) -> Finding:
+    """Whether rows from before the export can be fetched."""
+    account = source.accounts(config)[0]
+    subject = "grants for the lake"
+    try:
+        with connect.connect(account) as connection:
+            lines = [str(grant) for (grant,) in connect.query(connection, "SHOW GRANTS", "look at grants")]
+    except (RelayError, SourceLost) as error:
+        return _fail(subject, str(error), "see the findings above")
+    patterns = grants.wanted(config)
+    if missing := grants.unreadable(lines, patterns):
+        text = f"'{account.login}' lacks SELECT on {', '.join(missing)}: tables it cannot read are never complete there"
+        return _warn(subject, text, f"GRANT SELECT ON {missing[0]} TO '{account.login}'@...")
+    text = f"'{account.login}' may read {', '.join(patterns)}"
+    if grants.unreadable(lines, patterns, "LOCK TABLES"):
+        text += "; MySQL's tables without a primary key need LOCK TABLES too"
+    return _ok(subject, text)
 
 
 def _refused(account: connect.Account, error: RelayError | SourceLost) -> Finding:

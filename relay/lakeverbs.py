@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _IDLE_SECONDS: Final = 0.2
 _SOME: Final = 3
-_FOLLOWED_SECONDS: Final = 15.0  # in which an export that runs is seen to go on
+_FOLLOWED_SECONDS: Final = 3.0  # beyond RollSeconds, in which an export that runs is seen to go on
 
 
 def parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -164,7 +164,7 @@ def snapshot(config: Config, to: str, patterns: list[str]) -> None:
                 failed = [error for table in todo if (error := _failure(snapshots, table))]
                 click.echo(fetching.summary(len(todo)))
                 waiting = snapshots.waiting()
-                if waiting and not snapshots.is_followed(_FOLLOWED_SECONDS):
+                if waiting and not snapshots.is_followed(config.lake.roll_seconds + _FOLLOWED_SECONDS):
                     some = ", ".join(map(str, waiting[:_SOME])) + ", ..." * (len(waiting) > _SOME)
                     click.echo(
                         f"{len(waiting):,} tables ({some}) are complete once the export has passed what was read:"

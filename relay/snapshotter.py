@@ -74,28 +74,27 @@ class _Rounds:
 
     def _fetch_all(self) -> None:
         from relay.lake.log import LakeLog
-        from relay.lake.snapshot.run import Snapshots, only_one
+        from relay.lake.snapshot.run import Snapshots, is_waiting, is_wanting, only_one
         from relay.lake.storage import open_storage
 
-        lake = self._context.config.lake
+        context, lake = self._context, self._context.config.lake
         if self._lake is None:
             self._lake = LakeLog(open_storage(lake.path))
         state = self._lake.state()
-        known = all(
-            one.complete_from is not None or (one.snapshot and one.snapshot.done) for one in state.tables.values()
-        )
-        if state.place is None or not state.place.identity or (known and time.monotonic() < self._list_at):
+        known = state.tables.values()
+        if state.place is None or not state.place.identity:
             return
-        log, storage = self._context.log, self._lake.storage
-        with (
-            only_one(self._context.config),
-            Snapshots(self._context.config, storage, lake.tables, log, alive=self._alive, show=self._show) as snapshots,
-        ):
-            self._list_at = time.monotonic() + _LIST_SECONDS
-            self._fetch_tables(snapshots)
-            if not self._waits:
-                self._status.table, self._status.rows, self._status.total, self._status.left = "", 0, 0, 0
-                self._context.report("waiting" if snapshots.waiting() else "idle")
+        if any(map(is_wanting, known)) or time.monotonic() >= self._list_at:
+            storage = self._lake.storage
+            with (
+                only_one(context.config),
+                Snapshots(context.config, storage, lake.tables, context.log, alive=self._alive, show=self._show) as it,
+            ):
+                self._list_at = time.monotonic() + _LIST_SECONDS
+                self._fetch_tables(it)
+        if not self._waits:
+            self._status.table, self._status.rows, self._status.total, self._status.left = "", 0, 0, 0
+            context.report("waiting" if any(map(is_waiting, self._lake.state().tables.values())) else "idle")
 
     def _fetch_tables(self, snapshots: Snapshots) -> None:
         todo = [table for table in snapshots.todo() if self._may_try(table)]

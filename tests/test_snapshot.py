@@ -139,7 +139,7 @@ def test_killed_before_and_after_every_write_it_is_whole_in_the_end(forty: Lake,
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [("MODIFY v INT NULL", "a reset came"), ("MODIFY v BIGINT NOT NULL, ADD w INT NOT NULL DEFAULT 7", "columns")],
+    [("MODIFY v INT NULL", "a reset came"), ("MODIFY v BIGINT NOT NULL, ADD w INT NOT NULL DEFAULT 7", "a reset came")],
 )
 def test_an_alteration_of_its_rows_meanwhile_begins_it_again(forty: Lake, change: str, reason: str) -> None:
     def alter() -> None:

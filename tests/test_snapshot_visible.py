@@ -130,9 +130,9 @@ def test_writers_are_not_held_up_while_rows_are_read(
     place = lake.log.state().place
     assert place is not None
     with lake.snapshots() as snapshots, Session(snapshots.source.account, snapshots.source.server) as session:
-        _, asking, facts = snapshots.source
+        _, asking, facts, binlog = snapshots.source
         how = plan(asking, facts, Table(db, "t"), [], lambda _: True)
-        visibility = Visibility(asking, facts, lambda: None)
+        visibility = Visibility(binlog, facts, lambda: None)
         with visibility.of(place, session) as reading:
             sql = keys.page(how.source, ["id"], how.key, None, 10) + reading.lock
             assert len(session.execute(sql)) == 2

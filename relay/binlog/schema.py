@@ -43,6 +43,15 @@ class Answer(msgspec.Struct, frozen=True):
 
 def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: str) -> Answer:
     """Ask for a table's columns. Raises `SourceLost` or `RelayError` (source_denied)."""
+    columns, versioned = listed(connection, server, schema, table)
+    end = binlog_position(connection, server)
+    return Answer(columns, Place(end.file, end.position), versioned)
+
+
+def listed(
+    connection: Connection[Any], server: ServerFacts, schema: str, table: str
+) -> tuple[tuple[SchemaColumn, ...], bool]:
+    """A table's columns, none if it is not there or not to be seen, and whether it is versioned as in `Answer`."""
     rows = query(
         connection,
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, IS_NULLABLE, COLUMN_KEY"
@@ -63,8 +72,7 @@ def ask(connection: Connection[Any], server: ServerFacts, schema: str, table: st
         f"ask for the type of {schema}.{table}",
     )
     settled = server.mariadb or _settled(connection, schema, table)
-    end = binlog_position(connection, server)
-    return Answer(columns if settled else (), Place(end.file, end.position), bool(versioned))
+    return columns if settled else (), bool(versioned)
 
 
 def _settled(connection: Connection[Any], schema: str, table: str) -> bool:

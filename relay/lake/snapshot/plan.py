@@ -12,7 +12,7 @@ from pymysql.connections import Connection
 from relay.binlog.columntypes import Type
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts
-from relay.binlog.schema import SchemaColumn, ask, labels
+from relay.binlog.schema import SchemaColumn, labels, listed
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 from relay.lake.documents import Field, Table, TableVersion
@@ -90,11 +90,11 @@ def plan(
 
     Raises `RelayError` (source_denied) if the account may not read the table or it is gone, `SourceLost`.
     """
-    answer = ask(connection, server, table.schema, table.table)
-    if not answer.columns:
+    listing, versioned = listed(connection, server, table.schema, table.table)
+    if not listing:
         raise not_to_be_read(table)
-    hidden = _PERIOD if answer.versioned and not _declares_period(connection, table) else []
-    columns = [*answer.columns, *hidden]
+    hidden = _PERIOD if versioned and not _declares_period(connection, table) else []
+    columns = [*listing, *hidden]
     key = _key(connection, table, columns)
     if key and hidden:  # rows of the past are told apart by when they ended
         key.append(KeyPart(hidden[-1], False))
@@ -107,7 +107,7 @@ def plan(
         version,
         [selected(column, field) for column, field in zip(columns, own, strict=True)],
         key,
-        f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if answer.versioned else ""),
+        f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if versioned else ""),
     )
 
 

@@ -78,22 +78,20 @@ class Snapshots:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.source.asking.close()
+        self.source.close()
 
     def todo(self) -> list[Table]:
         """Tables of the source that are still to be read, by name."""
         state = self._lake.state()
         tables = plan.tables(self.source.asking, self._wanted)
-        return [table for table in tables if _is_wanting(state.tables.get(paths.table_key(table)))]
+        return [table for table in tables if is_wanting(state.tables.get(paths.table_key(table)))]
 
     def unseen(self) -> list[Table]:
         """Tables of the lake that wait for a snapshot, and that the source does not have or the account may not see."""
         seen = set(plan.tables(self.source.asking, self._wanted))
         known = self._lake.state().tables.values()
         return sorted(
-            one.table
-            for one in known
-            if _is_wanting(one) and one.table not in seen and self._wanted(*_names(one.table))
+            one.table for one in known if is_wanting(one) and one.table not in seen and self._wanted(*_names(one.table))
         )
 
     @staticmethod
@@ -104,7 +102,7 @@ class Snapshots:
     def waiting(self) -> list[Table]:
         """Tables that are read, and complete as soon as the export has passed where that ended."""
         known = self._lake.state().tables.values()
-        return [one.table for one in known if one.complete_from is None and one.snapshot and one.snapshot.done]
+        return [one.table for one in known if is_waiting(one)]
 
     def is_followed(self, patience: float) -> bool:
         """Whether an export passes what was read, within so many seconds; then nothing waits any more."""
@@ -124,7 +122,7 @@ class Snapshots:
         """Read a table up to its last row, from its beginning or from where the log says that it was left."""
         while True:
             known = self._lake.state().tables.get(paths.table_key(table))
-            if not _is_wanting(known):
+            if not is_wanting(known):
                 return
             how = self._plan(table)
             begun = known.snapshot if known else None
@@ -199,6 +197,11 @@ def _names(table: Table) -> tuple[str, str]:
     return table.schema, table.table
 
 
-def _is_wanting(known: TableState | None) -> bool:
+def is_wanting(known: TableState | None) -> bool:
     """Whether rows of the table are still to be read."""
     return known is None or (known.complete_from is None and not (known.snapshot and known.snapshot.done))
+
+
+def is_waiting(known: TableState) -> bool:
+    """Whether all rows of the table are read, and the export is still to pass where that ended."""
+    return known.complete_from is None and known.snapshot is not None and known.snapshot.done

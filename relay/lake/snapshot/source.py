@@ -14,11 +14,19 @@ from relay.errors import RelayError, StopCode
 
 
 class Source(NamedTuple):
-    """A server, the account there, and a connection for questions."""
+    """A server; the account that reads tables, and its connection for questions about them; and one of the account
+    that reads the binlog, for questions about that."""
 
     account: Account
     asking: Connection[Any]
     server: ServerFacts
+    binlog: Connection[Any]
+
+    def close(self) -> None:
+        """Close both connections."""
+        self.asking.close()
+        if self.binlog is not self.asking:
+            self.binlog.close()
 
 
 def accounts(config: Config) -> list[Account]:
@@ -43,7 +51,7 @@ def reach(config: Config, identity: str) -> Source:
             lost = error
             continue
         if server.identity == identity:
-            return Source(account, asking, server)
+            return Source(account, asking, server, _for_binlog(config, account, asking, identity))
         asking.close()
         others.append(f"{account.address} is {server.identity}")
     if lost is not None:
@@ -54,3 +62,22 @@ def reach(config: Config, identity: str) -> Source:
         f"{'; '.join(others)}, the lake is exported from {identity}",
         hint="read from the server that the relay reads from: Host in [MySQL] or IPAddr in [Server] names another",
     )
+
+
+def _for_binlog(config: Config, account: Account, asking: Connection[Any], identity: str) -> Connection[Any]:
+    server = config.server
+    if account.login == server.login:
+        return asking
+    lost: SourceLost | None = None
+    for host in server.ip_addr:
+        try:
+            connection = connect(
+                Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
+            )
+            if facts(connection).identity == identity:
+                return connection
+            connection.close()
+        except SourceLost as error:
+            lost = error
+    asking.close()
+    raise lost or SourceLost(f"none of {', '.join(server.ip_addr)} is {identity}, which the lake is exported from")

@@ -76,10 +76,10 @@ class TableSnapshot:
 
     def _by_pages(self) -> None:
         work, how = self._work, self._how
-        account, asking, server = work.source
+        account, asking, server, binlog = work.source
         guess = size(asking, how)
         estimate = Estimate(guess.rows, asking, how)
-        visibility = Visibility(asking, server, work.alive)
+        visibility = Visibility(binlog, server, work.alive)
         speed = pace.Pace(work.most_rows, guess.row_bytes)
         with Session(account, server) as session:
             while not self._snapshot.done:
@@ -135,12 +135,11 @@ class TableSnapshot:
     def _at_once(self) -> None:
         """A table whose rows have no key: its files count together, with the exact `_seq` that they are of."""
         work, how = self._work, self._how
-        account, asking, server = work.source
-        guess = size(asking, how).rows
+        guess = size(work.source.asking, how).rows
         files: list[DataFile] = []
         batches: list[pa.RecordBatch] = []
         rows = held = 0
-        with frozen(account, asking, server, how.table, how.source, work.alive) as (session, at):
+        with frozen(work.source, how.table, how.source, work.alive) as (session, at):
             seq = self._seq_at(at)
             place = self._place(self._snapshot)
             sql = f"SELECT {', '.join(select.expression for select in how.selects)} FROM {how.source}"
@@ -161,7 +160,7 @@ class TableSnapshot:
 
     def _seq_at(self, at: BinlogPlace) -> int:
         """The lake's number of the last change at or before a place."""
-        asking, found = self._work.source.asking, [0]
+        binlog, found = self._work.source.binlog, [0]
 
         def passed() -> bool:
             journal = JournalReader(self._work.journal)
@@ -175,7 +174,7 @@ class TableSnapshot:
             reader = ChangeReader(self._work.journal, located, base=place.base)
             found[0] = reader.seq
             begin = BinlogPlace(reader.file, reader.offset)
-            return at <= begin or ends.last_change(asking, begin, at) == begin
+            return at <= begin or ends.last_change(binlog, begin, at) == begin
 
         self._await(passed, f"the relay to read up to {at}")
         return found[0]
@@ -218,9 +217,9 @@ class TableSnapshot:
 
     def _ended(self, snapshot: Snapshot) -> Snapshot:
         """Done: everything that was seen stands in the binlog before its end as it is now."""
-        asking, server = self._work.source.asking, self._work.source.server
+        binlog, server = self._work.source.binlog, self._work.source.server
         place = self._place(snapshot)
-        end = ends.last_change(asking, BinlogPlace(place.file, place.offset), ends.binlog_end(asking, server))
+        end = ends.last_change(binlog, BinlogPlace(place.file, place.offset), ends.binlog_end(binlog, server))
         return msgspec.structs.replace(
             snapshot, total=snapshot.rows, done=True, end_file=end.file, end_offset=end.position
         )

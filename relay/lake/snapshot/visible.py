@@ -34,13 +34,13 @@ class Reading(NamedTuple):
 class Visibility:
     """The way that is right for a source."""
 
-    def __init__(self, asking: Connection[Any], server: ServerFacts, alive: Callable[[], None]) -> None:
-        """`alive` is called while this waits, and may raise."""
-        self._asking = asking
+    def __init__(self, binlog: Connection[Any], server: ServerFacts, alive: Callable[[], None]) -> None:
+        """`binlog`: for questions about it; `alive` is called while this waits, and may raise."""
+        self._binlog = binlog
         self._server = server
         self._alive = alive
         self._executed = ("", 0, "")
-        self._in_order = server.has_gtids and not server.mariadb and _commits_in_order(asking)
+        self._in_order = server.has_gtids and not server.mariadb and _commits_in_order(binlog)
 
     @contextmanager
     def of(self, place: Place, session: Session) -> Iterator[Reading]:
@@ -91,7 +91,7 @@ class Visibility:
     def _gtids_before(self, place: Place) -> str:
         """Of a place without a transaction of its own."""
         if self._executed[:2] != (place.file, place.offset):
-            gtids = gtid_at(self._asking, self._server, place.file, place.offset)
+            gtids = gtid_at(self._binlog, self._server, place.file, place.offset)
             self._executed = (place.file, place.offset, gtids)
         return self._executed[2]
 
@@ -113,6 +113,6 @@ def snapshot_place(session: Session) -> BinlogPlace:
     return BinlogPlace(found[b"Binlog_snapshot_file"].decode(), int(found[b"Binlog_snapshot_position"] or b"0"))
 
 
-def _commits_in_order(asking: Connection[Any]) -> bool:
+def _commits_in_order(binlog: Connection[Any]) -> bool:
     """MySQL: whether transactions come to be seen in the order of the binlog."""
-    return bool(query(asking, "SELECT @@GLOBAL.binlog_order_commits", "read the source's settings")[0][0])
+    return bool(query(binlog, "SELECT @@GLOBAL.binlog_order_commits", "read the source's settings")[0][0])
