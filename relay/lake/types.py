@@ -135,13 +135,13 @@ def widens(old: str, new: str) -> bool:
         return True
     if old in _INTEGERS and new in _INTEGERS:
         return _INTEGERS.index(old) < _INTEGERS.index(new)
-    to = _digits(new)
+    to = decimal_digits(new)
     if to is None:
         return False
     whole, scale = to
     if old in _INTEGERS:
         return whole >= (_DIGITS_OF_BIGINT if old == "bigint" else _DIGITS_OF_INTEGERS)
-    of = _digits(old)
+    of = decimal_digits(old)
     if of is None or whole < of[0] or scale < of[1]:
         return False
     # Spark pushes a filter on decimals of the same scale down to the file, and fails for a number that has more bytes
@@ -154,7 +154,7 @@ def _bytes(precision: int) -> int:
     return (int("9" * precision).bit_length() + 8) // 8
 
 
-def _digits(kind: str) -> tuple[int, int] | None:
+def decimal_digits(kind: str) -> tuple[int, int] | None:
     """Of a decimal: digits before and after the point."""
     found = _DECIMAL.fullmatch(kind)
     return (int(found[1]) - int(found[2]), int(found[2])) if found else None
@@ -162,7 +162,9 @@ def _digits(kind: str) -> tuple[int, int] | None:
 
 def _stays_within(kind: str, wide: str) -> bool:
     """Whether values of a column that was narrowed to `kind` look the same in the wider type that it had."""
-    scales = [0 if each in _INTEGERS else digits[1] if (digits := _digits(each)) else None for each in (kind, wide)]
+    scales = [
+        0 if each in _INTEGERS else digits[1] if (digits := decimal_digits(each)) else None for each in (kind, wide)
+    ]
     return scales[0] is not None and scales[0] == scales[1] and widens(kind, wide)
 
 
@@ -230,7 +232,7 @@ def arrow_type(name: str) -> pa.DataType:
     """The Arrow type of values that Spark has as `name`. Raises `ValueError` for a name that no Field has."""
     import pyarrow as pa
 
-    if digits := _digits(name):
+    if digits := decimal_digits(name):
         return pa.decimal128(sum(digits), digits[1])
     plain = {
         "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),

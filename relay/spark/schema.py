@@ -37,6 +37,7 @@ _NUMBERS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", 
 _HELD: Final = frozenset({
     ("string", "binary"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"), ("date", "timestamp_ntz"),
 })  # fmt: skip
+_BOUNDS: Final = {"int": 2.0**31, "bigint": 2.0**63}
 _EPOCH: Final = "timestamp_ntz'1970-01-01'"
 
 
@@ -109,6 +110,9 @@ def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:
     else:
         return f.lit(None).cast(spark_type(new)), _text(values, old)
     held = converted.isNotNull() & back.eqNullSafe(values)
+    if old in _BOUNDS and new in ("float", "double"):
+        # One that was rounded up beyond the largest integer comes back as that one.
+        held &= converted.cast("double") < f.lit(_BOUNDS[old])
     return f.when(held, converted), f.when(~held, _text(values, old))
 
 

@@ -21,9 +21,9 @@ from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode
 from relay.lake.documents import DataFile, LakeState, TableState, TableVersion
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage, open_storage
-from relay.lake.types import META_FIELDS, widens
+from relay.lake.types import META_FIELDS, generation_schema, widens
 from relay.spark import offsets, scan
-from relay.spark.changes import fields_of_all
+from relay.spark.changes import fields_of_all, generations_of
 from relay.spark.reading import find
 from relay.spark.schema import struct_type
 
@@ -40,12 +40,9 @@ _OPTIONS: Final = {"lake", "table", "since", "until", "start", "max_rows"}
 
 @dataclass
 class SeqRange(InputPartition):
-    """What one task reads: the rows of `paths` with start < `_seq` <= end, all after start without an end."""
+    """What one task reads: some files of a generation."""
 
-    lake: str  # its URL: a path relative to the driver's folder leads elsewhere in an executor
-    paths: list[str]
-    start: int
-    end: int | None
+    files: scan.Files
 
 
 class RelayDataSource(DataSource):
@@ -131,13 +128,13 @@ class ChangesReader(DataSourceReader):
         """Neighbouring files, some for each task."""
         table = _table(_log(self._options).state(), self._options)
         start, end = self._options.since or 0, self._options.until
-        return _ranges(self._options, offsets.between(table.files.values(), start, end), start, end)
+        return _ranges(self._options, table, offsets.between(table.files.values(), start, end), start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The rows of a partition's files."""
         if not isinstance(partition, SeqRange):  # Spark's own for a table without files
             return iter(())
-        return scan.read(partition.lake, partition.paths, partition.start, partition.end, self._schema)
+        return scan.read(partition.files, self._schema)
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -191,12 +188,12 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Neighbouring files of the changes in (start, end], some for each task."""
         table = _table(self._state(), self._options)
         found = offsets.between(table.files.values(), start["seq"], end["seq"], kinds=("changes",))
-        return _ranges(self._options, found, start["seq"], end["seq"])
+        return _ranges(self._options, table, found, start["seq"], end["seq"])
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """The changes of a partition's files."""
         assert isinstance(partition, SeqRange)
-        return scan.read(partition.lake, partition.paths, partition.start, partition.end, self._schema)
+        return scan.read(partition.files, self._schema)
 
     def _state(self) -> LakeState:
         if self._log is None:
@@ -261,15 +258,15 @@ def _table(state: LakeState, options: Options) -> TableState:
 
 def _check_asked(schema: StructType, table: TableState) -> None:
     """A schema of the user's names columns that there are, in types that the newest values go into without loss."""
-    names = {field.name for version in table.versions for field in (*version.fields, *META_FIELDS)}
-    newest = {field.name: field.type for field in (*table.version.fields, *META_FIELDS)}
+    sides = [field for version in table.versions for field in version.fields if field.side]
+    known = {field.name: field.type for field in (*sides, *fields_of_all(table), *META_FIELDS)}
     for field in schema:
         asked = field.dataType.simpleString()
-        if field.name not in names:
-            raise _refusal(f"there is no column {field.name!r}", f"there are {', '.join(newest)}", str(table.table))
-        if not widens(newest.get(field.name, asked), asked):
+        if field.name not in known:
+            raise _refusal(f"there is no column {field.name!r}", f"there are {', '.join(known)}", str(table.table))
+        if not widens(known[field.name], asked):
             raise _refusal(
-                f"the column {field.name} is {newest[field.name]}, which does not fit into {asked}",
+                f"the column {field.name} is {known[field.name]}, which does not fit into {asked}",
                 "ask for its type, or for a wider one",
                 str(table.table),
             )
@@ -279,14 +276,24 @@ def _place(state: LakeState) -> int:
     return state.place.seq if state.place else 0
 
 
-def _ranges(options: Options, files: Sequence[DataFile], start: int, end: int | None) -> list[InputPartition]:
+def _ranges(
+    options: Options, table: TableState, files: Sequence[DataFile], start: int, end: int | None
+) -> list[InputPartition]:
     lake = _storage(options).url()
-    ranges: list[InputPartition] = []
-    size = 0
+    fields = fields_of_all(table)
+    sides = {field.column: field.name for field in fields if field.side == "text"}
+    texts = {field.name: sides[field.column] for field in fields if not field.side and field.column in sides}
+    types = {
+        number: {field.name: field.type for field in generation_schema(versions, table.sides)}
+        for number, versions in generations_of(table).items()
+    }
+    ranges: list[SeqRange] = []
+    size, generation = 0, 0
     for file in files:
-        if not ranges or size + file.bytes > PARTITION_BYTES:
-            ranges.append(SeqRange(lake, [], start, end))
-            size = 0
-        ranges[-1].paths.append(file.path)
+        of = table.versions[file.version - 1].generation
+        if not ranges or of != generation or size + file.bytes > PARTITION_BYTES:
+            ranges.append(SeqRange(scan.Files(lake, [], start, end, types[of], texts)))
+            size, generation = 0, of
+        ranges[-1].files.paths.append(file.path)
         size += file.bytes
-    return ranges
+    return list(ranges)

@@ -114,6 +114,7 @@ def test_since_and_until_choose_a_range_of_numbers(spark: SparkSession, lake: Ma
         add(lake, number)
     rows = batch(spark, lake, since=2, until=4)
     assert sorted(row._seq for row in rows.collect()) == [3, 4]
+    assert batch(spark, lake, since=6).collect() == []
 
 
 def test_a_filter_works_without_any_setting_of_spark(spark: SparkSession, lake: MadeLake) -> None:
