@@ -349,7 +349,7 @@ def test_a_reading_returns_now_and_then_though_nothing_is_wanted(tmp_path: Path)
             made.writer.rows(made.table, INSERT, number, NOON, 1, large)
         made.commit()
     reader = made.reader(wanted=lambda schema, table: False)
-    reasons = []
+    reasons = list[str]()
     while not reasons or reasons[-1] != "end":
         reasons.append(read_all(reader, made).why)
     assert reasons.count("more") in (2, 3)
