@@ -84,18 +84,14 @@ def texts(values: Sequence[Any]) -> list[str]:
 
 
 def session() -> SparkSession:
-    """A small Spark of this process's own."""
+    """A small Spark of this process's own, with few words."""
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("demo-lake")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
+    from relay.spark.submit import environment_of
+
+    settings = ["spark.sql.shuffle.partitions=2"]  # there is little to shuffle
+    os.environ.update(environment_of("demo", "local[2]", settings, os.environ, terminal=False))
+    return SparkSession.builder.getOrCreate()
 
 
 def main() -> int:

@@ -117,11 +117,17 @@ def checksum(rows: Iterable[Row]) -> tuple[int, str]:
     return count, f"{total % (1 << 128):032x}"
 
 
-def bag(rows: Iterable[tuple[str, Row]]) -> Rows:
-    """What is left of a table without a key after changes: pairs of change type and row, in their order."""
+def bag(rows: Iterable[tuple[int, str, Row]]) -> Rows:
+    """What a table without a key holds after changes since its last marker: `_seq`, change type and row, in order.
+
+    Its snapshot is all rows at one `_seq`: what has happened up to that is in it.
+    """
+    changes = list(rows)
+    begin = max((seq for seq, kind, _ in changes if kind == "snapshot"), default=-1)
     left: Rows = Counter()
-    for kind, row in rows:
-        left[row] += 1 if kind in ("insert", "update_postimage", "snapshot") else -1
+    for seq, kind, row in changes:
+        if seq > begin or (seq == begin and kind == "snapshot"):
+            left[row] += 1 if kind in ("insert", "update_postimage", "snapshot") else -1
     return +left
 
 

@@ -10,13 +10,16 @@ import random
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from examples.dbserver import KINDS, DatabaseServer
 from examples.lakeside import wait_level
@@ -26,14 +29,15 @@ from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import changes, current
 from relay.spark.merge import merge
-from tests.lakerows import Row, bag, difference, in_lake, selected
+from tests.lakerows import bag, difference, in_lake, selected
 from tests.lakework import Life
 from tests.relayproc import RelayProcess
 
 pytestmark = pytest.mark.spark
 
-ROUNDS, STEPS, LIVES, KILLS = 2, 40, 4, 8
-CHANGES_OF_MERGES, CHANGES_OF_VERBS = 60, 40  # to the lake's folder: a kill comes before one of them
+STEPS, LIVES, KILLS = 40, 4, 5
+CHANGES_OF_MERGES, CHANGES_OF_SNAPSHOTS, CHANGES_OF_EXPORTS = 60, 40, 400  # to a lake; a kill comes before one of them
+MARKERS = ("create", "truncate", "drop", "reset")
 PATIENCE = 60.0  # seconds for the lake to have everything
 
 
@@ -69,20 +73,19 @@ class World:
         assert not wrong, f"seed {self.seed}:\n" + "\n".join(wrong)
 
     def _differs(self, known: TableState) -> str:
+        """How a table differs from the source; nothing, if it is equal."""
         fields, table = known.version.fields, known.table
         source = Counter(selected(self.server, self.db, table.table, fields))
         if known.version.key:
-            lake = Counter(row for _, row in self._rows(current(self.spark, self.lake, table), known))
+            arrow = current(self.spark, self.lake, table).toArrow()
+            lake = Counter(in_lake(arrow.to_pydict(), fields, arrow.num_rows))
         else:
-            every = changes(self.spark, self.lake, table, since=known.reset)
-            lake = bag(self._rows(every.orderBy("_seq"), known))
+            rows = changes(self.spark, self.lake, table).where(f.col("_seq") >= known.reset)
+            arrow = rows.where(~f.col("_change_type").isin(*MARKERS)).orderBy("_seq").toArrow()
+            columns = arrow.to_pydict()
+            every = in_lake(columns, fields, arrow.num_rows)
+            lake = bag(zip(columns["_seq"], columns["_change_type"], every, strict=True))
         return difference(source, lake, fields)
-
-    def _rows(self, frame: DataFrame, known: TableState) -> Iterator[tuple[str, Row]]:
-        arrow = frame.toArrow()
-        columns = arrow.to_pydict()
-        kinds = columns.get("_change_type", [""] * arrow.num_rows)
-        yield from zip(kinds, in_lake(columns, known.version.fields, arrow.num_rows), strict=True)
 
 
 @pytest.fixture
@@ -126,16 +129,42 @@ def test_the_current_state_equals_select_after_a_random_life(
 ) -> None:
     it = world(kind)
     relay = start_relay(it.server, it.settings())
-    for _ in range(ROUNDS):
+    for last in (False, True):
         for _ in range(LIVES):
             it.life.run(STEPS // LIVES)
             kill(relay, it.chance.choice(("exporter", "snapshotter")))
         it.life.touch()
         tables = [known.table for known in it.level()]
-        run_killed("tests.spark.merging", it.lake, it.chance.randrange(1, CHANGES_OF_MERGES))
+        if last:
+            run_killed("tests.spark.merging", it.lake, it.chance.randrange(1, CHANGES_OF_MERGES))
         for table in tables:
             merge(it.spark, it.log, table)
         it.check()
+
+
+@contextmanager
+def exporting(it: World, conf: Path) -> Iterator[None]:
+    """`relay export --follow`, again and again: each is killed before one of its changes to the lake."""
+    stop = threading.Event()
+    where = ("-c", str(conf), "--to", it.lake, "--table", f"{it.db}.*")
+    running: list[subprocess.Popen[bytes]] = []
+
+    def export() -> None:
+        while not stop.is_set():
+            at = it.chance.randrange(1, CHANGES_OF_EXPORTS)
+            line = [sys.executable, "-m", "tests.lakekill", it.lake, str(at), "export", "--follow", *where]
+            running[:] = [subprocess.Popen(line, stdout=subprocess.DEVNULL)]
+            running[0].wait()
+
+    thread = threading.Thread(target=export)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        while thread.is_alive():
+            running[0].kill()
+            thread.join(0.2)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -144,14 +173,16 @@ def test_the_current_state_equals_select_after_kills_at_any_change_to_the_lake(
     kind: str, world: Callable[[str], World], start_relay: Callable[..., RelayProcess]
 ) -> None:
     it = world(kind)
-    relay = start_relay(it.server, {"Source.Tables": f"{it.db}.*"})
-    verbs = [(verb, "-c", relay.conf, "--to", it.lake, "--table", f"{it.db}.*") for verb in ("export", "snapshot")]
-    for _ in range(KILLS):
-        it.life.run(STEPS // KILLS)
-        for verb in verbs:
-            run_killed("tests.lakekill", it.lake, it.chance.randrange(1, CHANGES_OF_VERBS), *verb)
-    it.life.touch()
-    for verb in [*verbs, verbs[0]]:
-        while not run_killed("tests.lakekill", it.lake, it.chance.randrange(1, 10 * CHANGES_OF_VERBS), *verb):
+    relay = start_relay(it.server, {"Source.Tables": f"{it.db}.*", "Lake.RollSeconds": 1})
+    snapshot = ("snapshot", "-c", relay.conf, "--to", it.lake, "--table", f"{it.db}.*")
+    with exporting(it, relay.conf):
+        while (place := it.log.state().place) is None or not place.identity:
+            time.sleep(0.1)  # before there is an export, there is nothing to place a snapshot by
+        for _ in range(KILLS):
+            it.life.run(STEPS // KILLS)
+            run_killed("tests.lakekill", it.lake, it.chance.randrange(1, CHANGES_OF_SNAPSHOTS), *snapshot)
+        it.life.touch()
+        while not run_killed("tests.lakekill", it.lake, it.chance.randrange(1, 10 * CHANGES_OF_SNAPSHOTS), *snapshot):
             pass
+        it.level()
     it.check()
