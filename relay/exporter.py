@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from relay.board import ExportStatus
+from relay.board import ExportStatus, export_status
 from relay.context import LakeContext
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ END_SECONDS: Final = 2.0  # that reading what is left may take when told to stop
 def run(context: LakeContext) -> int:
     """Exports until told to stop, then what is flushed by then. Errors and named stops leave as `RelayError`."""
     context.arena.mark_running(context.slot)
+    context.status = _last_words(context)
     context.report("starting")
     if not _await_journal(context):
         return 0
@@ -37,6 +38,14 @@ def run(context: LakeContext) -> int:
         progress = exporter.step()
     _tell(context, exporter.finish())
     return 0
+
+
+def _last_words(context: LakeContext) -> ExportStatus:
+    """What a predecessor said last holds until this process has something to say: where the lake is, why it stopped."""
+    status = export_status(context.board)
+    status.behind_since = status.behind_since or status.at
+    status.rows = status.files = 0
+    return status
 
 
 def _await_journal(context: LakeContext) -> bool:

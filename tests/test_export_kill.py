@@ -119,6 +119,8 @@ def test_killed_at_random_times_under_load_every_change_is_in_the_lake_once(
     try:
         for number in range(KILLS):
             time.sleep(rng.uniform(0.05, 1.5))
+            if number % 5 == 4:
+                server.execute("FLUSH BINARY LOGS", f"ALTER TABLE {db}.a ADD COLUMN c{number} INT")
             if number % 8 == 7:
                 relay.kill()
                 relay.start()
