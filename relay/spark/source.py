@@ -35,7 +35,8 @@ PARTITION_BYTES: Final = 32 << 20
 """Of the files that one task reads, unless a single one is larger."""
 
 _EXAMPLES: Final = {"lake": "/srv/lake", "table": "shop.orders"}
-_OPTIONS: Final = {"lake", "table", "since", "until", "start", "max_rows"}
+OPTIONS: Final = ("lake", "table", "since", "until", "start", "max_rows")
+"""What `option` takes; Spark tells names apart by their letters, not by case."""
 
 
 @dataclass
@@ -82,8 +83,8 @@ class Options:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         given = {name.lower(): value for name, value in given.items()}
-        if unknown := sorted(given.keys() - _OPTIONS):
-            raise _refusal(f"there is no option {unknown[0]!r}", f"there are {', '.join(sorted(_OPTIONS))}")
+        if unknown := sorted(given.keys() - {*OPTIONS}):
+            raise _refusal(f"there is no option {unknown[0]!r}", f"there are {', '.join(OPTIONS)}")
         for name in ("lake", "table"):
             if not given.get(name):
                 raise _refusal(f"the option {name!r} is missing", f'.option("{name}", "{_EXAMPLES[name]}")')

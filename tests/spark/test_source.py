@@ -246,6 +246,17 @@ def test_a_stream_delivers_all_up_to_a_change_of_columns_and_then_stops_by_name(
     assert streams.ids() == [1, 2]
 
 
+def test_a_dropped_column_stops_no_stream(streams: Streams, spark: SparkSession) -> None:
+    add(streams.lake, 1)
+    frame = streams.frame()
+    streams.lake.define(ORDERS, {"id": "int"}, key=["id"])
+    streams.lake.insert(ORDERS, {"id": 2})
+    streams.lake.commit()
+    streams.run(frame)
+    rows = spark.read.parquet(str(streams.folder / "out")).where("_change_type = 'insert'")
+    assert sorted(map(tuple, rows.select("id", "item").collect())) == [(1, "item 1"), (2, None)]
+
+
 def test_a_stream_of_named_columns_goes_on_through_changes_of_others(streams: Streams) -> None:
     add(streams.lake, 1)
     frame = streams.frame("id int, _change_type string")
