@@ -52,10 +52,11 @@ class Reached(NamedTuple):
     """Why a reading stopped.
 
     `end`: at the position given; `full`: there are as many bytes as may be; `more`: the caller may do something else
-    before it reads on, since a good part of the journal has been looked at, whatever was wanted of it; `ddl`: at the end of the transaction of a
-    statement (`schema`, `text`; `seq` is its number, `timestamp` its time), which is read to its end with the last one; `gap`: events were lost here (`text` is the reason);
-    `source`: from here on it is another server (`text` is its identity). `seq` is that of the last change that was
-    read, `timestamp` that of the last transaction, in Unix seconds.
+    before it reads on, since a good part of the journal has been looked at, whatever was wanted of it; `ddl`: at the
+    end of the transaction of a statement (`schema`, `text`; `seq` is its number, `timestamp` its time), which is read
+    to its end with its last one; `gap`: events were lost here (`text` is the reason); `source`: from here on it is
+    another server (`text` is its identity). `seq` is otherwise that of the last change that was read, `timestamp` that
+    of the last transaction, in Unix seconds.
     """
 
     why: str
@@ -143,7 +144,10 @@ cdef class ChangeReader:
             if reached.why != CWhy.table:
                 break
             self.c.decide(bool(self.wanted(text_of(reached.schema), text_of(reached.text))))
-        why = {CWhy.end: "end", CWhy.full: "full", CWhy.more: "more", CWhy.ddl: "ddl", CWhy.gap: "gap", CWhy.source: "source"}
+        why = {
+            CWhy.end: "end", CWhy.full: "full", CWhy.more: "more", CWhy.ddl: "ddl", CWhy.gap: "gap",
+            CWhy.source: "source",
+        }
         return Reached(
             why[reached.why], reached.seq, reached.timestamp, text_of(reached.schema), shown(reached.text)
         )

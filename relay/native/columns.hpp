@@ -28,14 +28,15 @@ struct Origin {
 // Flat rows: an insert or a delete is one, an update two, its images before and after. Change types are insert,
 // update_preimage, update_postimage, delete.
 //
-// Columns of Form::stream: _sequence uint64; _change_type utf8; _position uint64; the table's; and for each DATE, DATETIME
-// and TIMESTAMP among these <name>__text utf8, which is NULL unless the value is a date that no calendar has: then the
-// column is NULL. What a partial image leaves out is NULL.
+// Columns of Form::stream: _sequence uint64; _change_type utf8; _position uint64; the table's; and for each DATE,
+// DATETIME and TIMESTAMP among these <name>__text utf8, which is NULL unless the value is a date that no calendar has:
+// then the column is NULL. What a partial image leaves out is NULL.
 //
-// Of the others: the table's; these texts, and in the same order <name>__raw binary of each text, which is NULL unless its
-// bytes are no text of its character set (what is wrong is a question mark in the column then), and <name>__srid int32
-// of each geometry; and _change_type, _commit_version int64, _commit_timestamp timestamp[us, UTC], _seq int64, _file,
-// _pos int64, _gtid. The names' and ENUM's columns are dictionaries, BIT(1) is boolean, geometries WKB.
+// Of the others: the table's; these texts, and in the same order <name>__raw binary of each text, which is NULL unless
+// its bytes are no text of its character set (what is wrong is a question mark in the column then), and <name>__srid
+// int32 of each geometry; and _change_type, _commit_version int64, _commit_timestamp timestamp[us, UTC], _seq int64,
+// _file, _pos int64, _gtid. ENUMs, _change_type, _file and _gtid are dictionaries of texts; BIT(1) is boolean, and a
+// geometry is WKB.
 class ColumnBatch {
  public:
   enum class Added : uint8_t { yes, full, undecodable };

@@ -95,8 +95,8 @@ class JournalReader {
 
   uint64_t generation();  // of the journal in the directory; throws JournalError if there is none
   uint64_t first();       // position of the oldest segment that still exists
-  // Up to here the journal is committed and on disk, whatever becomes of the writer's process or host: nothing before it
-  // is ever taken back. 0 if there is no journal.
+  // Up to here the journal is committed and on disk, whatever becomes of the writer's process or host: nothing before
+  // it is ever taken back. 0 if there is no journal.
   uint64_t flushed();
   // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its
   // CRC is verified only if `check` (the writer verified what it wrote, and recovery what it found).

@@ -29,8 +29,8 @@ const std::vector<std::vector<build::ColumnSpec>> kTables = {
     {{"b", kBlobCompressed, 1, false, "binary"}, {"l", kBlobCompressed, 4, false, "latin1"},
      {"v", kVarcharCompressed, 256, false, "utf8mb4"}},
     {{"id", kTiny}, {"a", kJson, 4}, {"b", kJson, 4}, {"n", kShort}, {"c", kJson, 4}},
-    {{"bit", kBit, 1}, {"e", kEnum, 1, false, "", {"b", "", "a", "b"}}, {"g", kGeometry, 1}, {"u", kVarchar, 80, false, "utf8mb4"},
-     {"x", kVarchar, 80, false, "cp1251"}, {"d", kDate}, {"j", kJson, 2}},
+    {{"bit", kBit, 1}, {"e", kEnum, 1, false, "", {"b", "", "a", "b"}}, {"g", kGeometry, 1},
+     {"u", kVarchar, 80, false, "utf8mb4"}, {"x", kVarchar, 80, false, "cp1251"}, {"d", kDate}, {"j", kJson, 2}},
     {{"t4", kTime, 4}, {"d3", kDatetime, 3}, {"s6", kTimestamp, 6}, {"t1", kTime, 1}, {"d6", kDatetime, 6}, {"s2", kTimestamp, 2}},
 };
 
