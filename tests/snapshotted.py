@@ -29,13 +29,28 @@ from tests.readerproc import Reader
 MakeReader = Callable[..., Reader]
 
 
+def reading(server: DatabaseServer, db: str, make_reader: MakeReader) -> Reader:
+    """A reader of one database that flushes its journal at once."""
+    with patch.object(keeper, "SECONDS", 0.05):  # in the process that is forked here
+        return make_reader(server, {"Source.Tables": f"{db}.*"}).streaming()
+
+
+def read_up(reader: Reader, server: DatabaseServer) -> int:
+    """Waits until what the source has written by now is journaled and flushed; the journal's position behind it."""
+    [(file, position, *_)] = server.execute("SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS")
+    arena = reader.arena
+    reader.until(lambda: (arena.source()["file"], arena.source()["position"]) >= (file, position))
+    committed = arena.committed
+    reader.until(lambda: arena.flushed >= committed)
+    return committed
+
+
 class Lake:
     """A lake of one database: a reader in a process, an export in this one, step by step or in a thread."""
 
     def __init__(self, server: DatabaseServer, db: str, folder: Path, make_reader: MakeReader) -> None:
         self.server, self.db = server, db
-        with patch.object(keeper, "SECONDS", 0.05):  # in the reader that is forked here
-            self.reader = make_reader(server, {"Source.Tables": f"{db}.*"}).streaming()
+        self.reader = reading(server, db, make_reader)
         self.reader.until(lambda: self.reader.arena.committed)
         self.storage = open_storage(str(folder / "lake"))
         self.log = LakeLog(self.storage)
@@ -62,17 +77,9 @@ class Lake:
 
     def export(self) -> None:
         """What the source has written by now."""
-        [(file, position, *_)] = self.server.execute(
-            "SHOW BINARY LOG STATUS" if self.server.kind.mysql else "SHOW MASTER STATUS"
-        )
-        arena, until = self.reader.arena, time.monotonic() + 5
-        while (arena.source()["file"], arena.source()["position"]) < (file, position):
-            assert time.monotonic() < until, (arena.source(), file, position)
-            time.sleep(0.01)
-        committed = arena.committed
+        committed = read_up(self.reader, self.server)
         while self.exporter.step(roll=True).place.position < committed:
-            assert time.monotonic() < until, "what was read is not flushed"
-            time.sleep(0.01)
+            pass
 
     @contextmanager
     def exporting(self) -> Iterator[None]:

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 
+#include "utf8.hpp"
+
 namespace relay {
 
 using charsets::Known;
@@ -227,6 +229,14 @@ bool charset_text(const std::string& name, Bytes text, std::string* out) {
   }
   out->resize(text.size * Charset::kGrowth + 4);
   out->resize(charset->convert(text, reinterpret_cast<uint8_t*>(&(*out)[0])));
+  return true;
+}
+
+bool utf8_text(const std::string& name, Bytes text, std::string* out, bool* whole) {
+  const Charset* charset;
+  if (!Charset::find(name, &charset) || !charset_text(name, text, out)) return false;
+  bool mended = mend_utf8(reinterpret_cast<uint8_t*>(&(*out)[0]), out->size());
+  *whole = !mended && (!charset || charset->holds(text));
   return true;
 }
 

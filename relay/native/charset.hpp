@@ -39,5 +39,8 @@ class Charset {
 
 // Replaces `out` by text as UTF-8. False if there is no way to convert the character set here.
 bool charset_text(const std::string& name, Bytes text, std::string* out);
+// As charset_text, and with a question mark for each byte that is no UTF-8 then; `whole` is false if the text holds
+// anything that is no character.
+bool utf8_text(const std::string& name, Bytes text, std::string* out, bool* whole);
 
 }  // namespace relay

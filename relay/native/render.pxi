@@ -73,6 +73,7 @@ cdef extern from "payload.hpp" namespace "relay":
 
 cdef extern from "charset.hpp" namespace "relay":
     cbool charset_text(const string& name, ImageBytes text, string* out) except +
+    cbool utf8_text(const string& name, ImageBytes text, string* out, cbool* whole) except +
 
 
 cdef class RowImages:
@@ -185,3 +186,15 @@ def decode_text(str charset not None, bytes text not None):
     if not charset_text(charset.encode(), ImageBytes(<const char*>text, len(text)), &out):
         raise LookupError(f"character set {charset!r} cannot be converted to UTF-8 here")
     return (<bytes>out).decode("utf-8", "replace")
+
+
+def utf8_of(str charset not None, bytes text not None):
+    """(text as `str`, whether all of it is text) for text in one of the server's character sets.
+
+    As columns have it: a question mark for what is no character. Raises `LookupError` as `decode_text` does.
+    """
+    cdef string out
+    cdef cbool whole = True
+    if not utf8_text(charset.encode(), ImageBytes(<const char*>text, len(text)), &out, &whole):
+        raise LookupError(f"character set {charset!r} cannot be converted to UTF-8 here")
+    return (<bytes>out).decode(), whole

@@ -6,22 +6,17 @@ of the same length; some give a second one, for the side column that keeps what 
 
 from __future__ import annotations
 
-import codecs
 import datetime
-from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from relay._native import decode_text
-
-_QUESTION: Final = "relay.question"
-codecs.register_error(_QUESTION, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
+from relay._native import utf8_of
 
 Pair = tuple[pa.Array, pa.Array]
 
-_UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4", "ascii"})
+_UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 _SRID_BYTES: Final = 4
 _NO_CALENDAR: Final = "^0000|-00"
 """Dates that no calendar has, but for the thirtieth of February and its like."""
@@ -99,24 +94,12 @@ def texts(values: pa.Array, charset: str) -> Pair:
         try:
             return values.cast(pa.string()), pa.nulls(len(values), pa.binary())
         except pa.ArrowInvalid:
-            return _decoded(values, _mended)
-    return _decoded(values, lambda text: (decode_text(charset, text), False))
-
-
-def _decoded(values: pa.Array, decode: Callable[[bytes], tuple[str, bool]]) -> Pair:
-    """Each distinct value once."""
-    known = {value: decode(value) for value in values.unique().to_pylist() if value is not None}
+            pass  # one by one, then
+    known = {value: utf8_of(charset, value) for value in values.unique().to_pylist() if value is not None}
     listed = values.to_pylist()
-    decoded = pa.array([None if value is None else known[value][0] for value in listed], pa.string())
-    wrong = [value if value is not None and known[value][1] else None for value in listed]
-    return decoded, pa.array(wrong, pa.binary())
-
-
-def _mended(text: bytes) -> tuple[str, bool]:
-    try:
-        return text.decode(), False
-    except UnicodeDecodeError:
-        return text.decode(errors=_QUESTION), True
+    text = pa.array([None if value is None else known[value][0] for value in listed], pa.string())
+    wrong = [None if value is None or known[value][1] else value for value in listed]
+    return text, pa.array(wrong, pa.binary())
 
 
 def sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
@@ -129,8 +112,11 @@ def sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
 
 
 def shapes(values: pa.Array) -> Pair:
-    """GEOMETRY as WKB; and its SRID."""
+    """GEOMETRY as WKB; and its SRID. Servers that are not strict make empty values, which have neither."""
     listed = values.to_pylist()
-    wkb = [None if value is None else value[_SRID_BYTES:] for value in listed]
-    srid = [None if value is None else int.from_bytes(value[:_SRID_BYTES], "little") for value in listed]
-    return pa.array(wkb, pa.binary()), pa.array(srid, pa.int64())
+    wkb = [value[_SRID_BYTES:] if value and len(value) >= _SRID_BYTES else value for value in listed]
+    srid = [
+        int.from_bytes(value[:_SRID_BYTES], "little", signed=True) if value and len(value) >= _SRID_BYTES else None
+        for value in listed
+    ]
+    return pa.array(wkb, pa.binary()), pa.array(srid, pa.int32())
