@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
+import signal
 import struct
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -501,3 +504,50 @@ def test_changes_of_a_real_server_are_read_while_they_are_written(
     assert rows[-1]["_gtid"] == (reader.gtid or None)
     now = datetime.now(UTC).timestamp()
     assert all(0 <= now - row["_commit_timestamp"].timestamp() < 600 for row in rows)
+
+
+def killed_writer(folder: Path, seed: int) -> None:
+    """Transactions whose rows have their own numbers as ids, in a process that is killed; flushed now and then."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            chance = random.Random(seed)
+            writer = JournalWriter(folder, SEGMENT)
+            table = writer.define(definition(ID, NAME))
+            while True:
+                number = writer.state().sequence
+                for first in range(number, number + chance.randrange(60), 3):
+                    images = [row(each, b"k" * 70) for each in range(first, first + 3)]
+                    writer.rows(table, INSERT, number, NOON, 3, body(INSERT, 2, *images))
+                if chance.random() < 0.1:
+                    writer.rollback()
+                    continue
+                writer.commit(number, NOON, f"0-1-{number}")
+                if chance.random() < 0.2:
+                    writer.flush()
+        finally:
+            os._exit(1)
+    time.sleep(random.Random(seed).uniform(0.01, 0.05))
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def test_what_was_read_as_flushed_stands_whatever_becomes_of_the_writer(tmp_path: Path) -> None:
+    JournalWriter(tmp_path, SEGMENT).flush()
+    journal, found, position = JournalReader(tmp_path), list[int](), 0
+    for seed in range(25):
+        reader = ChangeReader(tmp_path, position)
+        flushed = journal.flushed()
+        killed_writer(tmp_path, seed)
+        assert journal.flushed() >= flushed
+        while reader.read(journal.flushed(), 30_000).why != "end":
+            if not reader.in_transaction:
+                position = reader.position
+            for batch in taken(reader):
+                assert batch.column("id").to_pylist() == batch.column("_seq").to_pylist()
+                found += [number for number in batch.column("_seq").to_pylist() if number > len(found)]
+        for batch in taken(reader):
+            found += [number for number in batch.column("_seq").to_pylist() if number > len(found)]
+        position = reader.position
+        assert found == list(range(1, reader.seq + 1))
+    assert len(found) > 1000
