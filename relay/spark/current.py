@@ -61,12 +61,7 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
             stacklevel=2,
         )
     basis = Basis(log.storage, found, known)
-    fields = basis.fields
-    if basis.merged is not None and not basis.changes:
-        rows = base(spark, log.storage, basis.merged.files, fields)
-    else:
-        rows = fold(basis.rows(spark), fields, basis.version.key)
-    return rows.select(*(col(field.name) for field in fields))
+    return basis.state(spark).select(*(col(field.name) for field in basis.fields))
 
 
 def known_of(state: LakeState, table: TableState) -> Known:
@@ -133,12 +128,20 @@ class Basis:
         snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.known.reset)
         return rows.where((col(SEQ.name) > self.known.reset) | snapshot).where(col(KIND.name).isin(*_IMAGES))
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """Those of the merged version, and `new_rows`."""
-        rows = self.new_rows(spark)
-        if self.merged is None:
-            return rows
-        return base(spark, self.storage, self.merged.files, self.fields).unionAll(rows)
+    def state(self, spark: SparkSession, files: Sequence[BucketFile] | None = None) -> DataFrame:
+        """The rows of the table, with `fields` and SEQ; where `files` of the merged version are given, of their buckets
+        only, which are all that there are changes for."""
+        before = None
+        if self.merged is not None:
+            before = read(
+                spark,
+                self.storage,
+                (file.path for file in (self.merged.files if files is None else files)),
+                [*self.fields, SEQ],
+            )
+            if not self.changes:
+                return before
+        return fold(self.new_rows(spark), self.fields, self.version.key, before)
 
 
 def _counts(file: DataFile, known: Known) -> bool:
@@ -146,27 +149,24 @@ def _counts(file: DataFile, known: Known) -> bool:
     return above and file.first <= known.until
 
 
-def base(spark: SparkSession, storage: Storage, files: Sequence[BucketFile], fields: Sequence[Field]) -> DataFrame:
-    """Rows of a merged version, with `fields`, SEQ and KIND."""
-    rows = read(spark, storage, (file.path for file in files), [*fields, SEQ])
-    return rows.withColumn(KIND.name, f.lit("snapshot"))
+def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str], before: DataFrame | None = None) -> DataFrame:
+    """The state after changes, from the state `before` them (`fields` and SEQ), and rows with these and KIND.
 
-
-def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str]) -> DataFrame:
-    """From rows with `fields`, SEQ and KIND, the last of each key, where it is one that stays; without KIND.
-
-    An update's two images have one number, and the later one counts; a snapshot's row has seen the change whose number
-    it has. Keys are told apart by their side columns too: values that no column can hold are NULL in the key's own.
+    Of each key the last row counts, if it is one that stays. An update's two images have one number, and the later one
+    counts; a snapshot's row has seen the change whose number it has. Keys are told apart by their side columns too:
+    values that no column can hold are NULL in the key's own.
     """
     keys = key_columns(fields, key)
-    rank = f.when(col(KIND.name) == "snapshot", 2).when(col(KIND.name) == "update_preimage", 0).otherwise(1)
     columns = [*(field.name for field in fields), SEQ.name, KIND.name]
+    rank = f.when(col(KIND.name) == "snapshot", 2).when(col(KIND.name) == "update_preimage", 0).otherwise(1)
     last = unused("_last", columns)
     picked = f.max_by(f.struct(*map(col, columns)), f.struct(col(SEQ.name), rank)).alias(last)
-    return (
-        rows.groupBy(*map(col, keys))
-        .agg(picked)
-        .select(f"{last}.*")
-        .where(col(KIND.name).isin(*_STAYS))
-        .drop(KIND.name)
-    )
+    newest = rows.groupBy(*map(col, keys)).agg(picked).select(f"{last}.*")
+    state = newest.where(col(KIND.name).isin(*_STAYS)).drop(KIND.name)
+    if before is None:
+        return state
+    # Few changes to a large table: what did not change is not to be sorted with them.
+    changed = {name: unused(f"_changed_{place}", columns) for place, name in enumerate(keys)}
+    same = [col(name).eqNullSafe(col(other)) for name, other in changed.items()]
+    others = newest.select(*(col(name).alias(other) for name, other in changed.items()))
+    return before.join(others, same, "left_anti").unionAll(state)

@@ -25,7 +25,7 @@ from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
 from relay.spark import pointer as pointers
-from relay.spark.current import Basis, base, fold, known_of
+from relay.spark.current import Basis, known_of
 from relay.spark.pointer import BucketFile, Pointer
 from relay.spark.reading import find, opened
 from relay.spark.schema import col, key_columns, unused
@@ -112,19 +112,16 @@ def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) ->
     merged = basis.merged
     buckets = _buckets(basis, bucket_bytes)
     keys = key_columns(basis.fields, basis.version.key)
-    rows = basis.new_rows(spark)
+    old: list[BucketFile] = merged.files if merged is not None else []
     kept: list[BucketFile] = []
-    if merged is not None:
-        old = merged.files
-        if buckets == merged.buckets:
-            touched = {bucket for (bucket,) in rows.select(_bucket(keys, buckets)).distinct().collect()}
-            kept = [file for file in merged.files if file.bucket not in touched]
-            old = [file for file in merged.files if file.bucket in touched]
-        rows = base(spark, basis.storage, old, basis.fields).unionAll(rows)
+    if merged is not None and buckets == merged.buckets:
+        found = basis.new_rows(spark).select(_bucket(keys, buckets)).distinct().collect()
+        touched = {bucket for (bucket,) in found}
+        old = [file for file in merged.files if file.bucket in touched]
+        kept = [file for file in merged.files if file.bucket not in touched]
     written: list[BucketFile] = []
     if basis.changes:
-        state = fold(rows, basis.fields, basis.version.key)
-        written = _write_buckets(basis.storage, state, keys, buckets, folder)
+        written = _write_buckets(basis.storage, basis.state(spark, old), keys, buckets, folder)
     pointer = Pointer(
         number=basis.number,
         table=basis.table.table,
