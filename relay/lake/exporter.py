@@ -21,8 +21,10 @@ from relay.lake.log import Conflict, LakeLog
 from relay.lake.storage import Storage
 
 READ_BYTES: Final = 16 << 20  # of columns gathered before somebody looks at the clock
-_ACCEPT: Final = "`relay export --accept-gap`, or `relay start --accept-gap`, goes on after the loss; the tables of the"
-_ACCEPT_GAP: Final = _ACCEPT + " lake are complete again after a snapshot"
+_ACCEPT_GAP: Final = (
+    "`relay export --accept-gap`, or `relay start --accept-gap`, goes on after the loss;"
+    " the lake's tables are whole again after a snapshot"
+)
 
 
 class Settings(NamedTuple):
@@ -182,8 +184,8 @@ class Exporter:
         if left:
             self._number()
             why = "left out of the export"
-            place = self._where(int(time.time()))
-            self._gathering.markers += [Marker(table, "reset", place.seq, place.timestamp, why) for table in left]
+            here = self._where(int(time.time()))
+            self._gathering.markers += [Marker(table, "reset", here.seq, here.timestamp, why) for table in left]
             self._commit()
 
     def _number(self) -> None:
