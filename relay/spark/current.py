@@ -11,6 +11,7 @@ from pyspark.sql import functions as f
 
 from relay.errors import ErrorCode, RelayError
 from relay.lake.documents import DataFile, Field, LakeState, Place, Table, TableState, TableVersion
+from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
 from relay.lake.types import META_FIELDS, generation_schema
 from relay.spark import pointer as pointers
@@ -54,13 +55,12 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
         return spark.createDataFrame([], struct_type([]))
     if not found.version.key:
         return changes(spark, log, found.table)
-    known = known_of(state, found)
-    if known.stale:
+    basis = basis_of(log, found.table)
+    if basis.known.stale:
         warnings.warn(
-            f"{found.table}: its rows since {known.until} are not known yet; this is the state at that number",
+            f"{found.table}: its rows since {basis.known.until} are not known yet; this is the state at that number",
             stacklevel=2,
         )
-    basis = Basis(log.storage, found, known)
     return basis.state(spark).select(*(col(field.name) for field in basis.fields))
 
 
@@ -79,14 +79,23 @@ def known_of(state: LakeState, table: TableState) -> Known:
     )
 
 
+def basis_of(log: LakeLog, table: Table) -> Basis:
+    """What the state of a table is made of now. Raises `RelayError` (usage) if the lake does not know its rows."""
+    # Before the log, which then knows all that was merged, however fast others merge.
+    last = pointers.newest(log.storage, table)
+    state = log.state()
+    found = find(state, table)
+    return Basis(log.storage, found, known_of(state, found), last)
+
+
 class Basis:
-    """What the state of a table at `known.until` is made of.
+    """What the state of a table at `known.until` is made of; `last` is the newest merged version.
 
     `merged` is the last merged version, if the state follows from it and `changes`, the files with what came since;
     otherwise it is None, and `changes` are all files that count.
     """
 
-    def __init__(self, storage: Storage, table: TableState, known: Known, *, anew: bool = False) -> None:
+    def __init__(self, storage: Storage, table: TableState, known: Known, last: Pointer | None) -> None:
         self.storage = storage
         self.table = table
         self.known = known
@@ -94,9 +103,8 @@ class Basis:
         self.version = self._version(counted)
         self.fields = self._fields()
         self.snapshot_rows = sum(file.rows for file in counted if file.kind == "snapshot")
-        last = pointers.newest(storage, table.table)
         self.number = last.number + 1 if last else 1
-        self.merged = last if last and not anew and self._follows(last) else None
+        self.merged = last if last and self._follows(last) else None
         self.changes = counted
         if self.merged is not None:
             self.changes = [f for f in counted if f.kind == "changes" and f.last > self.merged.applied]

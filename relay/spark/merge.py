@@ -25,7 +25,7 @@ from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
 from relay.spark import pointer as pointers
-from relay.spark.current import Basis, known_of
+from relay.spark.current import Basis, basis_of
 from relay.spark.pointer import BucketFile, Pointer
 from relay.spark.reading import find, opened
 from relay.spark.schema import col, key_columns, unused
@@ -63,11 +63,9 @@ def merge(
     Raises `RelayError`: lake_conflict if others always were faster; what Spark raises where its job fails.
     """
     for _ in range(_ATTEMPTS):
-        state = lake.state()
-        found = find(state, table)
-        if reason := _left_alone(found):
+        if reason := _left_alone(find(lake.state(), table)):
             return f"left alone: {reason}"
-        basis = Basis(lake.storage, found, known_of(state, found))
+        basis = basis_of(lake, table)
         if basis.merged is not None and not basis.changes:
             return f"nothing new, version {basis.merged.number} stays"
         folder = f"{paths.table_folder(table, paths.CURRENT)}/ver-{basis.number}-{uuid.uuid4().hex}"

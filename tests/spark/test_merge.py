@@ -16,6 +16,7 @@ from relay.lake import paths
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import current, pointer
+from relay.spark.current import basis_of
 from relay.spark.merge import merge
 from relay.spark.pointer import Pointer
 from relay.spark.reading import opened
@@ -167,6 +168,16 @@ def test_who_is_always_too_late_says_so(spark: SparkSession, shop: MadeLake, mon
     with pytest.raises(RelayError, match="others published a version first, 3 times in a row") as late:
         merge(spark, log, TABLE)
     assert late.value.code is StopCode.LAKE_CONFLICT
+
+
+def test_a_reader_whose_log_is_behind_a_merge_catches_up(spark: SparkSession, shop: MadeLake) -> None:
+    late = opened(shop.url)
+    late.state()
+    touch(shop, 7)
+    merged(spark, shop)
+    basis = basis_of(late, TABLE)
+    assert basis.merged == newest(shop)
+    assert not basis.changes
 
 
 def test_a_version_of_another_release_is_not_taken_for_one_of_this(spark: SparkSession, shop: MadeLake) -> None:

@@ -11,13 +11,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from relay.errors import RelayError
-from relay.lake.documents import Field
+from relay.lake.documents import Commit, Field, Marker, Place
 from relay.lake.types import META_FIELDS
-from relay.spark import changes
+from relay.spark import changes, current
 from relay.spark.schema import convert, spark_type, struct_type
 from tests.spark.lakes import MadeLake
-from tests.spark.states import ORDERS
+from tests.spark.states import ORDERS, merged, table_of
 
 META = [field.name for field in META_FIELDS]
 
@@ -178,12 +177,12 @@ def test_conversions_lose_nothing_whatever_the_zone(spark: SparkSession) -> None
 
 
 def test_a_table_of_which_only_its_creation_is_known_has_no_columns_yet(spark: SparkSession, lake: MadeLake) -> None:
-    lake.define(ORDERS, {"id": "int"}, key=["id"])
-    lake.mark(ORDERS, "create")
-    lake.commit()
-    assert [row["_change_type"] for row in changes(spark, lake.url, ORDERS).collect()] == ["create"]
-    with pytest.raises(RelayError, match="no table shop"):
-        changes(spark, lake.url, "shop.other")
+    place = Place(1, 0, 164, 1, "binlog.000001", 104, "", "made", lake.clock)
+    created = Marker(table_of(ORDERS), "create", 1, lake.clock, "CREATE TABLE orders (id INT PRIMARY KEY)")
+    lake.write(Commit(number=1, writer="export", at=float(lake.clock), place=place, markers=[created]))
+    assert changes(spark, lake.url, ORDERS).columns == META
+    assert current(spark, lake.url, ORDERS).columns == []
+    assert merged(spark, lake) == "left alone: it was created, and no row has come yet"
 
 
 def test_types_of_all_fields_are_known(spark: SparkSession) -> None:
