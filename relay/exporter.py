@@ -27,6 +27,8 @@ def run(context: LakeContext) -> int:
     if not _await_journal(context):
         return 0
     exporter = _open(context)
+    if exporter.left_out:
+        context.log("left_out", tables=", ".join(map(str, exporter.left_out)), hint="they are not whole any more")
     while not context.stopping:
         progress = exporter.step(roll=context.arena.draining)
         _tell(context, progress)

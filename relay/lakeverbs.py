@@ -15,7 +15,7 @@ import click
 from relay.bar import Bar
 from relay.config import Config
 from relay.config_keys import lake_path, tables
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.errors import ErrorCode, RelayError, StopCode, printable
 from relay.render import size_text
 from relay.verbs import cli, configured
 
@@ -80,6 +80,9 @@ def export(config: Config, to: str, follow: bool, patterns: list[str], accept_ga
         )  # fmt: skip
     began = time.monotonic()
     exporter = Exporter(open_storage(path), journal, settings)
+    if exporter.left_out:
+        names = ", ".join(map(str, exporter.left_out))
+        click.echo(f"relay: note: left out, and in the lake not whole any more: {printable(names)}", err=True)
     with Bar(sys.stderr, "exporting") as bar, _until_told() as told:
         progress = _run(exporter, follow, told, _shown_on(bar, began))
     click.echo(_summary(progress, path, time.monotonic() - began))

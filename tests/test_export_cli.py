@@ -46,6 +46,11 @@ def test_tables_are_chosen_and_the_lake_is_the_configurations_without_a_path(mad
     conf.write_text(CONF + "Path = here\n")
     assert run_relay("export", "-c", conf, "--table", "shop.other", "--table", "else.*").returncode == 0
     assert Lake(tmp_path / "here").state().tables == {}
+    made.statement("CREATE TABLE created (id INT)")
+    made.flush()
+    assert run_relay("export", "-c", conf).stderr == ""
+    left = run_relay("export", "-c", conf, "--table", "shop.t")
+    assert left.stderr == "relay: note: left out, and in the lake not whole any more: shop.created\n"
 
 
 @pytest.mark.parametrize(

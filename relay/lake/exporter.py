@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from relay._native import ChangeReader, JournalError, JournalReader, Reached
 from relay.errors import RelayError, StopCode
 from relay.lake import statements
-from relay.lake.documents import Gap, LakeState, Marker, Place
+from relay.lake.documents import Gap, LakeState, Marker, Place, Table
 from relay.lake.gathering import Gathering, Where
 from relay.lake.log import Conflict, LakeLog
 from relay.lake.storage import Storage
@@ -90,6 +90,7 @@ class Exporter:
         self._journal = JournalReader(journal)
         self._settings = settings
         self._alive = alive
+        self.left_out: list[Table] = []  # tables of the lake that are not exported any more, and so not whole any more
         self._rows = self._written = self._files = self._bytes = 0
         self._waits_since = 0.0
         self._gathered_at: float | None = None  # monotonic: since when something waits to be committed
@@ -179,7 +180,8 @@ class Exporter:
         left = [
             known.table
             for known in state.tables.values()
-            if known.complete_from is not None and not self._wanted(known.table.schema, known.table.table)
+            if (known.complete_from is not None or known.snapshot is not None)
+            and not self._wanted(known.table.schema, known.table.table)
         ]
         if left:
             self._number()
@@ -187,6 +189,7 @@ class Exporter:
             here = self._where(int(time.time()))
             self._gathering.markers += [Marker(table, "reset", here.seq, here.timestamp, why) for table in left]
             self._commit()
+            self.left_out += left
 
     def _number(self) -> None:
         """Take the next `_seq` for something that has no number in the journal."""
