@@ -173,6 +173,11 @@ def _fits(column: SchemaColumn, field: Field) -> bool:
     return field.type == own.type or (column.data_type in ("enum", "set") and can_become(column, field.type))
 
 
+def _of_bytes(column: SchemaColumn) -> bool:
+    """Whether labels of an ENUM or SET are no text: MariaDB tells them with `?`, MySQL as x'ff'."""
+    return column.charset in ("", "binary") and bool(re.search(r"\?|[(,]x'", column.column_type))
+
+
 def _column(column: SchemaColumn, primary: bool) -> Column:
     """As a table map has it, as far as types of the lake depend on it."""
     kind = _TYPES.get(column.data_type, Type.BLOB)
@@ -191,7 +196,7 @@ def _column(column: SchemaColumn, primary: bool) -> Column:
         unsigned=" unsigned" in column.column_type,
         nullable=column.nullable,
         primary=primary,
-        charset="" if labelled else column.charset or "binary",
+        charset=("binary" if _of_bytes(column) else "") if labelled else column.charset or "binary",
         labels=labels(column.column_type) if labelled else [],
         sql_type=column.column_type,
     )
