@@ -134,11 +134,12 @@ def main() -> int:
 
 def show_by_hand(conf: Path, lake: Path, server: DatabaseServer) -> None:
     """What to try, until Ctrl-C."""
-    bin_, statement = ".venv/bin", "INSERT INTO shop.customers (name, city) VALUES ('Eve', 'Ghent')"
+    statement = "INSERT INTO shop.customers (name, city) VALUES ('Eve', 'Ghent')"
     step("by hand, while it runs")
-    say(f'{bin_}/python -m examples.sql {server.port} "{statement}"')
-    say(f"{bin_}/relay spark merge --lake {lake}\n{bin_}/relay stat -c {conf}")
-    say(f"{bin_}/python                  # docs/lake-tutorial.md goes on from here, with LAKE={lake}")
+    say(f"export LAKE={lake} PORT={server.port} CONF={conf}")
+    say(f'.venv/bin/python -m examples.sql $PORT "{statement}"')
+    say(".venv/bin/relay spark merge --lake $LAKE\n.venv/bin/relay stat -c $CONF")
+    say(".venv/bin/python    # docs/lake-tutorial.md goes on from here")
     say("Ctrl-C ends it and removes everything but the plot.")
     try:
         while True:
