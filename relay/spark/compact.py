@@ -120,7 +120,8 @@ def _worthwhile(run: list[DataFile], target: int) -> Iterator[list[DataFile]]:
 def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGET_BYTES) -> Compacted:
     """Merge what `plan` finds in a table, in parallel on the executors, and commit round by round.
 
-    Raises RelayError (lake_damaged) for a file whose bytes are not what the log says of them, and lets it be.
+    Raises RelayError (lake_damaged) for a file whose bytes are not what the log says of them, after it has committed
+    what else was done in that round.
     """
     groups = plan(find(log.state(), table), target)
     done = Compacted()
@@ -128,13 +129,27 @@ def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGE
     step = spark.sparkContext.defaultParallelism * _GROUPS_A_TASK
     for begin in range(0, len(groups), step):
         part = groups[begin : begin + step]
-        made = spark.sparkContext.parallelize(part, len(part)).map(lambda group: merge_files(lake, group)).collect()
-        for group, file in _publish(log, list(zip(part, made, strict=True))):
+        tried = spark.sparkContext.parallelize(part, len(part)).map(lambda group: _tried(lake, group)).collect()
+        made = [(group, file) for group, file in zip(part, tried, strict=True) if isinstance(file, DataFile)]
+        for group, file in _publish(log, made):
             done.files += len(group.files)
             done.bytes += sum(each.bytes for each in group.files)
             done.into_files += 1
             done.into_bytes += file.bytes
+        for error in tried:
+            if isinstance(error, RelayError):
+                raise error
     return done
+
+
+def _tried(lake: str, group: Group) -> DataFile | RelayError:
+    """A group's file, or what is damaged: of what a task raises Spark tells a traceback, after it has tried again."""
+    try:
+        return merge_files(lake, group)
+    except RelayError as error:
+        if error.code != StopCode.LAKE_DAMAGED:
+            raise
+        return error
 
 
 def merge_files(lake: str, group: Group) -> DataFile:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from relay.errors import RelayError
+from relay.errors import ExitCode, RelayError
 from relay.lake.documents import DataFile, Field, Table, TableState, TableVersion
 from relay.lake.log import LakeLog, verify
 from relay.lake.storage import open_storage
@@ -209,9 +209,12 @@ def test_a_damaged_file_is_named_and_not_replaced(spark: SparkSession, lake: Mad
     with pytest.raises(RelayError, match="SHA-256") as caught:
         merge_files(lake.url, group)
     assert group.files[1].path in caught.value.position
-    with pytest.raises(Exception, match="SHA-256"):
+    with pytest.raises(RelayError, match="SHA-256"):
         compact(spark, log_of(lake), TABLE)
     assert state_of(lake).files == before
+    done = relay("spark", "compact", "--lake", lake.url, *FEW)
+    assert done.returncode == ExitCode.STOPPED
+    assert group.files[1].path in done.stderr.splitlines()[-1] and "SHA-256" in done.stderr.splitlines()[-1]
 
 
 def test_a_dataframe_that_was_made_before_still_reads_the_files_that_were_replaced(
