@@ -27,7 +27,7 @@ _STAYS = ("insert", "update_postimage", "snapshot")
 _IMAGES = (*_STAYS, "update_preimage", "delete")
 
 
-class Known(NamedTuple):
+class Bounds(NamedTuple):
     """What the lake knows of a table: its state at `until`, of changes above `reset` and snapshot rows from it on.
 
     `stale`: rows changed since in ways that only a snapshot will tell.
@@ -56,21 +56,21 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
     if not found.version.key:
         return changes(spark, log, found.table)
     basis = basis_of(log, found.table)
-    if basis.known.stale:
+    if basis.bounds.stale:
         warnings.warn(
-            f"{found.table}: its rows since {basis.known.until} are not known yet; this is the state at that number",
+            f"{found.table}: its rows since {basis.bounds.until} are not known yet; this is the state at that number",
             stacklevel=2,
         )
     return basis.state(spark).select(*(col(field.name) for field in basis.fields))
 
 
-def known_of(state: LakeState, table: TableState) -> Known:
+def bounds_of(state: LakeState, table: TableState) -> Bounds:
     """What the lake knows of a table. Raises `RelayError` (usage) if that is nothing yet."""
     place: Place | None = state.place
     if table.complete_from is not None and place is not None:
-        return Known(table.reset, place.seq)
+        return Bounds(table.reset, place.seq)
     if table.before is not None:
-        return Known(table.before.reset, table.before.until, stale=True)
+        return Bounds(table.before.reset, table.before.until, stale=True)
     raise RelayError(
         ErrorCode.USAGE,
         f"read the state of {table.table}",
@@ -85,21 +85,21 @@ def basis_of(log: LakeLog, table: Table) -> Basis:
     last = pointers.newest(log.storage, table)
     state = log.state()
     found = find(state, table)
-    return Basis(log.storage, found, known_of(state, found), last)
+    return Basis(log.storage, found, bounds_of(state, found), last)
 
 
 class Basis:
-    """What the state of a table at `known.until` is made of; `last` is the newest merged version.
+    """What the state of a table at `bounds.until` is made of; `last` is the newest merged version.
 
     `merged` is the last merged version, if the state follows from it and `changes`, the files with what came since;
     otherwise it is None, and `changes` are all files that count.
     """
 
-    def __init__(self, storage: Storage, table: TableState, known: Known, last: Pointer | None) -> None:
+    def __init__(self, storage: Storage, table: TableState, bounds: Bounds, last: Pointer | None) -> None:
         self.storage = storage
         self.table = table
-        self.known = known
-        counted = [file for file in table.files.values() if _counts(file, known)]
+        self.bounds = bounds
+        counted = [file for file in table.files.values() if _counts(file, bounds)]
         self.version = self._version(counted)
         self.fields = self._fields()
         self.snapshot_rows = sum(file.rows for file in counted if file.kind == "snapshot")
@@ -107,10 +107,10 @@ class Basis:
         self.merged = last if last and self._follows(last) else None
         self.changes = counted
         if self.merged is not None:
-            self.changes = [f for f in counted if f.kind == "changes" and f.last > self.merged.applied]
+            self.changes = [each for each in counted if each.kind == "changes" and each.last > self.merged.applied]
 
     def _version(self, counted: Sequence[DataFile]) -> TableVersion:
-        if not self.known.stale:
+        if not self.bounds.stale:
             return self.table.version
         return self.table.versions[max((file.version for file in counted), default=len(self.table.versions)) - 1]
 
@@ -122,9 +122,9 @@ class Basis:
 
     def _follows(self, last: Pointer) -> bool:
         return (
-            last.reset == self.known.reset
+            last.reset == self.bounds.reset
             and last.snapshot_rows == self.snapshot_rows
-            and last.applied <= self.known.until
+            and last.applied <= self.bounds.until
             and last.version.generation == self.version.generation
             and last.version.key == self.version.key
         )
@@ -132,29 +132,25 @@ class Basis:
     def new_rows(self, spark: SparkSession) -> DataFrame:
         """The rows of `changes` that count, with `fields`, SEQ and KIND."""
         rows = rows_of(spark, self.storage, self.table, self.changes, [*self.fields, SEQ, KIND])
-        rows = between(rows, self.merged.applied if self.merged else None, self.known.until)
-        snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.known.reset)
-        return rows.where((col(SEQ.name) > self.known.reset) | snapshot).where(col(KIND.name).isin(*_IMAGES))
+        rows = between(rows, self.merged.applied if self.merged else None, self.bounds.until)
+        snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.bounds.reset)
+        return rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*_IMAGES))
 
     def state(self, spark: SparkSession, files: Sequence[BucketFile] | None = None) -> DataFrame:
         """The rows of the table, with `fields` and SEQ; where `files` of the merged version are given, of their buckets
         only, which are all that there are changes for."""
         before = None
         if self.merged is not None:
-            before = read(
-                spark,
-                self.storage,
-                (file.path for file in (self.merged.files if files is None else files)),
-                [*self.fields, SEQ],
-            )
+            paths = [file.path for file in (self.merged.files if files is None else files)]
+            before = read(spark, self.storage, paths, [*self.fields, SEQ])
             if not self.changes:
                 return before
         return fold(self.new_rows(spark), self.fields, self.version.key, before)
 
 
-def _counts(file: DataFile, known: Known) -> bool:
-    above = file.last > known.reset or (file.kind == "snapshot" and file.last == known.reset)
-    return above and file.first <= known.until
+def _counts(file: DataFile, bounds: Bounds) -> bool:
+    above = file.last > bounds.reset or (file.kind == "snapshot" and file.last == bounds.reset)
+    return above and file.first <= bounds.until
 
 
 def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str], before: DataFrame | None = None) -> DataFrame:

@@ -66,6 +66,8 @@ def merge(
         if reason := _left_alone(find(lake.state(), table)):
             return f"left alone: {reason}"
         basis = basis_of(lake, table)
+        if basis.bounds.stale:  # a reset came meanwhile
+            continue
         if basis.merged is not None and not basis.changes:
             return f"nothing new, version {basis.merged.number} stays"
         folder = f"{paths.table_folder(table, paths.CURRENT)}/ver-{basis.number}-{uuid.uuid4().hex}"
@@ -125,8 +127,8 @@ def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) ->
         table=basis.table.table,
         version=basis.version,
         fields=basis.fields,
-        applied=basis.known.until,
-        reset=basis.known.reset,
+        applied=basis.bounds.until,
+        reset=basis.bounds.reset,
         snapshot_rows=basis.snapshot_rows,
         buckets=buckets,
         folder=folder,
@@ -177,9 +179,13 @@ def _write_buckets(
 
 
 def _summary(basis: Basis, pointer: Pointer, written: int) -> str:
-    rows = sum(file.rows for file in basis.changes)
-    how = "changes" if basis.merged is not None else "rows, from the beginning,"
+    came = _counted(sum(file.rows for file in basis.changes), "row")
+    what = f"{came} of changes" if basis.merged is not None else f"{came} from the beginning"
     return (
-        f"version {pointer.number} has {pointer.rows:,} rows: {rows:,} {how} merged into "
-        f"{written} of {pointer.buckets} bucket{'s' if pointer.buckets > 1 else ''}"
+        f"version {pointer.number} has {_counted(pointer.rows, 'row')}: {what} merged into {written} of"
+        f" {_counted(pointer.buckets, 'bucket')}"
     )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

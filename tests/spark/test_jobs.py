@@ -55,7 +55,7 @@ def test_merge_tells_of_each_table_in_a_line(shop: MadeLake) -> None:
     notes, old, orders = sorted(done.stdout.splitlines())
     assert notes.startswith("shop.notes: left alone: it has no primary key")
     assert old.startswith("shop.old: left alone: its rows are not known until `relay snapshot` was run")
-    assert orders.startswith("shop.orders: version 1 has 2 rows: 3 rows, from the beginning, merged into 1 of 1 bucket")
+    assert orders.startswith("shop.orders: version 1 has 2 rows: 3 rows from the beginning merged into 1 of 1 bucket")
 
 
 def test_a_job_that_fails_on_spark_ends_with_a_line_and_an_exit_code(shop: MadeLake) -> None:

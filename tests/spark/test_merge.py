@@ -64,7 +64,7 @@ def test_only_buckets_with_changes_are_written_anew(spark: SparkSession, shop: M
     assert (first.buckets, first.rows, {file.bucket for file in first.files}) == (BUCKETS, 100, {*range(BUCKETS)})
     touch(shop, 7)
     said = merged(spark, shop, bucket_bytes=first.bytes // BUCKETS)
-    assert said.startswith("version 2 has 100 rows: 2 changes merged into 1 of 4 buckets")
+    assert said.startswith("version 2 has 100 rows: 2 rows of changes merged into 1 of 4 buckets")
     second = newest(shop)
     assert len({file.path for file in first.files} & {file.path for file in second.files}) == BUCKETS - 1
     assert [row["item"] for row in state(spark, shop) if row["id"] == 7] == ["touched"]
@@ -76,7 +76,7 @@ def test_a_merge_reads_only_what_came_since_the_last(spark: SparkSession, shop: 
     for file in opened(shop.url).state().tables[paths.table_key(TABLE)].files.values():
         (shop.root / file.path).unlink()
     touch(shop, 7)
-    assert merged(spark, shop).startswith("version 2 has 100 rows: 2 changes")
+    assert merged(spark, shop).startswith("version 2 has 100 rows: 2 rows of changes")
     assert merged(spark, shop) == "nothing new, version 2 stays"
     assert len(state(spark, shop)) == 100
 
@@ -97,7 +97,7 @@ def test_rows_of_a_later_snapshot_count_though_changes_were_merged(spark: SparkS
     merged(spark, shop)
     shop.snapshot(ORDERS, {"id": 7, "item": "as read"})
     shop.commit()
-    assert merged(spark, shop).startswith("version 2 has 100 rows: 102 rows, from the beginning")
+    assert merged(spark, shop).startswith("version 2 has 100 rows: 102 rows from the beginning")
     assert [row["item"] for row in state(spark, shop) if row["id"] == 7] == ["as read"]
 
 
@@ -150,7 +150,7 @@ def test_of_two_who_merge_at_once_one_wins_and_the_other_goes_on_from_there(
         each.join()
     assert sorted(said) == [
         "nothing new, version 1 stays",
-        "version 1 has 100 rows: 101 rows, from the beginning, merged into 1 of 1 bucket",
+        "version 1 has 100 rows: 101 rows from the beginning merged into 1 of 1 bucket",
     ]
     assert len(list((shop.root / paths.table_folder(TABLE, paths.CURRENT)).glob("ver-1-*"))) == 1
     assert len(state(spark, shop)) == 100
