@@ -105,6 +105,10 @@ class _Rounds:
                 self._waits.pop(table, None)
             except RelayError as error:  # of this table; the others may do better
                 self._failed(table, error)
+            except SourceLost as error:
+                if not error.refused:
+                    raise
+                self._failed(table, error)
         for table in snapshots.unseen():
             if self._may_try(table):
                 self._failed(table, snapshots.unseen_error(table))

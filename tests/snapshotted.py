@@ -31,7 +31,7 @@ MakeReader = Callable[..., Reader]
 
 def reading(server: DatabaseServer, db: str, make_reader: MakeReader) -> Reader:
     """A reader of one database that flushes its journal at once."""
-    with patch.object(keeper, "SECONDS", 0.05):  # in the process that is forked here
+    with patch.object(keeper, "SECONDS", 0.01):  # in the process that is forked here
         return make_reader(server, {"Source.Tables": f"{db}.*"}).streaming()
 
 

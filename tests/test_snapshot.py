@@ -8,10 +8,12 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from examples.dbserver import DatabaseServer
 from relay.errors import RelayError
+from relay.lake.documents import Table
 from relay.lake.snapshot import table
 from relay.lake.snapshot.run import Progress, Snapshots, only_one
 from relay.lake.storage import open_storage
@@ -212,3 +214,35 @@ def test_a_second_snapshot_is_refused_by_name(forty: Lake) -> None:
 def test_a_lake_without_an_export_is_refused(forty: Lake, tmp_path: Path) -> None:
     with pytest.raises(RelayError, match="nothing was exported to this lake yet"):
         Snapshots(forty.reader.context.config, open_storage(str(tmp_path / "other")), ["*.*"])
+
+
+def test_columns_that_are_left_out_are_not_fetched(forty: Lake) -> None:
+    server, db = forty.server, forty.db
+    server.execute(f"CREATE TABLE {db}.s (id INT PRIMARY KEY, secret TEXT, v INT)")
+    server.execute(f"INSERT INTO {db}.s VALUES (1, 'key', 2)", f"CREATE TABLE {db}.hidden (id INT PRIMARY KEY)")
+    config = forty.reader.context.config
+    source = msgspec.structs.replace(config.source, exclude_columns=["*.*.secret"], exclude_tables=["*.hidden"])
+    with Snapshots(msgspec.structs.replace(config, source=source), forty.storage, [f"{db}.*"]) as snapshots:
+        assert snapshots.todo() == [Table(db, "s"), Table(db, "t")]
+        snapshots.fetch(Table(db, "s"))
+    assert [field.name for field in forty.known("s").version.fields] == ["id", "v"]
+
+
+def test_rows_of_the_past_of_a_versioned_table_are_fetched_too(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str], tmp_path: Path, make_reader: MakeReader
+) -> None:
+    db = make_db(mariadb118)
+    mariadb118.execute(
+        f"USE {db}",
+        "CREATE TABLE p (id INT PRIMARY KEY, v INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START,"
+        " e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING",
+        "CREATE TABLE q (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING",
+        *(f"INSERT INTO {name} (id, v) VALUES (1, 1), (2, 2), (3, 3)" for name in "pq"),
+        *(f"UPDATE {name} SET v = 7 WHERE id < 3" for name in "pq"),
+        *(f"DELETE FROM {name} WHERE id = 2" for name in "pq"),
+    )
+    lake = Lake(mariadb118, db, tmp_path, make_reader)
+    lake.fetch(most_rows=2)
+    for name in "pq":
+        past = mariadb118.execute(f"SELECT COUNT(*) FROM {db}.{name} FOR SYSTEM_TIME ALL")
+        assert [(sum(file.rows for file in lake.known(name).files.values()),)] == past == [(5,)]

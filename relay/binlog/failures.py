@@ -39,6 +39,7 @@ _DUMP_TEXTS: Final = (
     ("corrupt", StopCode.CHECKSUM_MISMATCH, ""),
     ("truncated", StopCode.CHECKSUM_MISMATCH, ""),
 )  # fmt: skip
+_CLIENT_ERRORS: Final = range(2000, 3000)  # the driver's own, of connections
 
 
 class SourceLost(Exception):
@@ -50,6 +51,11 @@ class SourceLost(Exception):
     def __init__(self, cause: str, error: ServerError | None = None) -> None:
         super().__init__(cause)
         self.error = error
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server said so itself, over a connection that is still there."""
+        return self.error is not None and self.error.code not in _CLIENT_ERRORS
 
 
 def judge(error: ServerError, operation: str, position: str = "") -> BinlogError | SourceLost:

@@ -36,6 +36,8 @@ _PATIENCE: Final = 60.0
 _LOOK_SECONDS: Final = 0.2
 _LOCKED: Final = frozenset({1205, 1213})
 """Of a SELECT that waits for rows: it waited for too long, or was chosen to end a deadlock."""
+_ALTERED: Final = frozenset({1054, 1146, 1412})
+"""No such column, no such table, and a table that is not what it was when the transaction began."""
 
 
 class Outdated(Exception):
@@ -69,10 +71,15 @@ class TableSnapshot:
 
     def run(self) -> None:
         """Up to the table's last row."""
-        if self._how.key:
-            self._by_pages()
-        else:
-            self._at_once()
+        try:
+            if self._how.key:
+                self._by_pages()
+            else:
+                self._at_once()
+        except SourceLost as error:
+            if error.error is None or error.error.code not in _ALTERED:
+                raise
+            raise Outdated(error) from error
 
     def _by_pages(self) -> None:
         work, how = self._work, self._how

@@ -1,0 +1,72 @@
+"""The snapshot beside a random life of tables of every type, with DDL: what the lake has in the end is the source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay.binlog.failures import SourceLost
+from relay.errors import RelayError, StopCode
+from relay.lake.documents import Table
+from relay.lake.snapshot import table
+from tests.lakerows import difference, selected
+from tests.lakestate import current
+from tests.lakework import Life
+from tests.snapshotted import Lake, MakeReader, running
+
+STEPS = 6  # transactions between looks at whether to go on
+ROUNDS = 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("in_order", [True, False], ids=["in order", "in any order"])
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.usefixtures("full_metadata")
+def test_every_table_is_the_source_whatever_happened_meanwhile(
+    server: DatabaseServer,
+    db: str,
+    tmp_path: Path,
+    make_reader: MakeReader,
+    monkeypatch: pytest.MonkeyPatch,
+    seed: int,
+    in_order: bool,
+) -> None:
+    monkeypatch.setattr(table, "FILE_BYTES", 20_000)
+    if server.kind.mysql:
+        server.execute(f"SET GLOBAL binlog_order_commits = {'ON' if in_order else 'OFF'}")
+    with closing(Life(server, db, seed)) as life:
+        life.fill(40)
+        lake = Lake(server, db, tmp_path, make_reader)
+        with running(lambda: life.run(STEPS)), lake.exporting():
+            for _ in range(ROUNDS):
+                fetch_what_is_there(lake)
+        lake.export()
+        lake.fetch(most_rows=3)
+        lake.export()
+        wrong = []
+        for one in life.tables:
+            name = Table(db, one.name)
+            fields, rows = current(str(lake.storage.url()), name)
+            wanted = Counter(selected(server, db, one.name, fields))
+            wrong += [f"{one.name}: {line}" for line in [difference(wanted, rows, fields)] if line]
+        assert not wrong, "\n".join(wrong)
+    if server.kind.mysql:
+        server.execute("SET GLOBAL binlog_order_commits = ON")
+
+
+def fetch_what_is_there(lake: Lake) -> None:
+    """One round. A table that a statement takes away meanwhile is none of it, and one whose rows stay locked waits."""
+    with lake.snapshots(most_rows=3) as snapshots:
+        for name in snapshots.todo():
+            try:
+                snapshots.fetch(name)
+            except RelayError as error:
+                if error.code is not StopCode.SOURCE_DENIED:
+                    raise
+            except SourceLost as error:
+                if not error.refused:
+                    raise
