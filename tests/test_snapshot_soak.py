@@ -44,6 +44,7 @@ def test_every_table_is_the_source_whatever_happened_meanwhile(
         with running(lambda: life.run(STEPS)), lake.exporting():
             for _ in range(ROUNDS):
                 fetch_what_is_there(lake)
+        life.touch()
         lake.export()
         lake.fetch(most_rows=3)
         lake.export()
