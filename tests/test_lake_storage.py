@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -114,6 +115,17 @@ def test_folders_are_listed_and_removed_with_all_in_them(storage: Storage) -> No
         storage.delete_folder("current/a")
         assert storage.folders("current") == ["current/c"]
         assert sorted(storage.walk("current")) == ["current/c/x", "current/x"]
+
+
+def test_who_looks_for_leftovers_sees_all_files_and_when_they_were_written(storage: Storage) -> None:
+    assert list(storage.walk("changes")) == [] and storage.modified("changes/a/x") is None
+    before = time.time() - 2  # stores give whole seconds
+    for name in ("changes/a/x", "changes/a/.x.tmp", "other/x"):
+        storage.replace(name, b"x")
+    assert sorted(storage.walk("changes")) == ["changes/a/.x.tmp", "changes/a/x"]
+    for name in storage.walk("changes"):
+        written = storage.modified(name)
+        assert written is not None and before < written < time.time() + 2
 
 
 def test_a_file_is_replaced(storage: Storage) -> None:
