@@ -12,14 +12,21 @@ from relay.lake.documents import LakeState, Table
 from relay.lake.log import LakeLog
 
 
-def behind(state: LakeState, server: DatabaseServer, tables: Iterable[Table]) -> str:
-    """What a lake lacks of those tables as they are at the source; nothing, if it knows every row of them."""
+def source_place(server: DatabaseServer) -> Place:
+    """Where the server's binlog ends."""
     status = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
     file, offset = server.execute(status)[0][:2]
+    return Place(file, int(offset))
+
+
+def behind(state: LakeState, server: DatabaseServer, tables: Iterable[Table]) -> str:
+    """What a lake lacks of those tables as they are at the source; nothing, if it knows every row of them."""
+    source = source_place(server)
     if state.place is None:
         return "nothing was exported yet"
-    if Place(state.place.file, state.place.offset) < Place(file, int(offset)):
-        return f"the export is at {state.place.file}:{state.place.offset}, the source at {file}:{offset}"
+    exported = Place(state.place.file, state.place.offset)
+    if exported < source:
+        return f"the export is at {exported.file}:{exported.position}, the source at {source.file}:{source.position}"
     known = {table: state.tables.get(paths.table_key(table)) for table in tables}
     unknown = [str(table) for table, it in known.items() if it is None or it.complete_from is None]
     return f"not all rows are known of {', '.join(unknown)}" if unknown else ""
