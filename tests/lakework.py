@@ -68,6 +68,7 @@ class Life:
         for statement in SESSION:
             self._run(statement)
         self._cases = [case for case in [*CASES, *MORE_CASES] if server.name in case.on]
+        self._mariadb = not server.kind.mysql
         self._names = 0
         self._numbers = 0
         whole = [kind for kind in KEYS if kind != "partitioned"]
@@ -337,6 +338,11 @@ class Life:
         return taken
 
     def _convert(self, table: Table) -> bool:
+        # MariaDB spoils labels beyond ASCII: it then prints others than its table maps and information_schema tell.
+        if self._mariadb and any(
+            case.sql[:3] in ("ENU", "SET") and not case.sql.isascii() for _, case in table.columns
+        ):
+            return False
         return self._alter(table, f"CONVERT TO CHARACTER SET {self.chance.choice(['latin1', 'utf8mb4', 'utf8mb3'])}")
 
     def _drop_partition(self, table: Table) -> bool:
