@@ -38,8 +38,9 @@ def test_every_table_is_the_source_whatever_happened_meanwhile(
     in_order: bool,
 ) -> None:
     monkeypatch.setattr(table, "FILE_BYTES", 20_000)
-    # Once a table was converted, MariaDB prints labels of such characters otherwise than its table maps tell them.
-    monkeypatch.setattr(lakework, "CASES", [case for case in CASES if "four bytes" not in case.name])
+    # MariaDB's CONVERT TO CHARACTER SET leaves bytes of the old character set in labels: no text to compare.
+    plain = [case for case in CASES if case.family != "enum and set" or case.sql.isascii()]
+    monkeypatch.setattr(lakework, "CASES", plain)
     if server.kind.mysql:
         server.execute(f"SET GLOBAL binlog_order_commits = {'ON' if in_order else 'OFF'}")
     with closing(Life(server, db, seed)) as life:
