@@ -136,7 +136,7 @@ def run_killed(module: str, *arguments: object) -> bool:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_the_current_state_equals_select_after_a_random_life(
     kind: str, world: Callable[[str], World], start_relay: Callable[..., RelayProcess]
 ) -> None:
@@ -182,7 +182,7 @@ def exporting(it: World, conf: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_the_current_state_equals_select_after_kills_at_any_change_to_the_lake(
     kind: str, world: Callable[[str], World], start_relay: Callable[..., RelayProcess]
 ) -> None:

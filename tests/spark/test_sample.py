@@ -35,6 +35,7 @@ AFTERWARDS = (
 
 
 @pytest.mark.parametrize("kind", ["mysql97", "mariadb118"])
+@pytest.mark.timeout(400)
 def test_a_public_data_set_arrives_complete(
     kind: str,
     request: pytest.FixtureRequest,
