@@ -118,6 +118,8 @@ class TableSnapshot:
             after = after or snapshot.after
             snapshot = msgspec.structs.replace(snapshot, after=after, rows=read, total=estimate.total(read, after))
             self._work.show(snapshot.rows, snapshot.total)
+        if not (batches or last):  # the rows, or the table, are locked all the time
+            return
         self._require_same()
         if last:
             snapshot = self._ended(snapshot)
