@@ -197,6 +197,7 @@ def test_the_current_state_equals_select_after_kills_at_any_change_to_the_lake(
             it.life.run(STEPS // KILLS)
             run_killed("tests.lakekill", it.lake, it.chance.randrange(1, CHANGES_OF_SNAPSHOTS), *snapshot)
         it.life.touch()
+        wait_level(it.log, it.server, [], PATIENCE)  # so that the last snapshot knows of every reset
         while not run_killed("tests.lakekill", it.lake, it.chance.randrange(1, 10 * CHANGES_OF_SNAPSHOTS), *snapshot):
             pass
         it.level()
