@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from relay.errors import RelayError, StopCode
-from relay.journal.frames import Definition
+from relay.journal.frames import Column, Definition
 from relay.lake.exporter import Exporter, Settings
 from relay.lake.storage import open_storage
 from tests.exported import Lake, changes
-from tests.madejournal import ID, INSERT, NOON, Made, body, column, row
+from tests.madejournal import ID, INSERT, NAME, NOON, Made, body, column, row
 
 
 def lacks_a_column(made: Made) -> None:
@@ -83,23 +83,30 @@ def test_a_row_that_is_not_whole_and_certain_stops_the_export_by_name(
     assert lake.table("shop", "t").complete_from is None
 
 
-def test_a_key_that_no_statement_was_seen_to_give_is_a_reset(made: Made, lake: Lake) -> None:
-    unkeyed = made.define(column("n", 3), column("name", 15, 80, "utf8mb4"), table="k")
-    keyed = made.define(ID, column("name", 15, 80, "utf8mb4"), table="k", version=2)
+@pytest.mark.parametrize(
+    ("before", "key"),
+    [((column("n", 3), NAME), ["id"]), ((ID, column("name", 254, 80, "binary")), ["id"])],
+    ids=["a key", "types that are not wider"],
+)
+def test_columns_that_no_statement_was_seen_to_give_are_a_reset(
+    made: Made, lake: Lake, before: tuple[Column, Column], key: list[str]
+) -> None:
+    old = made.define(*before, table="k")
+    new = made.define(ID, NAME, table="k", version=2)
     made.statement("CREATE TABLE k (n INT)")
-    made.rows(INSERT, row(1), row(1), table=unkeyed)
+    made.rows(INSERT, row(1), row(1), table=old)
     made.commit()
     made.flush()
     export(made, lake)
     assert lake.table("shop", "k").complete_from == 1
     made.inserted(7)  # of another table
     for number in (2, 3):
-        made.rows(INSERT, row(number), table=keyed)
+        made.rows(INSERT, row(number), table=new)
         made.commit()
     made.flush()
     export(made, lake)
     known = lake.table("shop", "k")
-    assert (known.version.key, known.last_marker, known.reset, known.complete_from) == (["id"], "reset", 4, None)
+    assert (known.version.key, known.last_marker, known.reset, known.complete_from) == (key, "reset", 4, None)
     lake.check()
 
 

@@ -89,18 +89,21 @@ class Gathering:
             before = self._known_versions(table)[-1:]
             version = self._version(table, *types.fields_of(definition))
             if before and version.key and version.key != before[0].key:
-                self._key_changed(table, each.first - 1, timestamp)
+                self._lose(table, each.first - 1, timestamp, "its key changed")
+            elif before and version.generation != before[0].generation:
+                self._lose(table, each.first - 1, timestamp, "its types changed")
             self._append(version, each.date, pyarrow.record_batch(each))
 
-    def _key_changed(self, table: Table, seq: int, timestamp: int) -> None:
-        """Reset a table, as of `seq`, whose key is another than that of its rows before: it need not tell those apart.
+    def _lose(self, table: Table, seq: int, timestamp: int, why: str) -> None:
+        """Reset a table, as of `seq`, whose rows before have another key, which need not tell them apart, or other types.
 
-        A statement that gives a key does it too; an index that counts as the key may come and go more quietly.
+        Statements that do this to a table reset it too. But an index that counts as the key may come and go more
+        quietly, and types that no table map tells (MariaDB's UUID and INET) may not have been certain before.
         """
         state = self.tables()[paths.table_key(table)]
         begun = state.complete_from is not None or state.snapshot is not None
         if begun and seq > state.reset and all(marker.table != table for marker in self.markers):
-            self.markers.append(Marker(table, "reset", seq, timestamp, "its key changed"))
+            self.markers.append(Marker(table, "reset", seq, timestamp, why))
 
     def tables(self) -> dict[str, TableState]:
         """The log's tables with the versions and markers on top."""

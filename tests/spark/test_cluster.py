@@ -230,12 +230,19 @@ print("found", *spark.sparkContext.parallelize([1, 2], 2).flatMap(where).collect
     assert len(files) == 6 and all(Path(file).is_relative_to(site) for file in files)
 
 
-def test_current_states_are_right_on_the_cluster(cluster: Cluster, drive: Callable[..., Driver]) -> None:
-    """The suite of current states as it is, with its session on the cluster."""
+RANDOM_LIVES = "tests/spark/test_property.py::test_the_current_state_equals_select_after_a_random_life"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "suite", ["tests/spark/test_current.py", *(f"{RANDOM_LIVES}[{kind}]" for kind in ("mysql97", "mariadb118"))]
+)
+def test_current_states_are_right_on_the_cluster(cluster: Cluster, suite: str) -> None:
+    """The suites of current states as they are, with their session on the cluster."""
     environment = cluster.environment | {"RELAY_TEST_MASTER": cluster.url}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-m", "spark", "-p", "no:cacheprovider", "tests/spark/test_current.py"],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        [sys.executable, "-m", "pytest", "-q", "-m", "spark", "-p", "no:cacheprovider", suite],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]
     assert "passed" in done.stdout
