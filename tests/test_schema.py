@@ -20,7 +20,7 @@ from relay.binlog.schema import Answer, SchemaColumn
 from relay.binlog.statements import classify
 from relay.binlog.tablemap import TableMap, parse
 from relay.errors import RelayError, StopCode
-from relay.journal.frames import Definition
+from relay.journal.frames import Column, Definition
 from tests.test_tablemap import CHARSETS, field, names, table_map
 
 COLUMNS = [(Type.LONG, b""), (Type.VARCHAR, b"\x28\x00")]
@@ -279,6 +279,13 @@ def test_tables_and_columns_are_left_out_by_pattern(catalog: Catalog) -> None:
     assert verdict.keep == (True, False)
     assert verdict.definition is not None
     assert column_names(kept(verdict.definition, verdict.keep)) == ["id"]
+
+
+def test_a_key_that_a_part_of_is_left_out_is_none() -> None:
+    parts = [Column(name, 1, 3, 0, False, False, name != "v", "", [], "") for name in "abv"]
+    definition = Definition("shop", "users", 1, 1, 1, True, parts)
+    assert [column.primary for column in kept(definition, (True, False, True)).columns] == [False, False]
+    assert [column.primary for column in kept(definition, (True, True, False)).columns] == [True, True]
 
 
 def test_a_column_to_be_left_out_is_never_published_on_a_guess(catalog: Catalog) -> None:

@@ -242,8 +242,11 @@ class Definitions:
 
 
 def kept(definition: Definition, keep: Sequence[bool]) -> Definition:
-    """The definition without the columns that are left out."""
+    """The definition without the columns that are left out; with them goes the key, if one of them is a part of it."""
     columns = [column for column, stays in zip(definition.columns, keep, strict=True) if stays]
+    if any(column.primary and not stays for column, stays in zip(definition.columns, keep, strict=True)):
+        # What remains of a key does not tell rows apart.
+        columns = [msgspec.structs.replace(column, primary=False) for column in columns]
     return msgspec.structs.replace(definition, columns=columns)
 
 

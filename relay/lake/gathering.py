@@ -95,7 +95,7 @@ class Gathering:
             self._append(version, each.date, pyarrow.record_batch(each))
 
     def _lose(self, table: Table, seq: int, timestamp: int, why: str) -> None:
-        """Reset a table, as of `seq`, whose rows before have another key, which need not tell them apart, or other types.
+        """Reset a table, as of `seq`: the rows before have other types, or another key, which need not tell them apart.
 
         Statements that do this to a table reset it too. But an index that counts as the key may come and go more
         quietly, and types that no table map tells (MariaDB's UUID and INET) may not have been certain before.

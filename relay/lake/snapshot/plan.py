@@ -98,8 +98,10 @@ def plan(
     key = _key(connection, table, columns)
     if key and hidden:  # rows of the past are told apart by when they ended
         key.append(KeyPart(hidden[-1], False))
-    columns = [column for column in columns if keeps(column.name)]
     primary = {column.name for column in columns if column.primary} | {part.column.name for part in key}
+    if not all(map(keeps, primary)):  # what remains of a key does not tell rows apart
+        primary, key = set(), []
+    columns = [column for column in columns if keeps(column.name)]
     version = _version(table, columns, primary, versions)
     own = [field for field in version.fields if not field.side]
     return Plan(
