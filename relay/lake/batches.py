@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -134,8 +134,7 @@ class _Reading:
     def _flush_after(self, reached: Reached) -> Iterator[Batch]:
         parts = self._gathered()
         if reached.why == "ddl":
-            where = _Where(reached.timestamp, self._reader.file, self._reader.offset, self._reader.gtid)
-            parts += self._tables.markers(reached, where)
+            parts += self._tables.markers(reached, self._reader)
         yield from self._flush(parts)
         if reached.why == "gap":
             self._lost = reached.text
@@ -186,15 +185,6 @@ class _Part(NamedTuple):
     rows: pa.RecordBatch
 
 
-class _Where(NamedTuple):
-    """Of a statement, for the columns of its row."""
-
-    timestamp: int
-    file: str
-    offset: int
-    gtid: str
-
-
 class _Tables:
     """What is known of the tables so far: their columns, as the lake names them."""
 
@@ -225,35 +215,20 @@ class _Tables:
             schema = schema.set(at, schema.field(at).with_name(field.name))
         return table, schema
 
-    def markers(self, reached: Reached, where: _Where) -> list[_Part]:
-        """A row for each table whose rows a statement took."""
+    def markers(self, reached: Reached, reader: ChangeReader) -> list[_Part]:
+        """A row for each table whose rows a statement took; `reader` stands behind it."""
+        from relay.lake.markers import Where, marker_row
+
+        where = Where(reached.seq, reached.timestamp, reader.file, reader.offset, reader.gtid)
         found = []
         for table, kind in statements.effects(reached.text, reached.schema, self._states):
             if not self._wanted(table.schema, table.table):
                 continue
             state = self._states.setdefault(paths.table_key(table), TableState(table))
             state.reset, state.last_marker = reached.seq, kind
-            row = _marker_row(self._newest.get(table) or _meta_schema(), kind, reached.seq, where)
+            row = marker_row(self._newest.get(table) or _meta_schema(), kind, where)
             found.append(_Part(table, reached.seq, reached.seq, row))
         return found
-
-
-def _marker_row(schema: pa.Schema, kind: str, seq: int, where: _Where) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    meta = [kind, seq, where.timestamp * 1_000_000, seq, where.file, where.offset, where.gtid or None]
-    own: list[Any] = [None] * (len(schema) - len(meta))
-    return pa.record_batch([_single(value, field.type) for value, field in zip(own + meta, schema, strict=True)],
-                           schema=schema)  # fmt: skip
-
-
-def _single(value: object, kind: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-
-    if not pa.types.is_dictionary(kind):
-        return pa.array([value], kind)
-    numbers = pa.array([None if value is None else 0], kind.index_type)
-    return pa.DictionaryArray.from_arrays(numbers, pa.array([] if value is None else [value], kind.value_type))
 
 
 def _meta_schema() -> pa.Schema:

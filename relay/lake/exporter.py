@@ -16,8 +16,9 @@ from relay._native import ChangeReader, JournalError, JournalReader, Reached
 from relay.errors import RelayError, StopCode
 from relay.lake import statements
 from relay.lake.documents import Gap, LakeState, Marker, Place, Table
-from relay.lake.gathering import Gathering, Where
+from relay.lake.gathering import Gathering
 from relay.lake.log import Conflict, LakeLog
+from relay.lake.markers import Where
 from relay.lake.storage import Storage
 
 READ_BYTES: Final = 16 << 20  # of columns gathered before somebody looks at the clock

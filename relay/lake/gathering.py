@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,6 +14,7 @@ from relay.journal.frames import Definition
 from relay.lake import paths, types
 from relay.lake.arrow import pyarrow
 from relay.lake.documents import DataFile, Field, Marker, Table, TableState, TableVersion
+from relay.lake.markers import Where, marker_row
 from relay.lake.storage import Storage
 from relay.lake.writer import seal
 
@@ -36,16 +37,6 @@ class Columns(Protocol):
     @property
     def first(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
-
-
-class Where(NamedTuple):
-    """The place of a statement: its number and, for the columns of its marker row, the rest."""
-
-    seq: int
-    timestamp: int  # Unix seconds
-    file: str
-    offset: int
-    gtid: str
 
 
 class _Group(NamedTuple):
@@ -123,7 +114,8 @@ class Gathering:
             self.markers.append(marker)
             if versions := self._known_versions(marker.table):
                 date = datetime.fromtimestamp(where.timestamp, UTC).strftime("%Y-%m-%d")
-                self._append(versions[-1], date, _marker_row(versions[-1], marker.kind, where))
+                schema = types.file_schema(versions[-1])
+                self._append(versions[-1], date, marker_row(schema, marker.kind, where, versions[-1].version))
 
     def seal(self, storage: Storage, chunk: str, alive: Callable[[], None]) -> None:
         """Write what was gathered into `files`; `alive` is called between them."""
@@ -174,27 +166,3 @@ def _versions_in(tables: Mapping[str, TableState], table: Table) -> list[TableVe
 @lru_cache(_MOST_DEFINITIONS)
 def _definition(packed: bytes) -> Definition:
     return msgspec.msgpack.decode(packed, type=Definition)
-
-
-def _marker_row(version: TableVersion, kind: str, where: Where) -> pyarrow.RecordBatch:
-    """One row without values of the table."""
-    schema = types.file_schema(version)
-    lake: dict[str, Any] = {
-        "_change_type": kind,
-        "_commit_version": where.seq,
-        "_commit_timestamp": where.timestamp * 1_000_000,
-        "_seq": where.seq,
-        "_file": where.file,
-        "_pos": where.offset,
-        "_gtid": where.gtid or None,
-        "_schema_version": version.version,
-    }
-    columns: Iterator[tuple[object, pyarrow.DataType]]
-    columns = ((lake.get(field.name), field.type) for field in schema)
-    return pyarrow.record_batch([_single(value, kind) for value, kind in columns], schema=schema)
-
-
-def _single(value: object, kind: pyarrow.DataType) -> pyarrow.Array:
-    if pyarrow.types.is_dictionary(kind):
-        return pyarrow.array([value], kind.value_type).cast(kind)
-    return pyarrow.array([value], kind)
