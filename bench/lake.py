@@ -46,9 +46,9 @@ def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, s
         shutil.rmtree(journal)
     theirs, own = median(peer), median(ours)
     report.line(f"{shape.name}: {PEER}", si(1 / theirs), 1, "itself")
-    report.line(f"{shape.name}: export, journal to Parquet", si(1 / own), theirs / own, PEER, PEER_BAR)
+    report.line(f"{shape.name}: export, journal to Parquet", si(1 / own), theirs / own, PEER)
     both = median(a + b for a, b in zip(ingested, ours, strict=True))
-    report.line(f"{shape.name}: ingest and export, socket to Parquet", si(1 / both), theirs / both, PEER)
+    report.line(f"{shape.name}: ingest and export, socket to Parquet", si(1 / both), theirs / both, PEER, PEER_BAR)
     binlog = dict(row[:2] for row in server.execute("SHOW BINARY LOGS"))[shape.file]
     report.line(f"{shape.name}: bytes of Parquet", si(exported.bytes), exported.bytes / binlog, "the binlog's bytes")
 

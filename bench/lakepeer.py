@@ -15,12 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pymysqlreplication import BinLogStreamReader
-from pymysqlreplication.row_event import WriteRowsEvent
 
-from bench.readers import SERVER_ID
+from bench.readers import library_stream
 from bench.shapes import Shape
-from examples.dbserver import PASSWORD, USER, DatabaseServer
+from examples.dbserver import DatabaseServer
 from relay.lake.writer import ROW_GROUP_ROWS
 
 NARROW = (pa.int64(), pa.int32(), pa.decimal128(10, 2), pa.timestamp("us"), pa.string())
@@ -39,16 +37,7 @@ CHANGE = (
 def export(server: DatabaseServer, shape: Shape, rows: int, file: Path) -> float:
     """Seconds for the first `rows` rows of a shape's binlog, from the socket to a Parquet file that is closed."""
     begin = time.perf_counter()
-    settings = {"host": "127.0.0.1", "port": server.port, "user": USER, "passwd": PASSWORD}
-    stream = BinLogStreamReader(
-        connection_settings=settings,
-        server_id=SERVER_ID,
-        log_file=shape.file,
-        log_pos=4,
-        blocking=True,
-        only_events=[WriteRowsEvent],
-        only_schemas=["bench"],
-    )
+    stream = library_stream(server, shape)
     types = TYPES[shape.name]
     names = [f"c{number}" for number in range(len(types))]
     schema = pa.schema([*zip(names, types, strict=True), *CHANGE])

@@ -76,12 +76,10 @@ def floor(server: DatabaseServer, shape: Shape) -> float:
     return int(done.stdout.split()[1]) / 1e9
 
 
-def library(server: DatabaseServer, shape: Shape) -> float:
-    """Seconds of mysql-replication, with every row decoded."""
-    settings = {"host": "127.0.0.1", "port": server.port, "user": USER, "passwd": PASSWORD}
-    begin = time.perf_counter()
-    stream = BinLogStreamReader(
-        connection_settings=settings,
+def library_stream(server: DatabaseServer, shape: Shape) -> BinLogStreamReader:
+    """mysql-replication at the beginning of a shape's binlog, for its rows only."""
+    return BinLogStreamReader(
+        connection_settings={"host": "127.0.0.1", "port": server.port, "user": USER, "passwd": PASSWORD},
         server_id=SERVER_ID,
         log_file=shape.file,
         log_pos=4,
@@ -89,6 +87,12 @@ def library(server: DatabaseServer, shape: Shape) -> float:
         only_events=[WriteRowsEvent],
         only_schemas=["bench"],
     )
+
+
+def library(server: DatabaseServer, shape: Shape) -> float:
+    """Seconds of mysql-replication, with every row decoded."""
+    begin = time.perf_counter()
+    stream = library_stream(server, shape)
     rows = 0
     for event in stream:
         rows += len(event.rows)
