@@ -113,6 +113,7 @@ def test_the_verb_fetches_and_says_what_it_did(mariadb118: DatabaseServer, make_
     assert (rows(relay, db, "a"), rows(relay, db, "n")) == (3, 2)
 
 
+@pytest.mark.slow
 def test_the_verb_says_what_is_missing_when_nothing_is_exported_any_more(
     mariadb118: DatabaseServer, make_db: MakeDb, start_relay: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:

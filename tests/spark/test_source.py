@@ -85,8 +85,9 @@ def test_spark_finds_it_by_its_name_without_registering_in_python_and_in_sql(
 ) -> None:
     add(lake, 1, 2)
     assert [row.id for row in batch(spark, lake).where("_change_type = 'insert'").orderBy("_seq").collect()] == [1, 2]
-    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW orders USING relay OPTIONS (lake '{lake.url}', `table` '{ORDERS}')")
-    assert spark.sql("SELECT max(id) FROM orders").first()[0] == 2
+    own = spark.newSession()  # views of other tests are not seen
+    own.sql(f"CREATE TEMPORARY VIEW orders USING relay OPTIONS (lake '{lake.url}', `table` '{ORDERS}')")
+    assert own.sql("SELECT max(id) FROM orders").first()[0] == 2
 
 
 def test_reading_once_gives_what_changes_gives(spark: SparkSession, tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def test_the_examples_run_one_after_the_other(
 
 def test_the_sql_runs(spark: SparkSession, shop: MadeLake) -> None:
     (statement,) = blocks("sql")
-    spark.sql(statement.replace("/srv/lake", shop.url).strip().rstrip(";"))
-    assert spark.table("orders").count() == 3
-    spark.catalog.dropTempView("orders")
+    own = spark.newSession()  # views of other tests are not seen
+    own.sql(statement.replace("/srv/lake", shop.url).strip().rstrip(";"))
+    assert own.table("orders").count() == 3
 
 
 def test_options_of_the_data_source_are_all_there() -> None:
