@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from examples.dbserver import KINDS, DatabaseServer
+from tests.metadata import full_metadata_of
 from tests.readerproc import Reader
 from tests.relayproc import RelayProcess, write_conf
 
@@ -137,10 +138,8 @@ def young_binlog(server: DatabaseServer) -> None:
 @pytest.fixture
 def full_metadata(server: DatabaseServer) -> Iterator[None]:
     """binlog_row_metadata=FULL on `server` while this test runs."""
-    before = server.execute("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
-    server.execute("SET GLOBAL binlog_row_metadata = FULL")
-    yield
-    server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+    with full_metadata_of(server):
+        yield
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from relay.lake.exporter import Exporter, Settings
 from relay.lake.storage import open_storage
 from tests.exported import Lake
 from tests.lakekill import killed
+from tests.metadata import full_metadata_of
 from tests.readerproc import Reader
 from tests.relayproc import RelayProcess
 from tests.test_export import flushed
@@ -36,21 +37,22 @@ def journal(
     """A journal with transactions over several tables, a long one, and statements between them; and the schema."""
     db = make_db(mariadb1011)
     reader = make_reader(mariadb1011).streaming()
-    mariadb1011.execute(
-        f"USE {db}",
-        "CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))",
-        "CREATE TABLE b (id INT)",
-        "INSERT INTO a VALUES (1, 'one'), (2, 'two')",
-        "BEGIN",
-        "INSERT INTO b VALUES (1)",
-        "UPDATE a SET v = 'new' WHERE id = 1",
-        "INSERT INTO b VALUES (2)",
-        "COMMIT",
-        "ALTER TABLE a ADD COLUMN w INT NOT NULL DEFAULT 7",
-        "INSERT INTO a VALUES (3, 'three', 3)",
-        "TRUNCATE TABLE b",
-        "DELETE FROM a WHERE id = 2",
-    )
+    with full_metadata_of(mariadb1011):
+        mariadb1011.execute(
+            f"USE {db}",
+            "CREATE TABLE a (id INT PRIMARY KEY, v VARCHAR(20))",
+            "CREATE TABLE b (id INT)",
+            "INSERT INTO a VALUES (1, 'one'), (2, 'two')",
+            "BEGIN",
+            "INSERT INTO b VALUES (1)",
+            "UPDATE a SET v = 'new' WHERE id = 1",
+            "INSERT INTO b VALUES (2)",
+            "COMMIT",
+            "ALTER TABLE a ADD COLUMN w INT NOT NULL DEFAULT 7",
+            "INSERT INTO a VALUES (3, 'three', 3)",
+            "TRUNCATE TABLE b",
+            "DELETE FROM a WHERE id = 2",
+        )
     flushed(reader, mariadb1011)
     reader.signal(signal.SIGTERM)
     return reader.journal_dir, db
@@ -99,15 +101,18 @@ def test_killed_before_any_of_its_changes_to_the_lake_it_goes_on_as_if_it_had_li
     assert at > 60
 
 
+@pytest.fixture(params=["mysql97", "mariadb118"])
+def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """A server whose rows tell the names of their columns."""
+    server: DatabaseServer = request.getfixturevalue(request.param)
+    with full_metadata_of(server):
+        yield server
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["mysql97", "mariadb118"])
 def test_killed_at_random_times_under_load_every_change_is_in_the_lake_once(
-    kind: str,
-    request: pytest.FixtureRequest,
-    make_db: Callable[[DatabaseServer], str],
-    start_relay: Callable[..., RelayProcess],
+    server: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Callable[..., RelayProcess]
 ) -> None:
-    server: DatabaseServer = request.getfixturevalue(kind)
     db = make_db(server)
     server.execute(f"CREATE TABLE {db}.a (id INT PRIMARY KEY AUTO_INCREMENT, v INT, s VARCHAR(200))")
     relay = start_relay(server, {"Lake.Path": "lake", "Lake.RollSeconds": "1s", "Lake.RollBytes": "1MiB",

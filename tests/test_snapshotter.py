@@ -18,6 +18,7 @@ from relay.lake.log import LakeLog
 from relay.lake.snapshot.grants import unreadable
 from relay.lake.storage import open_storage
 from tests.lakestate import current
+from tests.metadata import full_metadata_of
 from tests.relayproc import RelayProcess, run_relay
 
 Start = Callable[..., RelayProcess]
@@ -56,17 +57,6 @@ def account(server: DatabaseServer, *grants: str) -> Iterator[dict[str, Any]]:
         server.execute("DROP USER narrow@'%'")
 
 
-@contextmanager
-def full_metadata(server: DatabaseServer) -> Iterator[None]:
-    """Rows of tables that the account may not see need no proof."""
-    [(before,)] = server.execute("SELECT @@GLOBAL.binlog_row_metadata")
-    server.execute("SET GLOBAL binlog_row_metadata = FULL")
-    try:
-        yield
-    finally:
-        server.execute(f"SET GLOBAL binlog_row_metadata = {before}")
-
-
 def test_a_relay_fetches_what_it_may_and_the_rest_when_it_may(
     mysql97: DatabaseServer, make_db: MakeDb, start_relay: Start
 ) -> None:
@@ -78,7 +68,7 @@ def test_a_relay_fetches_what_it_may_and_the_rest_when_it_may(
         "INSERT INTO a VALUES (1), (2), (3)",
         "INSERT INTO b VALUES (1, 1), (2, 2)",
     )
-    with full_metadata(mysql97), account(mysql97, f"SELECT ON {db}.a") as login:
+    with full_metadata_of(mysql97), account(mysql97, f"SELECT ON {db}.a") as login:
         relay = start_relay(mysql97, of_lake(db, **login))
         mysql97.execute(f"UPDATE {db}.b SET v = 7 WHERE id = 2")
         until(lambda: complete(relay, db, "a"))
