@@ -56,7 +56,7 @@ class Key:
 
 def _day(n: int) -> str:
     """Each seventh is a date that no calendar has."""
-    return f"'{1000 + n}-00-00'" if n % 7 == 0 else f"'{date(2000, 1, 1) + timedelta(n)}'"
+    return f"'{1000 + n % 9000}-{n // 9000:02}-00'" if n % 7 == 0 else f"'{date(2000, 1, 1) + timedelta(n)}'"
 
 
 KEYS = {
