@@ -25,7 +25,7 @@ IDLE_SECONDS = 1.0
 
 def run(context: BrokerContext) -> int:
     """Serves until told to stop, then stores a last checkpoint."""
-    if not _await_journal(context):
+    if not context.await_journal():
         return 0
     state = ClientState(context.data_dir / "state.db")
     broker = Broker(context.arena, str(context.journal_dir), context.allocate)
@@ -39,16 +39,6 @@ def run(context: BrokerContext) -> int:
     finally:
         state.close()
     return 0
-
-
-def _await_journal(context: BrokerContext) -> bool:
-    """Waits until the reader has opened the journal; False if told to stop before."""
-    while not context.arena.committed:
-        if context.stopping:
-            return False
-        context.beat()
-        time.sleep(0.01)
-    return True
 
 
 class _Loop:

@@ -40,6 +40,15 @@ class Context:
         """Tells the supervisor that the work loop turns; sent by the loop itself, at least once in some seconds."""
         self.arena.beat(self.slot, os.getpid())
 
+    def await_journal(self) -> bool:
+        """Waits until the reader has opened the journal; False if told to stop before."""
+        while not self.arena.committed:
+            if self.stopping:
+                return False
+            self.beat()
+            time.sleep(0.01)
+        return True
+
     def failed(self, error: RelayError) -> None:
         """Shows the error that ends this process, if it is a named stop."""
         if isinstance(error.code, StopCode):

@@ -24,7 +24,7 @@ def run(context: LakeContext) -> int:
     context.arena.mark_running(context.slot)
     context.status = _last_words(context)
     context.report("starting")
-    if not _await_journal(context):
+    if not context.await_journal():
         return 0
     exporter = _open(context)
     if exporter.left_out:
@@ -48,16 +48,6 @@ def _last_words(context: LakeContext) -> ExportStatus:
     status.behind_since = status.behind_since or status.at
     status.rows = status.files = 0
     return status
-
-
-def _await_journal(context: LakeContext) -> bool:
-    """Waits until the reader has opened the journal; False if told to stop before."""
-    while not context.arena.committed:
-        if context.stopping:
-            return False
-        context.beat()
-        time.sleep(0.05)
-    return True
 
 
 def _open(context: LakeContext) -> Exporter:

@@ -6,7 +6,6 @@ use was made before the first fork (relay/family.py), so a successor carries on 
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import select
@@ -14,8 +13,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from relay.board import ExportStatus, SnapshotStatus
 from relay.config import Config
 from relay.context import BrokerContext, Context, LakeContext, MonitorContext, ReaderContext, ServerContext
 from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.lockfile import held
 from relay.log import Log, logger
 
 TICK = 0.25  # seconds between looks at the children
@@ -46,25 +46,14 @@ def run(config: Config, config_path: str | None, accept_gap: bool) -> int:
         return Supervisor(config, data_dir, accept_gap, logger("supervisor")).serve()
 
 
-@contextmanager
-def _locked(data_dir: Path) -> Iterator[None]:
+def _locked(data_dir: Path) -> AbstractContextManager[None]:
     """Holds DataDir for this process, whose pid the lock file tells to `relay stop`."""
-    with open(data_dir / "lock", "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise RelayError(
-                ErrorCode.ALREADY_RUNNING,
-                "lock DataDir",
-                f"process {file.read().strip()} holds it",
-                position=str(data_dir),
-            ) from None
-        file.truncate(0)
-        file.write(f"{os.getpid()}\n")
-        file.flush()
-        yield
-        file.truncate(0)
+    return held(
+        data_dir / "lock",
+        lambda pid: RelayError(
+            ErrorCode.ALREADY_RUNNING, "lock DataDir", f"process {pid} holds it", position=str(data_dir)
+        ),
+    )
 
 
 @dataclass

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -22,6 +20,7 @@ from relay.lake.snapshot.pace import MOST_ROWS
 from relay.lake.snapshot.source import reach
 from relay.lake.snapshot.table import Outdated, TableSnapshot, Work
 from relay.lake.storage import Storage
+from relay.lockfile import held
 from relay.log import Log
 
 _LOOK_SECONDS: Final = 0.2
@@ -170,27 +169,19 @@ class Snapshots:
         )
 
 
-@contextmanager
-def only_one(config: Config) -> Iterator[None]:
+def only_one(config: Config) -> AbstractContextManager[None]:
     """Keeps a second snapshot away from this DataDir. Raises `RelayError` (already_running)."""
     path = Path(config.relay.data_dir) / "snapshot.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise RelayError(
-                ErrorCode.ALREADY_RUNNING,
-                "snapshot",
-                f"process {file.read().strip()} is at it",
-                position=str(path),
-                hint="a relay with [Lake] Snapshot = auto does it itself: `relay stat` shows how far it is",
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        yield
+    return held(
+        path,
+        lambda pid: RelayError(
+            ErrorCode.ALREADY_RUNNING,
+            "snapshot",
+            f"process {pid} is at it",
+            position=str(path),
+            hint="a relay with [Lake] Snapshot = auto does it itself: `relay stat` shows how far it is",
+        ),
+    )
 
 
 def _names(table: Table) -> tuple[str, str]:
