@@ -81,6 +81,7 @@ LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 lock: setup  ## compile the lock files anew from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	@$(LOCK) --extra browser --constraint requirements.lock --output-file requirements-browser.lock pyproject.toml
 	@$(LOCK) --extra spark --extra sample --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 
 clean:  ## remove everything that make made

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import re
 import shutil
 import signal
@@ -32,6 +33,8 @@ import pymysql
 
 USER, PASSWORD = "relay", "relaypw"
 START_SECONDS, STOP_SECONDS = 90, 60
+_PORTS = (12_000, 32_000)
+_given_ports: set[int] = set()
 KEYRINGS = [Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(suffix) for suffix in (".gpg", ".pgp")]
 
 
@@ -243,9 +246,20 @@ class Packages:
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A TCP port of 127.0.0.1 that nobody listens on at this moment, another one with each call.
+
+    It is below those that the kernel takes for outgoing connections, so it is still free when somebody listens at last.
+    """
+    while True:
+        port = random.randrange(*_PORTS)
+        if port in _given_ports:
+            continue
+        try:
+            socket.create_server(("127.0.0.1", port)).close()
+        except OSError:
+            continue
+        _given_ports.add(port)
+        return port
 
 
 class DatabaseServer:

@@ -1,18 +1,24 @@
-"""What the lake's processes say of themselves, in shared memory of one writer, for the stat document.
+"""What processes say of themselves, in shared memory of one writer, for the stat document.
 
-Apart from the arena, whose one named stop means that nothing more is read from the source: an export that stops takes
-nothing from the clients.
+Apart from the arena, whose one named stop means that nothing more is read from the source: an export or a log that
+stops takes nothing from the clients.
 """
 
 from __future__ import annotations
 
 import mmap
 import zlib
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
 
-_SIZE: Final = 8192  # bytes of a copy
+STATUS_BYTES: Final = 8192
+"""Room for the status of a process."""
+
+SEEN_BYTES: Final = 8 << 20
+"""Room for `Seen`; memory is taken where something was written only."""
+
 _HEAD: Final = 2  # words before the text: its bytes, its CRC
 
 
@@ -24,15 +30,15 @@ class Stop(msgspec.Struct):
     hint: str
 
 
-class LakeProcess(msgspec.Struct, kw_only=True):
-    """Common to both. `at`: when it said so, Unix seconds; `stop`: why it stopped, and was not yet seen to go on."""
+class Status(msgspec.Struct, kw_only=True):
+    """Common to those below. `at`: Unix seconds of the last word; `stop`: why it stopped, until it is seen to go on."""
 
     state: str = "starting"
     at: float = 0.0
     stop: Stop | None = None
 
 
-class ExportStatus(LakeProcess, kw_only=True):
+class ExportStatus(Status, kw_only=True):
     """The exporter: starting, catching up, following, stopped.
 
     Everything up to `seq` is in the lake: up to `position` of the journal, up to `file` and `offset` of the source.
@@ -49,7 +55,7 @@ class ExportStatus(LakeProcess, kw_only=True):
     files: int = 0
 
 
-class SnapshotStatus(LakeProcess, kw_only=True):
+class SnapshotStatus(Status, kw_only=True):
     """The snapshotter: starting, idle, reading, waiting (for the export), manual, stopped; `table` the one under way.
 
     `rows` of it are read, of about `total`; `left` tables come after it.
@@ -61,15 +67,91 @@ class SnapshotStatus(LakeProcess, kw_only=True):
     left: int = 0
 
 
-class Board:
-    """Shows one text. Made before the fork; one process writes, any may read, and either may be killed meanwhile."""
+class LogStatus(Status, kw_only=True):
+    """The logger of `[Logger]`: starting, catching up, following, stopped.
 
-    def __init__(self) -> None:
-        self._words = memoryview(mmap.mmap(-1, 8 + 2 * _SIZE)).cast("Q")
+    Every change up to `position` of the journal is in the log, up to `file` and `offset` of the source. `log_file` is
+    the one being written; `lines` and `bytes` since this process began; `behind_since` as of the exporter.
+    """
+
+    position: int = 0
+    file: str = ""
+    offset: int = 0
+    log_file: str = ""
+    lines: int = 0
+    bytes: int = 0
+    behind_since: float = 0.0
+
+
+class Counts(msgspec.Struct):
+    """Rows by kind; an update is one."""
+
+    insert: int = 0
+    update: int = 0
+    delete: int = 0
+
+
+class TableUsage(msgspec.Struct):
+    """What happened in a table, whoever asked for it: since `Usage.since`, in the last 1440 and 60 minutes.
+
+    A minute is one of the source's clock; the one that has begun counts. `last`: time of the newest row, Unix seconds.
+    """
+
+    schema: str
+    table: str
+    total: Counts
+    day: Counts
+    hour: Counts
+    last: float
+
+
+class Usage(msgspec.Struct):
+    """Table usage up to `position` of the journal, counted since `since` (Unix seconds).
+
+    `left_out`: tables that did not fit, those with the fewest rows of the day.
+    """
+
+    since: float = 0.0
+    position: int = 0
+    tables: list[TableUsage] = []
+    left_out: int = 0
+
+
+class Watch(msgspec.Struct):
+    """What the source said when it was asked, at Unix seconds `at`, 0 before the first answer.
+
+    `lag_bytes` of its binlog were not yet in the journal; `expiry` is the age in seconds at which it purges binlogs, 0
+    for never. `trouble`: why one of them is not known; they are None then.
+    """
+
+    at: float = 0.0
+    file: str = ""
+    position: int = 0
+    lag_bytes: int | None = None
+    expiry: int | None = None
+    trouble: str = ""
+
+
+class Seen(msgspec.Struct):
+    """What only the monitor knows."""
+
+    usage: Usage
+    watch: Watch
+
+
+class Board:
+    """Shows one text. Made before the fork; one process writes, any may read, and either may be killed meanwhile.
+
+    It has room for a text of `size` bytes less 16; `size` is a multiple of 8.
+    """
+
+    def __init__(self, size: int = STATUS_BYTES) -> None:
+        self._size = size
+        self._words = memoryview(mmap.mmap(-1, 8 + 2 * size)).cast("Q")
 
     def write(self, content: bytes) -> None:
         """Show `content`. What does not fit is a `ValueError`."""
-        room = _SIZE - 8 * _HEAD
+        room = self._size - 8 * _HEAD
         if len(content) > room:
             raise ValueError(f"{len(content)} bytes on a board of {room}")
         turn = self._words[0] + 1
@@ -88,8 +170,19 @@ class Board:
         return b""
 
     def _copy(self, turn: int) -> memoryview:
-        first = 1 + (turn & 1) * (_SIZE // 8)
-        return self._words[first : first + _SIZE // 8]
+        words = self._size // 8
+        first = 1 + (turn & 1) * words
+        return self._words[first : first + words]
+
+
+@dataclass
+class Boards:
+    """Those that there are, each named after the process that writes it."""
+
+    exporter: Board = field(default_factory=Board)
+    snapshotter: Board = field(default_factory=Board)
+    logger: Board = field(default_factory=Board)
+    monitor: Board = field(default_factory=lambda: Board(SEEN_BYTES))  # shows a `Seen`
 
 
 def export_status(board: Board) -> ExportStatus:
@@ -102,3 +195,15 @@ def snapshot_status(board: Board) -> SnapshotStatus:
     """What the snapshotter said last."""
     content = board.read()
     return msgspec.msgpack.decode(content, type=SnapshotStatus) if content else SnapshotStatus()
+
+
+def log_status(board: Board) -> LogStatus:
+    """What the logger said last."""
+    content = board.read()
+    return msgspec.msgpack.decode(content, type=LogStatus) if content else LogStatus()
+
+
+def seen(board: Board) -> Seen:
+    """What the monitor said last."""
+    content = board.read()
+    return msgspec.msgpack.decode(content, type=Seen) if content else Seen(Usage(), Watch())

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from relay.board import Board, LakeProcess, Stop
+from relay.board import Board, Status, Stop
 from relay.config import Config
 from relay.errors import RelayError, StopCode
 from relay.log import Log
@@ -107,7 +107,7 @@ class LakeContext(Context):
     """Of the exporter and of the snapshotter. Whatever ends them is shown on their board, and ends nothing else."""
 
     board: Board = field(default_factory=Board)
-    status: LakeProcess = field(default_factory=LakeProcess)  # of the process's own kind; shown by `report`
+    status: Status = field(default_factory=Status)  # of the process's own kind; shown by `report`
     accept_gap: bool = False  # go on after what the journal has lost, and record the gap
 
     def report(self, state: str) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from relay import memory
 from relay._native import Arena
-from relay.board import Board
+from relay.board import Boards
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 
@@ -58,8 +58,7 @@ class Family:
     control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
     inboxes: list[tuple[socket.socket, socket.socket]]  # by server: (receive, send)
     orders: tuple[socket.socket, socket.socket]  # commands for the supervisor: (receive, send)
-    exporter: Board
-    snapshotter: Board
+    boards: Boards
 
     @property
     def workers(self) -> int:
@@ -87,8 +86,7 @@ def assemble(config: Config, data_dir: Path) -> Family:
         control=[_pair() for _ in range(workers)],
         inboxes=[_pair() for _ in range(workers)],
         orders=_pair(),
-        exporter=Board(),
-        snapshotter=Board(),
+        boards=Boards(),
     )
 
 

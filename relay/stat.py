@@ -15,7 +15,19 @@ import psutil
 
 from relay import __version__
 from relay._native import Arena
-from relay.board import Board, ExportStatus, SnapshotStatus, Stop, export_status, snapshot_status
+from relay.board import (
+    Boards,
+    ExportStatus,
+    LogStatus,
+    SnapshotStatus,
+    Stop,
+    Usage,
+    Watch,
+    export_status,
+    log_status,
+    seen,
+    snapshot_status,
+)
 from relay.config import Config
 from relay.queues import state
 
@@ -30,7 +42,12 @@ class Gap(msgspec.Struct):
 
 
 class Source(msgspec.Struct):
-    """The server read from. `position` is a byte offset in `file`; lags are of what is committed in the journal."""
+    """The server read from. `position` is a byte offset in `file`; lags are of what is committed in the journal.
+
+    `lag_bytes` as of the last watch; `lag_seconds`: age of the newest event, if more are known to wait. Both are None
+    while nobody knows. `loss_seconds`: how long the source will still have what was not read yet, None if for ever or
+    not known.
+    """
 
     host: str
     port: int
@@ -40,6 +57,10 @@ class Source(msgspec.Struct):
     gtid_set: str
     last_event: float  # unix seconds on the source's clock, 0 before the first event
     silent_seconds: float  # since the source was last heard, heartbeats included
+    lag_seconds: float | None
+    lag_bytes: int | None
+    loss_seconds: float | None
+    watch: Watch
 
 
 class Journal(msgspec.Struct):
@@ -113,6 +134,15 @@ class Lake(msgspec.Struct):
     snapshot: SnapshotStatus
 
 
+class LineLog(msgspec.Struct):
+    """The log of `[Logger]`. `lag_bytes` of the journal are flushed and not yet in it, and so for `lag_seconds`."""
+
+    path: str
+    status: LogStatus
+    lag_seconds: float
+    lag_bytes: int
+
+
 class Stat(msgspec.Struct):
     """The whole document; `stop` is why nothing more is read from the source."""
 
@@ -128,7 +158,9 @@ class Stat(msgspec.Struct):
     events: dict[str, int]
     processes: list[Process]
     clients: list[Client]
+    usage: Usage
     lake: Lake | None
+    log: LineLog | None
     addresses: dict[str, str]
 
 
@@ -208,26 +240,37 @@ def _state(arena: Arena, stop: Stop | None) -> str:
     return "running" if arena.source_state == "streaming" else "starting"
 
 
-def _lake(config: Config, flushed: int, boards: tuple[Board, Board]) -> Lake | None:
+def _behind(flushed: int, position: int, since: float) -> tuple[float, int]:
+    """Seconds and bytes of the journal that whoever is at `position` is behind."""
+    lag_bytes = max(0, flushed - position)
+    return (round(max(0.0, time.time() - since), 1) if lag_bytes and since else 0.0), lag_bytes
+
+
+def _lake(config: Config, flushed: int, boards: Boards) -> Lake | None:
     if not config.lake.path:
         return None
-    export = export_status(boards[0])
-    lag_bytes = max(0, flushed - export.position)
+    export = export_status(boards.exporter)
     # An exporter that was level and is gone has said nothing of what came since.
-    since = export.behind_since or export.at
-    lag_seconds = max(0.0, time.time() - since) if lag_bytes and since else 0.0
-    return Lake(config.lake.path, export, round(lag_seconds, 1), lag_bytes, snapshot_status(boards[1]))
+    lag = _behind(flushed, export.position, export.behind_since or export.at)
+    return Lake(config.lake.path, export, *lag, snapshot_status(boards.snapshotter))
 
 
-def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], lake: tuple[Board, Board]) -> Stat:
-    """The document as of now. `processes` names the heartbeat slots in their order, `lake` the boards of exporter and
-    snapshotter."""
+def _log(config: Config, flushed: int, boards: Boards) -> LineLog | None:
+    if not config.logger.schema:
+        return None
+    status = log_status(boards.logger)
+    return LineLog(config.logger.path, status, *_behind(flushed, status.position, status.behind_since or status.at))
+
+
+def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], boards: Boards) -> Stat:
+    """The document as of now. `processes` names the heartbeat slots in their order."""
     stop_facts = arena.stop()
     stop = Stop(**stop_facts) if stop_facts else None
     source = arena.source()
     segments = list((data_dir / "journal").glob("*.seg"))
     server = config.server
     now = time.time()
+    known = seen(boards.monitor)
     return Stat(
         version=__version__,
         state=_state(arena, stop),
@@ -243,6 +286,10 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             gtid_set=source["gtid_set"],
             last_event=source["last_event"],
             silent_seconds=max(0.0, now - source["heard"]) if source["heard"] else 0.0,
+            lag_seconds=None,
+            lag_bytes=known.watch.lag_bytes,
+            loss_seconds=None,
+            watch=known.watch,
         ),
         journal=Journal(
             first=arena.first,
@@ -257,7 +304,9 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
         events=arena.events(),
         processes=[_process(arena, slot, name) for slot, name in enumerate(processes)],
         clients=_clients(arena, data_dir),
-        lake=_lake(config, arena.flushed, lake),
+        usage=known.usage,
+        lake=_lake(config, arena.flushed, boards),
+        log=_log(config, arena.flushed, boards),
         addresses={
             "classic": f"{server.bind_address}:{server.server_port}",
             "http": f"http://{server.http_address}:{server.http_port}/",
@@ -273,8 +322,8 @@ def _size(path: Path) -> int:
 
 
 def document(
-    config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], lake: tuple[Board, Board]
+    config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], boards: Boards
 ) -> dict[str, object]:
     """`collect` as JSON-able values."""
-    built: dict[str, object] = msgspec.to_builtins(collect(config, arena, data_dir, processes, lake))
+    built: dict[str, object] = msgspec.to_builtins(collect(config, arena, data_dir, processes, boards))
     return built

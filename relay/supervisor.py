@@ -95,7 +95,7 @@ class Supervisor:
             return name, names.index(name), config, arena, logger(name)
 
         def stat_document() -> dict[str, object]:
-            return stat.document(config, arena, self._data_dir, names, (shared.exporter, shared.snapshotter))
+            return stat.document(config, arena, self._data_dir, names, shared.boards)
 
         reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
         broker_context = BrokerContext(
@@ -113,10 +113,12 @@ class Supervisor:
         ]
         if lake:
             export_context = LakeContext(
-                *common("exporter"), board=shared.exporter, status=ExportStatus(), accept_gap=accept_gap
+                *common("exporter"), board=shared.boards.exporter, status=ExportStatus(), accept_gap=accept_gap
             )
             children.append(Child(export_context, lambda: exporter.run(export_context)))
-            snapshot_context = LakeContext(*common("snapshotter"), board=shared.snapshotter, status=SnapshotStatus())
+            snapshot_context = LakeContext(
+                *common("snapshotter"), board=shared.boards.snapshotter, status=SnapshotStatus()
+            )
             children.append(Child(snapshot_context, lambda: snapshotter.run(snapshot_context)))
         connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
         for index in range(shared.workers):

@@ -316,16 +316,16 @@ def _commit_after(url: str, seq: int) -> None:
 def test_writers_killed_at_random_lose_no_commit_that_they_made(tmp_path: Path, seed: int) -> None:
     chance, lake = Random(seed), tmp_path / "lake"
     acknowledged, acknowledge = os.pipe()
-    writers: set[int] = set()
+    writers: list[int] = []
     for number in range(200):
         at = chance.randrange(1, 60)
         writer = os.fork()
         if writer == 0:
             arm(lake, at)
             _write_on(str(lake), f"writer {number}", acknowledge)
-        writers.add(writer)
+        writers.append(writer)
         if len(writers) == 3:
-            writers.remove(os.wait()[0])
+            os.waitpid(writers.pop(0), 0)
     for writer in writers:
         os.waitpid(writer, 0)
     os.close(acknowledge)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay import render
-from relay.board import ExportStatus, SnapshotStatus, Stop
+from relay.board import Counts, ExportStatus, SnapshotStatus, Stop, TableUsage, Usage, Watch
 from relay.stat import Client, Dropped, Filter, Gap, Journal, Lake, Process, Source, Stat
 
 
@@ -33,7 +33,11 @@ def document(
         started=1_700_000_000.0,
         stop=stop,
         gaps=[Gap(1.7e9, "binlog.000001:4", "binlog.000005:120", "the source purged it " * 9)],
-        source=Source("db.example", 3306, "streaming", "binlog.000007", 4711, "0-1-" + "9" * 120, 1.7e9, 0.25),
+        source=Source(
+            "db.example", 3306, "streaming", "binlog.000007", 4711, "0-1-" + "9" * 120, 1.7e9, 0.25,
+            lag_seconds=12345.6, lag_bytes=10**13, loss_seconds=10**6,
+            watch=Watch(1.7e9, "binlog.001234", 10**9, 10**13, 864000),
+        ),
         journal=Journal(first=100, decided=decided, committed=900, flushed=800, bytes=3 * 2**30, sequence=43),
         rows={"insert": 10**12, "update": 2, "delete": 0},
         traffic={"transactions": 10**10, "bytes": 10**15, "skipped": 3},
@@ -43,9 +47,11 @@ def document(
             Process("broker", 0, "down", 1234, 123456.7, 2**33),
         ],
         clients=list(clients),
+        usage=Usage(1.6e9, 900, [TableUsage("shop", "orders", Counts(10**12, 2, 0), Counts(10**9), Counts(), 1.7e9)]),
         lake=lake,
+        log=None,
         addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
-    )
+    )  # fmt: skip
 
 
 def client(name: str = "cache", waiting: int = 0, in_flight: int = 0, schema: str = "shop") -> Client:
