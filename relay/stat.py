@@ -30,6 +30,7 @@ from relay.board import (
 )
 from relay.config import Config
 from relay.queues import state
+from relay.wire import classic
 
 
 class Gap(msgspec.Struct):
@@ -147,6 +148,8 @@ class Stat(msgspec.Struct):
     """The whole document; `stop` is why nothing more is read from the source."""
 
     version: str
+    protocol: str  # version of the classic protocol, eight hexadecimal digits
+    at: float  # unix seconds on the relay's clock: all times of the document but the source's are on that one
     state: str  # starting, running, pausing (to the end of a transaction), paused, draining, stopped
     started: float
     stop: Stop | None
@@ -273,6 +276,8 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
     known = seen(boards.monitor)
     return Stat(
         version=__version__,
+        protocol=f"{classic.VERSION:08x}",
+        at=now,
         state=_state(arena, stop),
         started=psutil.Process(os.getppid()).create_time(),  # the supervisor's
         stop=stop,

@@ -29,6 +29,8 @@ def document(
     """A document as a relay that has run for a while gives it."""
     return Stat(
         version="1.2.3",
+        protocol="00010100",
+        at=1.7e9 + 1.0,
         state="running",
         started=1_700_000_000.0,
         stop=stop,
