@@ -5,8 +5,8 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark demo demo-lake test test-types test-spark test-cluster kill huge fuzz lint types fmt bench bench-lake \
-  wheel lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser kill huge fuzz \
+  lint types fmt bench bench-lake wheel lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,13 @@ setup-spark: .venv/stamp-spark  ## Java, and pyspark into .venv
 .venv/stamp-spark: .venv/stamp-native requirements-spark.lock scripts/setup-spark.sh
 	@scripts/setup-spark.sh
 
+# A browser is for the tests of the page only.
+setup-browser: .venv/stamp-browser  ## chromium, fonts, and playwright into .venv
+	@echo "setup: browser in place"
+
+.venv/stamp-browser: .venv/stamp-native requirements-browser.lock scripts/setup-browser.sh
+	@scripts/setup-browser.sh
+
 demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it running
 	@KEEP=$(KEEP) $(PY) -m examples.demo
 
@@ -47,6 +54,9 @@ test-spark: setup-spark  ## the lake's suite with Spark, against three real data
 
 test-cluster: setup-spark wheel  ## merge, compaction and streams of the wheel on a cluster of two workers
 	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py
+
+test-browser: setup-browser  ## the page in a real chromium
+	@$(PY) -m pytest -m browser tests/browser
 
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -m slow --timeout 3000
