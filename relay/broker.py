@@ -91,7 +91,7 @@ class _Loop:
                 raise
             self._stuck = True
             self._context.arena.set_stop(str(error.code), str(error), error.hint)
-            self._context.log("stopped", code=error.code, error=error, hint=error.hint)
+            self._context.log("deciding_stopped", code=error.code, error=error, hint=error.hint)
 
     def _answer(self, server: socket.socket) -> None:
         """Answers what one server asked. A reply that does not fit its buffer is left out: the server asks again."""

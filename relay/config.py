@@ -103,6 +103,7 @@ class RelayConfig(msgspec.Struct, frozen=True):
     max_request_bytes: int
     max_buffered_bytes: int
     queue_memory: int
+    log_format: str
     drain_timeout: int
 
 

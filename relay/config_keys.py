@@ -308,6 +308,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("Relay", "MaxBufferedBytes", "max_buffered_bytes", size(2**16), "256MiB",
         "bytes of replies that may wait in one connection"),
     Key("Relay", "QueueMemory", "queue_memory", size(2**20), "64MiB", "memory for the queues of clients with limits"),
+    Key("Relay", "LogFormat", "log_format", choice("text", "json"), "text",
+        "form of a log line on standard error: text or json"),
     Key("Relay", "DrainTimeout", "drain_timeout", duration(1), "60s", "how long a drain lets the queues empty"),
     Key("Lake", "Path", "path", lake_path, "",
         "folder or URL (s3://bucket/prefix) that changes are exported to as Parquet; empty: no export"),

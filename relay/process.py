@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-import sys
 import traceback
 from collections.abc import Callable
 from types import FrameType
@@ -42,7 +41,6 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
         context.failed(error)
         return error.exit_code
     except Exception as error:
-        context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error))
+        context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error), traceback=traceback.format_exc())
         context.failed(RelayError(ErrorCode.UNEXPECTED, "run", repr(error)))
-        traceback.print_exc(file=sys.stderr)
         return ExitCode.UNEXPECTED

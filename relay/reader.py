@@ -116,7 +116,7 @@ class _Reader:
                 wait = self._backoff.wait()
                 self._arena.source_state = "reconnecting"
                 self._arena.mark_running(self._context.slot)  # it knows why it does not stream
-                self._context.log("source_lost", cause=lost, retry_in=f"{wait:.1f}s")
+                self._context.log("source_lost", cause=lost, retry_in=round(wait, 1))
                 self._idle(wait)
             except RelayError as error:
                 if error.code not in _GAPS or not self._accept_gap:

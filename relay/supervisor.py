@@ -43,7 +43,7 @@ def run(config: Config, config_path: str | None, accept_gap: bool) -> int:
     data_dir = Path(config.relay.data_dir)
     data_dir.mkdir(parents=True, exist_ok=True)
     with _locked(data_dir):
-        return Supervisor(config, data_dir, accept_gap, logger("supervisor")).serve()
+        return Supervisor(config, data_dir, accept_gap, logger("supervisor", config.relay.log_format)).serve()
 
 
 def _locked(data_dir: Path) -> AbstractContextManager[None]:
@@ -92,7 +92,7 @@ class Supervisor:
         names = ["reader", "broker", "monitor", *lake, *(f"server-{i}" for i in range(shared.workers))]
 
         def common(name: str) -> tuple[str, int, Config, Arena, Log]:
-            return name, names.index(name), config, arena, logger(name)
+            return name, names.index(name), config, arena, logger(name, config.relay.log_format)
 
         def stat_document() -> dict[str, object]:
             return stat.document(config, arena, self._data_dir, names, shared.boards)
@@ -209,7 +209,7 @@ class Supervisor:
         child.restarts += 1
         self._arena.count_restart(child.context.slot)
         child.due = now + BACKOFF[min(child.quick_deaths, len(BACKOFF) - 1)]
-        self._log("died", process=child.context.name, code=code, restart_in=child.due - now)
+        self._log("died", process=child.context.name, code=code, restart_in=round(child.due - now, 2))
 
     def _check_heartbeats(self) -> None:
         """Ends a child whose work loop stands still: first so that it tells where, then for certain."""
@@ -221,7 +221,7 @@ class Supervisor:
             silent = now - self._arena.heartbeat(child.context.slot)
             if silent > freeze:
                 hard = silent > freeze + 5
-                self._log("hung", process=child.context.name, silent=f"{silent:.0f}s")
+                self._log("hung", process=child.context.name, silent=round(silent))
                 os.kill(child.pid, signal.SIGKILL if hard else signal.SIGABRT)
 
     def _all_up(self) -> bool:
@@ -230,13 +230,16 @@ class Supervisor:
     def _announce(self) -> bool:
         server_config, stop = self._config.server, self._arena.stop()
         state = f"stopped:{stop['code']}" if stop else self._arena.source_state
-        print(
-            f"ready classic={server_config.bind_address}:{server_config.server_port}"
-            f" http=http://{server_config.http_address}:{server_config.http_port}/"
-            f" source={server_config.ip_addr[0]}:{server_config.port} state={state}"
-            f" workers={self._family.workers} pid={os.getpid()}",
-            flush=True,
-        )
+        facts = {
+            "classic": f"{server_config.bind_address}:{server_config.server_port}",
+            "http": f"http://{server_config.http_address}:{server_config.http_port}/",
+            "source": f"{server_config.ip_addr[0]}:{server_config.port}",
+            "state": state,
+            "workers": self._family.workers,
+            "pid": os.getpid(),
+        }
+        print("ready", *(f"{key}={value}" for key, value in facts.items()), flush=True)
+        self._log("ready", **facts)
         if stop:
             print(f"relay: {stop['text']} (hint: {stop['hint']})", file=sys.stderr, flush=True)
         return True

@@ -57,6 +57,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.inifile",
         "relay.journal",
         "relay.log",
+        "relay.logevents",
         "relay.messages",
         "relay.queues",
         "relay.wire",

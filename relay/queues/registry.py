@@ -221,7 +221,7 @@ class Registry:
             facts = self._arena.client_stats(self._slots[client.id])
             away = time.time() - facts["last_seen"]
             if not facts["connected"] and facts["last_seen"] and away > expiry:
-                self._context.log("client_expired", client=client.name, away=f"{away:.0f}s", lost_rows=facts["waiting"])
+                self._context.log("client_expired", client=client.name, away=round(away), lost_rows=facts["waiting"])
                 self._remove(client)
 
     def cut(self) -> None:

@@ -1,0 +1,85 @@
+"""The table of log events: what may stand in a log line, and how grave it is. docs/log-events.md is held to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Level(StrEnum):
+    """How grave: for the record; something to look at; something stands still or was lost."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Event(NamedTuple):
+    """A kind of log line: its level, the names of its fields in their order, and what it means."""
+
+    level: Level
+    fields: str
+    meaning: str
+
+
+_I, _W, _E = Level.INFO, Level.WARNING, Level.ERROR
+
+EVENTS: Final[Mapping[str, Event]] = {
+    # the supervisor
+    "ready": Event(_I, "classic http source state workers pid", "all processes are up: what the ready line says"),
+    "command": Event(_I, "command", "an admin command reached the supervisor"),
+    "died": Event(_W, "process code restart_in", "a process ended; another takes its place in `restart_in` seconds"),
+    "held": Event(_W, "process code text hint", "a process ended at a named stop or a drain's end; resume starts it"),
+    "hung": Event(_E, "process silent", "a process gave no sign of life for `silent` seconds and is killed"),
+    "killed": Event(_W, "process", "a process did not end in time when the relay stopped"),
+    "stopping": Event(_I, "", "the relay ends: nothing is accepted any more"),
+    "stopped": Event(_I, "", "the relay has ended"),
+    # any process
+    "failed": Event(_E, "code error hint", "an error ends this process; `code` as in docs/exit-codes.md"),
+    "crashed": Event(_E, "code error traceback", "a defect ends this process; please report it with the traceback"),
+    # the reader
+    "streaming": Event(_I, "host source position", "the binlog is read from here on"),
+    "source_lost": Event(_W, "cause retry_in", "the source is not to be reached; next attempt in `retry_in` seconds"),
+    "failed_over": Event(_W, "host source before", "another server took the source's place, by GTID"),
+    "gap_accepted": Event(_E, "cause before after", "events between two places are lost (`--accept-gap`)"),
+    "reading_again": Event(_I, "position until reason", "a file is read again up to where the journal ends"),
+    "event_skipped": Event(_E, "code position cause", "an event was left out (`OnUnknown = skip`), and counted"),
+    "table_skipped": Event(_E, "table position cause", "a table is left out (`OnUnknown = skip`), and counted"),
+    "labels_uncertain": Event(_W, "table position cause", "labels of ENUM or SET that the source cannot tell apart"),
+    "schema_unproven": Event(_W, "table position cause", "names of columns that nothing proves"),
+    "journal_retired": Event(_I, "before", "the journal's files before this position were deleted"),
+    "journal_cap_near": Event(_W, "cap hint", "JournalMaxBytes is nearly reached by what somebody still needs"),
+    "journal_cap_reached": Event(_E, "cut needed exported", "JournalMaxBytes is reached: rows before `cut` are lost"),
+    # the broker
+    "deciding_stopped": Event(_E, "code error hint", "a named stop keeps rows from the queues; clients are served"),
+    "client_new": Event(_I, "client id", "a client logged in for the first time"),
+    "client_gap": Event(_E, "client code cause", "what waited for this client was lost with the journal"),
+    "client_flushed": Event(_W, "client rows", "an operator dropped what waited for a client"),
+    "client_forgotten": Event(_I, "client id", "an operator removed a client"),
+    "client_moved": Event(_W, "client position", "an operator had a client continue at a journal position"),
+    "client_expired": Event(_W, "client away lost_rows", "a client was away for `away` seconds (ClientExpiry)"),
+    "queues_cut": Event(_E, "position", "rows before this journal position were dropped from queues (the cap)"),
+    "reply_dropped": Event(_W, "request", "an answer to a server process did not fit; it asks again"),
+    # the server processes
+    "accept_failed": Event(_E, "error", "connections cannot be accepted for the moment"),
+    "tls_failed": Event(_W, "reason", "a TLS connection failed"),
+    "auth_failed": Event(_W, "client peer", "a login was refused"),
+    "filter_denied": Event(_W, "client schema table", "a client asked for a table that its section does not allow"),
+    "client_taken_over": Event(_I, "client peer former", "a client logged in again: its former connection is closed"),
+    "client_kicked": Event(_I, "client peer reason", "a client's connection was closed"),
+    "client_stalled": Event(_W, "client peer unsent", "a client does not read its replies; its connection is closed"),
+    "connection_failed": Event(_W, "client peer error", "a connection broke"),
+    "connection_refused": Event(_W, "peer connections", "MaxConnections is reached"),
+    "hand_over_failed": Event(_W, "client peer server error", "a connection could not be given to its client's owner"),
+    "admin": Event(_I, "command peer arguments", "an admin command is carried out"),
+    "admin_refused": Event(_W, "command peer reason", "an admin command was refused"),
+    # the lake
+    "left_out": Event(_W, "tables hint", "tables of the lake that the configuration does not name any more"),
+    "snapshot_begins": Event(_I, "table rows", "a table's rows from before are read; `rows` are there already"),
+    "snapshot_begins_again": Event(_W, "table reason", "what was read of a table does not hold any more"),
+    "snapshot_done": Event(_I, "table", "a table is complete once the export has passed this point"),
+    "snapshot_failed": Event(_E, "table code error hint again_in", "a snapshot failed; again in `again_in` seconds"),
+    "snapshot_interrupted": Event(_W, "table error again_in", "the source went away under a snapshot"),
+}  # fmt: skip
+"""By name; a name, once given, keeps its meaning and its fields."""
