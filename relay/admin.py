@@ -15,7 +15,7 @@ import ssl
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from relay.wire import classic
 
 TIMEOUT: Final = 10.0
 """Seconds that a command may take, connecting included."""
+
+T = TypeVar("T")
 
 _BUFFER: Final = 1 << 16
 
@@ -91,6 +93,16 @@ class AdminClient:
     def seek(self, client: str, position: str) -> dict[str, Any]:
         """Have the client of that name continue at `position`: `newest`, `oldest` or `FILE:POS`."""
         return self._ask(classic.Command.SEEK_CLIENT, client=client, position=position)
+
+    def clients(self, client: str = "") -> list[dict[str, Any]]:
+        """Those that there are, as in the stat document; with a name that one."""
+        arguments = {"client": client} if client else {}
+        found: list[dict[str, Any]] = self._ask(classic.Command.LIST_CLIENTS, **arguments)["clients"]
+        return found
+
+    def kick(self, client: str) -> dict[str, Any]:
+        """End the connection of the client of that name; it keeps its queue."""
+        return self._ask(classic.Command.KICK_CLIENT, client=client)
 
     def _ask(self, command: classic.Command, **arguments: str) -> dict[str, Any]:
         operation = command.name.lower().replace("_", " ")
@@ -167,11 +179,16 @@ def stat(config: Config) -> dict[str, Any]:
 
 def typed(document: dict[str, Any]) -> Stat:
     """The stat document as a struct. Raises `RelayError` (protocol) if a relay of another version wrote it."""
+    return converted(document, Stat)
+
+
+def converted(document: object, form: type[T]) -> T:
+    """An answer as a struct. Raises `RelayError` (protocol) if a relay of another version gave it."""
     try:
-        return msgspec.convert(document, Stat)
+        return msgspec.convert(document, form)
     except msgspec.ValidationError as error:
         hint = "the running relay is of another version: see `relay version`"
-        raise RelayError(ErrorCode.PROTOCOL, "stat", error, hint=hint) from None
+        raise RelayError(ErrorCode.PROTOCOL, "read answer", error, hint=hint) from None
 
 
 def running_pid(config: Config) -> int | None:

@@ -24,8 +24,9 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; errors are told on standard error."""
     try:
         # Imported here, so that a native core that is missing is an error like any other.
+        import relay.adminverbs
         import relay.lakeverbs
-        import relay.sparkverbs  # noqa: F401  (these two add the lake's verbs)
+        import relay.sparkverbs  # noqa: F401  (these add verbs of their own)
         from relay.verbs import cli
 
         # Without standalone mode click returns what `context.exit` was given, and raises instead of printing.

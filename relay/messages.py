@@ -122,12 +122,23 @@ class Seek(Message, frozen=True):
     position: str
 
 
+class Disconnect(Message, frozen=True):
+    """End the connection of the client called `client`, which keeps all it has; answered by `Done` with data
+    {"connected": whether there was one}.
+
+    The broker sends `Kick` to the server that owns it. Sent twice, it may end a connection that has come in between.
+    """
+
+    request: int
+    client: str
+
+
 class Done(Message, frozen=True):
     """A request was carried out, or was not, for the reason in `error`."""
 
     request: int
     error: str = ""
-    data: dict[str, int | str] | None = None
+    data: dict[str, int | str | bool] | None = None
 
 
 class Kick(Message, frozen=True):
@@ -153,7 +164,7 @@ class Handover(Message, frozen=True):
     unsent: bytes
 
 
-Request: TypeAlias = Register | AddFilter | RemoveFilter | ListFilters | Flush | Forget | Seek
+Request: TypeAlias = Register | AddFilter | RemoveFilter | ListFilters | Flush | Forget | Seek | Disconnect
 Reply: TypeAlias = Registered | Done | Filters
 
 encode: Final = msgspec.msgpack.Encoder().encode

@@ -257,6 +257,7 @@ class _Loop:
         peer = self._holders.get(kick.client_id)
         if peer is not None:
             self._log("client_kicked", client=peer.name, peer=peer.address, reason=kick.reason)
+            peer.session.release()  # nobody takes its place: the client is away from now on
             self._replace(peer)
 
     def _attend(self, peer: Peer) -> None:

@@ -199,42 +199,6 @@ def resume(config: Config) -> None:
     click.echo("resumed")
 
 
-@cli.group()
-def client() -> None:
-    """Act on one client's queue."""
-
-
-@client.command()
-@click.argument("name")
-@configured
-def flush(config: Config, name: str) -> None:
-    """Drop what waits in the client's queue."""
-    with admin.connect(config) as connection:
-        answer = connection.flush(name)
-    click.echo(f"flushed {name}: {answer.get('dropped', 0)} rows dropped")
-
-
-@client.command()
-@click.argument("name")
-@configured
-def forget(config: Config, name: str) -> None:
-    """Remove the client with its filters, queue and counters."""
-    with admin.connect(config) as connection:
-        connection.forget(name)
-    click.echo(f"forgot {name}")
-
-
-@client.command()
-@click.argument("name")
-@click.argument("position")
-@configured
-def seek(config: Config, name: str, position: str) -> None:
-    """Have the client continue at POSITION: newest, oldest or FILE:POS."""
-    with admin.connect(config) as connection:
-        answer = connection.seek(name, position)
-    click.echo(f"{name} continues at {answer.get('position', position)}")
-
-
 @cli.command()
 @configured
 def check(config: Config) -> None:

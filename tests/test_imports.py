@@ -21,6 +21,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.__main__",
         "relay.cli",
         "relay.verbs",
+        "relay.adminverbs",
         "relay.lakeverbs",
         "relay.sparkverbs",
         "relay.check",

@@ -163,6 +163,13 @@ class Registry:
         self._context.log("client_moved", client=client.name, position=position)
         return messages.Done(request.request, data={"position": position})
 
+    @_do.register
+    def _(self, request: messages.Disconnect) -> messages.Reply:
+        client = self._named(request.client)
+        connected = self._arena.client_stats(self._slots[client.id])["connected"] > 0
+        self.kicks.append(messages.Kick(client.id, "an administrator ended the connection"))
+        return messages.Done(request.request, data={"connected": connected})
+
     def _set(self, client: Client, filters: list[Filter]) -> None:
         """The rings first: they may refuse. A death before the store leaves an unacknowledged filter undone."""
         filters = state.pruned(filters, self._broker.decided(self._slots[client.id]))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol
-
-import msgspec
+from typing import Final
 
 from relay import messages
 from relay.context import ServerContext
@@ -13,10 +11,12 @@ from relay.errors import RelayError
 from relay.messages import Done, Filters, Registered, Reply
 from relay.serving import arrow
 from relay.serving.access import Access, Attempts
+from relay.serving.administration import Administration
 from relay.serving.broker_link import BrokerLink
+from relay.serving.desk import Desk
 from relay.serving.peer import Peer
 from relay.wire import classic
-from relay.wire.classic import Command, FilterName, Identity, MalformedPayload, Result, TableFilter
+from relay.wire.classic import FilterName, Identity, MalformedPayload, Result, TableFilter
 from relay.wire.states import NEEDS_TOKEN, Action, State, action
 
 _OK: Final = classic.encode_reply(Result.OK)
@@ -24,36 +24,6 @@ _PONG: Final = classic.encode_reply(Result.OK, b"PONG\0")
 _DISCONNECTED: Final = classic.encode_reply(Result.DISCONNECTED)
 _STRANGER: Final = classic.encode_error("not authenticated: send Auth first")
 _WRONG_TOKEN: Final = classic.encode_error("wrong ClientID or ClientToken")
-
-_SUPERVISED: Final = {Command.DRAIN: "drain", Command.STOP: "stop", Command.PAUSE: "pause", Command.RESUME: "resume"}
-
-
-class Desk(Protocol):
-    """Where answers go."""
-
-    now: float
-
-    def answer(self, peer: Peer, reply: bytes) -> None:
-        """Send the reply to the held request, and let the next ones come."""
-
-    def refuse(self, peer: Peer, reply: bytes) -> None:
-        """Send the reply and end the connection."""
-
-    def is_open(self, peer: Peer) -> bool:
-        """Whether the connection still exists."""
-
-    def identified(self, peer: Peer, client_id: int, slot: int) -> None:
-        """The peer has proved to be that client: bind it here, or where the client belongs."""
-
-    def serve_columns(self, peer: Peer) -> None:
-        """From now on polls for columns are answered; the one that the peer's session holds is the first."""
-
-
-class _OfClient(msgspec.Struct, forbid_unknown_fields=True):
-    """Payload of admin commands that concern a client."""
-
-    client: str
-    position: str = ""
 
 
 class Answers:
@@ -66,6 +36,7 @@ class Answers:
         self._desk = desk
         self._access = Access(context.config)
         self._attempts = Attempts(context.config.server.auth_attempts)
+        self._administration = Administration(context, broker, desk, self._access, self._attempts)
         self._handlers: dict[Action, Callable[[Peer, bytes], None]] = {
             Action.PONG: lambda peer, _: desk.answer(peer, _PONG),
             Action.AUTHENTICATE: self._authenticate,
@@ -73,7 +44,7 @@ class Answers:
             Action.REMOVE_FILTER: self._remove_filter,
             Action.LIST_FILTERS: self._list_filters,
             Action.POLL_MANY: self._load_arrow,
-            Action.ADMINISTRATE: self._administrate,
+            Action.ADMINISTRATE: self._administration.handle,
             Action.REFUSE_STRANGER: lambda peer, _: desk.answer(peer, _STRANGER),
             Action.REFUSE_UNKNOWN: self._refuse_unknown,
             Action.DISCONNECT: lambda peer, _: desk.refuse(peer, _DISCONNECTED),
@@ -167,63 +138,6 @@ class Answers:
             return
         self._desk.serve_columns(peer)
 
-    def _administrate(self, peer: Peer, payload: bytes) -> None:
-        command = Command(peer.session.command)
-        low, high = peer.session.credentials
-        if not self._access.has_admin:
-            self._refuse_admin(peer, command, "admin commands are switched off: AdminSecret is empty", counted=False)
-        elif not self._access.may_administrate(peer.address):
-            self._refuse_admin(peer, command, "admin commands are not taken from this address (AdminFrom)")
-        elif self._attempts.blocked(peer.address, self._desk.now):
-            self._refuse_admin(
-                peer, command, "too many failed attempts from this address; wait a minute", counted=False
-            )
-        elif not self._access.is_admin(high << 32 | low):
-            self._refuse_admin(peer, command, "wrong AdminSecret")
-        else:
-            if command != Command.STAT:  # looking changes nothing, and may be done every second
-                arguments = payload[:200].decode("utf-8", "replace")
-                self._log("admin", command=command.name.lower(), peer=peer.address, arguments=arguments)
-            self._carry_out(peer, command, payload)
-
-    def _refuse_admin(self, peer: Peer, command: Command, text: str, *, counted: bool = True) -> None:
-        if counted:
-            self._attempts.failed(peer.address, self._desk.now)
-        self._log("admin_refused", command=command.name.lower(), peer=peer.address, reason=text)
-        self._desk.answer(peer, classic.encode_error(text))
-
-    def _carry_out(self, peer: Peer, command: Command, payload: bytes) -> None:
-        if command == Command.STAT:
-            self._desk.answer(peer, _json(self._context.stat()))
-        elif command in _SUPERVISED:
-            try:
-                self._context.supervisor(_SUPERVISED[command])
-            except OSError as error:
-                self._desk.answer(peer, classic.encode_error(f"the supervisor does not answer: {error.strerror}"))
-                return
-            self._desk.answer(peer, _json({}))
-        else:
-            self._administrate_client(peer, command, payload)
-
-    def _administrate_client(self, peer: Peer, command: Command, payload: bytes) -> None:
-        try:
-            wanted = msgspec.json.decode(payload, type=_OfClient)
-        except msgspec.DecodeError as error:
-            raise MalformedPayload(f'{command.name}: a JSON object with "client" is expected: {error}') from None
-        number = self._broker.next_id()
-        request: messages.Request
-        if command == Command.FLUSH_CLIENT:
-            request = messages.Flush(number, wanted.client)
-        elif command == Command.FORGET_CLIENT:
-            request = messages.Forget(number, wanted.client)
-        elif wanted.position:
-            request = messages.Seek(number, wanted.client, wanted.position)
-        else:
-            raise MalformedPayload(
-                f'{command.name}: "position" is missing (newest, oldest, FILE:POS, a journal position)'
-            )
-        self._ask(peer, request, lambda reply: _json(reply.data or {} if isinstance(reply, Done) else {}))
-
     def _ask(self, peer: Peer, request: messages.Request, reply_for: Callable[[Reply], bytes]) -> None:
         """Have the broker do it, and answer the peer with what `reply_for` makes of its reply, or with its error."""
 
@@ -235,7 +149,3 @@ class Answers:
             self._broker.ask(request, self._desk.now, replied)
         except RelayError as error:
             self._desk.answer(peer, classic.encode_error(str(error)))
-
-
-def _json(document: dict[str, Any]) -> bytes:
-    return classic.encode_reply(Result.OK, msgspec.json.encode(document))

@@ -54,6 +54,8 @@ class Command(IntEnum):
     FLUSH_CLIENT = 0x0105
     FORGET_CLIENT = 0x0106
     SEEK_CLIENT = 0x0107
+    LIST_CLIENTS = 0x0108
+    KICK_CLIENT = 0x0109
 
 
 class Result(IntEnum):

@@ -1,0 +1,72 @@
+"""The verbs by which an administrator acts on the clients of the running relay."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from relay import admin, clienttext
+from relay.config import Config
+from relay.stat import Client
+from relay.verbs import cli, configured
+
+
+@cli.group()
+def client() -> None:
+    """List the clients, or act on one of them."""
+
+
+@client.command()
+@click.argument("name")
+@configured
+def flush(config: Config, name: str) -> None:
+    """Drop what waits in the client's queue."""
+    with admin.connect(config) as connection:
+        answer = connection.flush(name)
+    click.echo(f"flushed {name}: {answer.get('dropped', 0)} rows dropped")
+
+
+@client.command()
+@click.argument("name")
+@configured
+def forget(config: Config, name: str) -> None:
+    """Remove the client with its filters, queue and counters."""
+    with admin.connect(config) as connection:
+        connection.forget(name)
+    click.echo(f"forgot {name}")
+
+
+@client.command()
+@click.argument("name")
+@click.argument("position")
+@configured
+def seek(config: Config, name: str, position: str) -> None:
+    """Have the client continue at POSITION: newest, oldest or FILE:POS."""
+    with admin.connect(config) as connection:
+        answer = connection.seek(name, position)
+    click.echo(f"{name} continues at {answer.get('position', position)}")
+
+
+@client.command("list")
+@click.argument("name", required=False, default="")
+@click.option("--json", "as_json", is_flag=True, help="As in the stat document, on one line.")
+@configured
+def list_clients(config: Config, name: str, as_json: bool) -> None:
+    """Show the clients; with NAME that one, its filters and its last deliveries."""
+    with admin.connect(config) as connection:
+        found = connection.clients(name)
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+        return
+    clients = admin.converted(found, list[Client])
+    click.echo(clienttext.details(clients[0]) if name else clienttext.table(clients))
+
+
+@client.command()
+@click.argument("name")
+@configured
+def kick(config: Config, name: str) -> None:
+    """End the client's connection; it keeps filters and queue, and may come back."""
+    with admin.connect(config) as connection:
+        answer = connection.kick(name)
+    click.echo(f"kicked {name}" if answer.get("connected") else f"{name} is not connected")

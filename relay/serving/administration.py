@@ -1,0 +1,150 @@
+"""The commands of administrators: who may give them, what is done, and the line in the log that each leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from relay import messages
+from relay.context import ServerContext
+from relay.messages import Done, Reply
+from relay.serving.access import Access, Attempts
+from relay.serving.broker_link import BrokerLink
+from relay.serving.desk import Desk
+from relay.serving.peer import Peer
+from relay.wire import classic
+from relay.wire.classic import Command, MalformedPayload, Result
+
+_SUPERVISED: Final = {Command.DRAIN: "drain", Command.STOP: "stop", Command.PAUSE: "pause", Command.RESUME: "resume"}
+_LOGGED_ARGUMENTS: Final = 200
+"""Bytes of a command's arguments that its line in the log shows."""
+
+T = TypeVar("T")
+
+
+class _OfClient(msgspec.Struct, forbid_unknown_fields=True):
+    """Payload of commands that concern a client."""
+
+    client: str
+    position: str = ""
+
+
+class _Which(msgspec.Struct, forbid_unknown_fields=True):
+    """Payload of LIST_CLIENTS."""
+
+    client: str = ""
+
+
+class _Refused(Exception):
+    """A command cannot be carried out; the text goes to whoever gave it."""
+
+
+class Administration:
+    """Carries out admin commands, or refuses them."""
+
+    def __init__(
+        self, context: ServerContext, broker: BrokerLink, desk: Desk, access: Access, attempts: Attempts
+    ) -> None:
+        self._context = context
+        self._log = context.log
+        self._broker = broker
+        self._desk = desk
+        self._access = access
+        self._attempts = attempts
+
+    def handle(self, peer: Peer, payload: bytes) -> None:
+        """Answer the command that the peer's session holds, now or when it has been carried out."""
+        command = Command(peer.session.command)
+        low, high = peer.session.credentials
+        if not self._access.has_admin:
+            self._turn_away(peer, command, "admin commands are switched off: AdminSecret is empty", counted=False)
+        elif not self._access.may_administrate(peer.address):
+            self._turn_away(peer, command, "admin commands are not taken from this address (AdminFrom)")
+        elif self._attempts.blocked(peer.address, self._desk.now):
+            text = "too many failed attempts from this address; wait a minute"
+            self._turn_away(peer, command, text, counted=False)
+        elif not self._access.is_admin(high << 32 | low):
+            self._turn_away(peer, command, "wrong AdminSecret")
+        else:
+            self._carry_out(peer, command, payload)
+
+    def _turn_away(self, peer: Peer, command: Command, text: str, *, counted: bool = True) -> None:
+        if counted:
+            self._attempts.failed(peer.address, self._desk.now)
+        self._log("admin_refused", command=_name(command), peer=peer.address, client=peer.name, reason=text)
+        self._desk.answer(peer, classic.encode_error(text))
+
+    def _carry_out(self, peer: Peer, command: Command, payload: bytes) -> None:
+        def done(document: dict[str, Any], error: str = "") -> None:
+            self._audit(peer, command, payload, error)
+            if self._desk.is_open(peer):
+                self._desk.answer(peer, classic.encode_error(error) if error else _json(document))
+
+        try:
+            if command == Command.STAT:
+                done(self._context.stat())
+            elif command == Command.LIST_CLIENTS:
+                done(self._clients(_parse(payload, _Which, command)))
+            elif command in _SUPERVISED:
+                self._context.supervisor(_SUPERVISED[command])
+                done({})
+            else:
+                self._ask_broker(_request(self._broker.next_id(), command, payload), done)
+        except (MalformedPayload, _Refused) as error:
+            done({}, str(error))
+        except OSError as error:
+            done({}, f"the supervisor does not answer: {error.strerror}")
+
+    def _audit(self, peer: Peer, command: Command, payload: bytes, error: str) -> None:
+        """One line a command, with its outcome. Stat leaves none: it changes nothing, and is asked every second."""
+        if command == Command.STAT:
+            return
+        arguments = payload[:_LOGGED_ARGUMENTS].decode("utf-8", "replace")
+        outcome = error or "done"
+        self._log(
+            "admin", command=_name(command), peer=peer.address, client=peer.name, arguments=arguments, outcome=outcome
+        )
+
+    def _clients(self, which: _Which) -> dict[str, Any]:
+        clients: Any = self._context.stat()["clients"]
+        found = [client for client in clients if which.client in ("", client["name"])]
+        if which.client and not found:
+            raise _Refused(f"no client is called {which.client!r}")
+        return {"clients": found}
+
+    def _ask_broker(self, request: messages.Request, done: Callable[[dict[str, Any], str], None]) -> None:
+        def replied(reply: Reply) -> None:
+            done((reply.data if isinstance(reply, Done) else None) or {}, reply.error)
+
+        self._broker.ask(request, self._desk.now, replied)
+
+
+def _request(number: int, command: Command, payload: bytes) -> messages.Request:
+    """What the broker is asked for a command that concerns a client; raises `MalformedPayload`."""
+    wanted = _parse(payload, _OfClient, command)
+    if command == Command.FLUSH_CLIENT:
+        return messages.Flush(number, wanted.client)
+    if command == Command.FORGET_CLIENT:
+        return messages.Forget(number, wanted.client)
+    if command == Command.KICK_CLIENT:
+        return messages.Disconnect(number, wanted.client)
+    if not wanted.position:
+        raise MalformedPayload(f'{command.name}: "position" is missing (newest, oldest, FILE:POS, a journal position)')
+    return messages.Seek(number, wanted.client, wanted.position)
+
+
+def _parse(payload: bytes, form: type[T], command: Command) -> T:
+    try:
+        return msgspec.json.decode(payload or b"{}", type=form)
+    except msgspec.DecodeError as error:
+        raise MalformedPayload(f"{command.name}: {error}") from None
+
+
+def _name(command: Command) -> str:
+    return command.name.lower()
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return classic.encode_reply(Result.OK, msgspec.json.encode(document))

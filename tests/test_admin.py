@@ -1,0 +1,205 @@
+"""Admin commands against a running relay: with the right secret, a wrong one, from another host, and while a process of
+the relay is restarted; each leaves its line in the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay.admin import AdminClient
+from relay.client import RelayClient
+from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.wire import classic
+from relay.wire.classic import Command, Result
+from tests import serving
+from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess, run_relay, write_conf
+
+ARGUMENTS: dict[Command, dict[str, str]] = {
+    Command.STAT: {},
+    Command.LIST_CLIENTS: {},
+    Command.FLUSH_CLIENT: {"client": "resident"},
+    Command.SEEK_CLIENT: {"client": "resident", "position": "newest"},
+    Command.KICK_CLIENT: {"client": "resident"},
+    Command.PAUSE: {},
+    Command.RESUME: {},
+}
+"""Commands that do no lasting harm, in an order in which they may be given, with arguments that are right."""
+
+
+@pytest.fixture(scope="module")
+def relay(mariadb1011: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayProcess]:
+    """A relay that listens on every address of this machine and knows a client, `resident`."""
+    settings: dict[str, object] = {"Server.BindAddress": "0.0.0.0", "Server.AuthAttempts": 1000}
+    running = RelayProcess(write_conf(tmp_path_factory.mktemp("relay"), mariadb1011, settings))
+    try:
+        running.start()
+        with RelayClient("127.0.0.1", running.port, "resident", SECRET) as client:
+            client.add_filter("shop", "*")
+        yield running
+    finally:
+        running.end()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return str(request.node.name)
+
+
+def give(relay: RelayProcess, command: int, secret: str = ADMIN_SECRET, host: str = "127.0.0.1") -> classic.Reply:
+    """Give a command with its arguments and return the reply."""
+    arguments = ARGUMENTS.get(Command(command), {})
+    with socket.create_connection((host, relay.port), 20) as connection:
+        payload = json.dumps(arguments).encode() if arguments else b""
+        connection.sendall(classic.encode_admin_request(command, classic.fnv1a64(secret.encode()), payload))
+        replies = classic.ReplyParser()
+        while (reply := replies.next()) is None:
+            data = connection.recv(1 << 16)
+            assert data, "the relay closed the connection"
+            replies.feed(data)
+        return reply
+
+
+def own_address() -> str:
+    """An address of this machine that is no loopback one: who connects to it comes from it, as another host would."""
+    for addresses in psutil.net_if_addrs().values():
+        for each in addresses:
+            if each.family is socket.AF_INET and not each.address.startswith("127."):
+                return str(each.address)
+    raise AssertionError("this machine has loopback addresses only")
+
+
+def audit(relay: RelayProcess, event: str, command: Command) -> list[dict[str, str]]:
+    """The fields of that command's lines in the log."""
+    found = []
+    for line in relay.stderr.read_text().splitlines():
+        fields = {key: value.strip('"') for key, value in re.findall(r' (\w+)=("(?:[^"\\]|\\.)*"|\S*)', line)}
+        if line.split(" ")[2] == event and fields.get("command") == command.name.lower():
+            found.append(fields)
+    return found
+
+
+@pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
+def test_the_right_secret_has_the_command_carried_out_and_logged(relay: RelayProcess, command: Command) -> None:
+    before = len(audit(relay, "admin", command))
+    reply = give(relay, command)
+    assert reply.result == Result.OK, reply.text
+    lines = audit(relay, "admin", command)[before:]
+    if command is Command.STAT:  # it is asked every second by whoever watches
+        assert lines == []
+    else:
+        assert [(line["peer"], line["outcome"]) for line in lines] == [("127.0.0.1", "done")]
+        assert ("resident" in lines[0]["arguments"]) == bool(ARGUMENTS[command])
+
+
+@pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
+def test_a_wrong_secret_is_refused_and_logged(relay: RelayProcess, command: Command) -> None:
+    before = len(audit(relay, "admin_refused", command))
+    for secret in ("wrong", SECRET):
+        reply = give(relay, command, secret)
+        assert (reply.result, reply.text) == (Result.ERROR, "wrong AdminSecret")
+    refused = audit(relay, "admin_refused", command)[before:]
+    assert [(line["peer"], line["reason"]) for line in refused] == [("127.0.0.1", "wrong AdminSecret")] * 2
+
+
+@pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
+def test_another_host_is_refused_and_logged(relay: RelayProcess, command: Command) -> None:
+    before = len(audit(relay, "admin_refused", command))
+    host = own_address()
+    reply = give(relay, command, host=host)
+    assert (reply.result, "AdminFrom" in reply.text) == (Result.ERROR, True)
+    assert [line["peer"] for line in audit(relay, "admin_refused", command)[before:]] == [host]
+
+
+def test_another_host_may_command_if_it_is_listed(
+    mariadb1011: DatabaseServer, start_relay: Callable[..., RelayProcess]
+) -> None:
+    host = own_address()
+    relay = start_relay(mariadb1011, {"Server.BindAddress": "0.0.0.0", "Server.AdminFrom": f"198.51.100.0/24, {host}"})
+    assert give(relay, Command.LIST_CLIENTS, host=host).result == Result.OK
+    assert give(relay, Command.LIST_CLIENTS, "wrong", host).text == "wrong AdminSecret"
+
+
+@pytest.mark.parametrize("victim", ["broker", "reader", "server-0"])
+@pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
+def test_a_command_is_answered_while_a_process_is_restarted(relay: RelayProcess, command: Command, victim: str) -> None:
+    until = time.monotonic() + 20
+    while (pid := relay.pids().get(victim)) is None:
+        assert time.monotonic() < until, f"no {victim}"
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    while True:  # whoever is connected to the one that dies connects again; one of them answers
+        try:
+            reply = give(relay, command)
+            break
+        except (ConnectionError, AssertionError):
+            assert time.monotonic() < until
+    assert reply.result == Result.OK, reply.text
+
+
+def test_clients_are_listed_with_their_queues(relay: RelayProcess, name: str) -> None:
+    with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
+        client.add_filter("shop", "orders", kinds=5, limit=100)
+        shown = run_relay("client", "list", "--json", "-c", relay.conf)
+        found = {each["name"]: each for each in json.loads(shown.stdout)}
+        assert {"resident", name} <= set(found)
+        assert [(f["schema"], f["table"], f["kinds"], f["limit"]) for f in found[name]["filters"]] == [
+            ("shop", "orders", "ID", 100)
+        ]
+        table = run_relay("client", "list", "-c", relay.conf).stdout
+        assert max(map(len, table.splitlines())) <= 80
+        assert re.search(rf"^{name[:20]}", table, re.MULTILINE)
+        details = run_relay("client", "list", name, "-c", relay.conf).stdout
+        assert name in details
+        assert "shop.orders ID, at most 100 wait, then the newest goes" in details
+    unknown = run_relay("client", "list", "nobody", "-c", relay.conf)
+    assert (unknown.returncode, "nobody" in unknown.stderr) == (ExitCode.REFUSED, True)
+
+
+def test_a_kicked_client_is_told_so_and_keeps_its_queue(tmp_path: Path) -> None:
+    with serving.Serving(tmp_path) as running:
+        client = running.client("a", "shop.orders")
+        running.insert((1, "x"), (2, "y"))
+        assert client.poll()["id"] == 1
+        with AdminClient("127.0.0.1", running.port, serving.ADMIN_SECRET) as admin:
+            assert admin.kick("a") == {"connected": True}
+            assert client.ask(Command.POLL).result == Result.DISCONNECTED
+            assert client.closed()
+            until = time.monotonic() + 20
+            while admin.kick("a")["connected"]:
+                assert time.monotonic() < until
+            with pytest.raises(RelayError) as refused:
+                admin.kick("b")
+            assert (refused.value.code, "'b'" in str(refused.value)) == (ErrorCode.ADMIN_REFUSED, True)
+        again = running.client("a")
+        assert again.ids(2) == [1, 2]
+
+
+def test_a_client_that_waits_for_rows_is_kicked_at_once(tmp_path: Path) -> None:
+    with serving.Serving(tmp_path, workers=1) as running:
+        client = running.client("a", "shop.orders")
+        client.send(*serving.many(wait=60))
+        with AdminClient("127.0.0.1", running.port, serving.ADMIN_SECRET) as admin:
+            admin.kick("a")
+        assert client.receive().result == Result.DISCONNECTED
+        assert client.closed()
+
+
+def test_kick_tells_whether_there_was_a_connection(relay: RelayProcess, name: str) -> None:
+    with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
+        assert run_relay("client", "kick", name, "-c", relay.conf).stdout == f"kicked {name}\n"
+        until = time.monotonic() + 20
+        while (shown := run_relay("client", "kick", name, "-c", relay.conf).stdout) != f"{name} is not connected\n":
+            assert (shown, time.monotonic() < until) == (f"kicked {name}\n", True)
+        with pytest.raises(RelayError):
+            client.poll()
