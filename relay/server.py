@@ -220,7 +220,7 @@ class _Loop:
         self._holders[peer.client_id] = peer
         peer.state = State.IDENTIFIED
         token = secrets.randbits(32)
-        peer.session.identify(peer.client_id, peer.slot, token, peer.key)
+        peer.session.identify(peer.client_id, peer.slot, token, peer.key, peer.address)
         identity = classic.encode_identity(Identity(peer.key, token, peer.client_id))
         reply = classic.encode_reply(Result.OK, identity)
         peer.asked = False

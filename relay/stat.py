@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import psutil
@@ -31,6 +31,9 @@ from relay.board import (
 from relay.config import Config
 from relay.queues import state
 from relay.wire import classic
+
+POLLING_SECONDS: Final = 2.0
+"""How long a client without a connection counts as polling after its last poll."""
 
 
 class Gap(msgspec.Struct):
@@ -107,17 +110,27 @@ class Dropped(msgspec.Struct):
 
 
 class Client(msgspec.Struct):
-    """A client and its rows: matched = confirmed + in_flight + waiting + all dropped."""
+    """A client and its rows: matched = confirmed + in_flight + waiting + all dropped.
+
+    `status`: connected while it has a connection, polling where it has none but asked for rows in the last two seconds,
+    else away. `served` counts rows each time that they were handed out, `max_waiting` is the longest the queue has
+    been; both last as long as the client is known, over restarts.
+    """
 
     id: int
     name: str
     connected: bool
-    last_seen: float  # unix seconds of the last request, 0 if none since the start
+    status: str
+    address: str  # of the connection's other end, "" if there is none
+    first_seen: float  # unix seconds of its first registration
+    last_seen: float  # unix seconds of the last poll, 0 if none since the start
     filters: list[Filter]
     matched: int
     confirmed: int
     in_flight: int
     waiting: int
+    served: int
+    max_waiting: int
     dropped: Dropped
     lagging: bool  # the queue goes on in the journal
 
@@ -191,6 +204,10 @@ def _filters(data_dir: Path) -> dict[int, list[Filter]]:
     return found
 
 
+def _first_seen(data_dir: Path) -> dict[int, float]:
+    return dict(_stored(data_dir, "SELECT id, created FROM clients"))
+
+
 def _gaps(data_dir: Path) -> list[Gap]:
     columns = "at, before_file || ':' || before_position, after_file || ':' || after_position, cause"
     return [Gap(*row) for row in _stored(data_dir, f"SELECT {columns} FROM gaps ORDER BY at")]
@@ -210,8 +227,16 @@ def _process(arena: Arena, slot: int, name: str) -> Process:
         return Process(name, 0, "down", restarts, 0.0, 0)
 
 
+def _status(connected: bool, away: float) -> str:
+    """`away`: seconds since the last poll."""
+    if connected:
+        return "connected"
+    return "polling" if away < POLLING_SECONDS else "away"
+
+
 def _clients(arena: Arena, data_dir: Path) -> list[Client]:
-    filters = _filters(data_dir)
+    filters, first_seen = _filters(data_dir), _first_seen(data_dir)
+    now = time.time()
     clients = []
     for slot in arena.client_slots():
         facts = arena.client_stats(slot)
@@ -219,13 +244,18 @@ def _clients(arena: Arena, data_dir: Path) -> list[Client]:
             Client(
                 id=facts["client_id"],
                 name=facts["name"],
-                connected=facts["connected"] > 0,
+                connected=facts["connected"],
+                status=_status(facts["connected"], now - facts["last_seen"]),
+                address=facts["address"],
+                first_seen=first_seen.get(facts["client_id"], now),  # it may just have come
                 last_seen=facts["last_seen"],
                 filters=filters.get(facts["client_id"], []),
                 matched=facts["matched"],
                 confirmed=facts["confirmed"],
                 in_flight=facts["in_flight"],
                 waiting=facts["waiting"],
+                served=facts["served"],
+                max_waiting=facts["max_waiting"],
                 dropped=Dropped(**facts["dropped"]),
                 lagging=facts["lagging"],
             )

@@ -169,7 +169,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a record is taken although it changed while it was copied",
-        (Edit("arena.hpp", "if (cur_.relaxed() != cur) continue;", ";"),),
+        (Edit("words.hpp", "if (cur_.relaxed() != cur) continue;", ";"),),
     ),
     Mutant(
         "rows that were dropped at the limit come back with a refill",

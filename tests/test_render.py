@@ -60,7 +60,24 @@ def client(name: str = "cache", waiting: int = 0, in_flight: int = 0, schema: st
     """A client with an unlimited and a limited filter."""
     filters = [Filter(schema, "orders", "IUD", 0, 0), Filter(schema, "*", "I", 1, 5000)]
     dropped = Dropped(1, 0, 0, 2, 0)
-    return Client(1, name, True, 0.0, filters, 100, 97, in_flight, waiting, dropped, lagging=True)
+    return Client(
+        1,
+        name,
+        True,
+        "connected",
+        "192.0.2.7",
+        1.7e9,
+        0.0,
+        filters,
+        100,
+        97,
+        in_flight,
+        waiting,
+        99,
+        1000,
+        dropped,
+        True,
+    )
 
 
 def test_nothing_is_wider_than_the_terminal() -> None:

@@ -5,91 +5,19 @@
 // which one store selects the valid one. ARCHITECTURE.md, "Client queues", tells the protocol and why it holds.
 #pragma once
 
-#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "bytes.hpp"
+#include "deliveries.hpp"
+#include "words.hpp"
 
 namespace relay {
 
-// Called before each store to and each load from shared memory; `site` is the storing line. A test that kills or delays
-// processes there defines RELAY_RING_STEPS and both functions.
-#ifdef RELAY_RING_STEPS
-void ring_step(int site);
-void ring_look();
-#else
-inline void ring_step(int) {}
-inline void ring_look() {}
-#endif
-
 struct ArenaError : std::runtime_error {
   using std::runtime_error::runtime_error;
-};
-
-class Word {
- public:
-  uint64_t get() const {
-    ring_look();
-    return value_.load(std::memory_order_acquire);
-  }
-  uint64_t relaxed() const {
-    ring_look();
-    return value_.load(std::memory_order_relaxed);
-  }
-  void set(uint64_t v, int site = __builtin_LINE()) {
-    ring_step(site);
-    value_.store(v, std::memory_order_release);
-  }
-  void put(uint64_t v, int site = __builtin_LINE()) {
-    ring_step(site);
-    value_.store(v, std::memory_order_relaxed);
-  }
-
- private:
-  std::atomic<uint64_t> value_;
-};
-static_assert(sizeof(Word) == 8 && std::atomic<uint64_t>::is_always_lock_free);
-
-// A record of one writer that readers see whole: either as before a publish or as after it.
-template <typename T>
-class alignas(64) Flip {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
-  static constexpr size_t kWords = sizeof(T) / 8;
-
- public:
-  uint64_t version() const { return cur_.get(); }
-
-  // The record, and in `version` which one it was. Retries while the writer overtakes it.
-  T read(uint64_t* version = nullptr) const {
-    for (;;) {
-      uint64_t cur = cur_.get();
-      uint64_t words[kWords];
-      for (size_t i = 0; i < kWords; ++i) words[i] = copies_[cur & 1][i].relaxed();
-      std::atomic_thread_fence(std::memory_order_acquire);
-      if (cur_.relaxed() != cur) continue;
-      if (version) *version = cur;
-      T out;
-      std::memcpy(&out, words, sizeof out);
-      return out;
-    }
-  }
-
-  void publish(const T& record, int site = __builtin_LINE()) {
-    uint64_t words[kWords];
-    std::memcpy(words, &record, sizeof record);
-    uint64_t next = cur_.relaxed() + 1;
-    std::atomic_thread_fence(std::memory_order_release);  // this copy is overwritten after `cur_` left it
-    for (size_t i = 0; i < kWords; ++i) copies_[next & 1][i].put(words[i], site);
-    cur_.set(next, site);
-  }
-
- private:
-  Word cur_;
-  Word copies_[2][kWords];
 };
 
 // Row numbers are a client's own: its first queued row has number 0, and a boundary n stands before row n. What clients
@@ -114,6 +42,7 @@ struct BrokerRecord {
   uint64_t oldest_at = 0;
   uint64_t cut_at = 0;
   uint64_t flush_at = 0;
+  uint64_t most_waiting = 0;  // the longest queue of which rows were dropped by a floor
 
   uint64_t floor() const {
     uint64_t f = floor_limit > floor_cut ? floor_limit : floor_cut;
@@ -134,6 +63,8 @@ struct ServerRecord {
   uint64_t dropped_flush = 0;
   uint64_t undecodable = 0;
   uint64_t undecodable_at = 0;  // frame of the last one
+  uint64_t served = 0;          // rows handed out, each time
+  uint64_t most_waiting = 0;    // the longest queue from which rows were taken
 };
 
 // Rows [first, first + rows) of the ROWS frame at journal position `frame`.
@@ -166,8 +97,11 @@ struct alignas(64) ServerLine {
   Word waiting;  // 1: wake me when rows come
   Word connected;
   Word last_poll;  // monotonic clock, ns
-  Word served;     // replies with rows
-  Word epoch;      // counts takeovers of the client's connection
+};
+
+// Where a client's connection comes from, cut to size and padded with zeros; holds while it is connected.
+struct PeerRecord {
+  char address[64] = {};
 };
 
 struct ClientBlock {
@@ -183,6 +117,8 @@ struct ClientBlock {
     Word span[kInFlightRanges];
   } in_flight;
   ServerLine line;
+  Flip<PeerRecord> peer;
+  Deliveries deliveries;
 };
 
 // Counts of the reader; plain words, since only it adds to them and a count read late does no harm.
@@ -284,6 +220,11 @@ struct ClientView {
   }
   uint64_t waiting() const { return broker.queued - head(); }
   uint64_t in_flight() const { return server.hi - server.lo; }
+  // The longest queue so far: it gets shorter only where one of the two notes how long it was.
+  uint64_t most_waiting() const {
+    uint64_t most = broker.most_waiting > server.most_waiting ? broker.most_waiting : server.most_waiting;
+    return most > waiting() ? most : waiting();
+  }
 };
 
 // How many of the rows [hi, head) each floor dropped: retention first, then a flush, then a limit.
@@ -298,7 +239,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 3;
+  static constexpr uint64_t kLayout = 4;
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 

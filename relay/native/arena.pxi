@@ -40,14 +40,27 @@ cdef extern from "arena.hpp" namespace "relay":
         uint64_t scan, matched, lag, dropped_newest, newest_at, oldest_at, cut_at, flush_at
 
     cdef cppclass CServerRecord "relay::ServerRecord":
-        uint64_t lo, hi, confirmed, dropped_limit, dropped_cut, dropped_flush, undecodable, undecodable_at
+        uint64_t lo, hi, confirmed, dropped_limit, dropped_cut, dropped_flush, undecodable, undecodable_at, served
 
     cdef cppclass CRange "relay::Range":
         uint64_t frame
         uint32_t first, rows
 
     cdef cppclass CServerLine "relay::ServerLine":
-        CWord waiting, connected, last_poll, served, epoch
+        CWord waiting, connected, last_poll
+
+    cdef cppclass CPeerRecord "relay::PeerRecord":
+        char address[64]
+
+    cdef cppclass CPeerFlip "relay::Flip<relay::PeerRecord>":
+        CPeerRecord read()
+
+    cdef cppclass CDelivery "relay::Delivery":
+        uint64_t at, frame
+        uint32_t kind, rows
+
+    cdef cppclass CDeliveries "relay::Deliveries":
+        size_t last(CDelivery* out)
 
     cdef cppclass CIdentity "relay::ClientBlock::Identity":
         CWord id
@@ -55,6 +68,8 @@ cdef extern from "arena.hpp" namespace "relay":
     cdef cppclass CClientBlock "relay::ClientBlock":
         CIdentity identity
         CServerLine line
+        CPeerFlip peer
+        CDeliveries deliveries
 
     cdef cppclass CStopRecord "relay::StopRecord":
         uint64_t at
@@ -120,6 +135,7 @@ cdef extern from "arena.hpp" namespace "relay":
         CServerRecord server
         uint64_t waiting()
         uint64_t in_flight()
+        uint64_t most_waiting()
 
     cdef cppclass CArena "relay::Arena":
         CArena(void* memory, size_t size) except +raise_queue_failure
@@ -136,6 +152,7 @@ cdef extern from "arena.hpp" namespace "relay":
 
     size_t PROCESSES "relay::kProcesses"
     size_t IN_FLIGHT_RANGES "relay::kInFlightRanges"
+    enum: SHOWN_DELIVERIES "relay::Deliveries::kShown"
 
 
 cdef void put_text(char* field, size_t size, text) noexcept:
@@ -463,23 +480,29 @@ cdef class Arena:
     def client_stats(self, size_t slot):
         """One client's rows at one instant: matched = confirmed + in_flight + waiting + all dropped.
 
+        `served` counts rows each time that they are handed out; `max_waiting` is the longest the queue has been.
+        `address` is the peer's, "" while nobody is connected; `last_seen`: Unix seconds of the last poll, 0 if none.
         `last_drop` has, by reason, the journal position near which rows were last dropped (0: never).
         """
         self._check(slot)
         cdef CClientView v = self.c.view(slot)
         cdef CFloorDrops d = CFloorDrops.between(v.server.hi, v.broker)
         cdef CServerLine* line = &self.c.client(slot).line
+        cdef CPeerRecord peer = self.c.client(slot).peer.read()
         polled = line.last_poll.get()
+        connected = line.connected.get() != 0
         return {
             "client_id": self.c.client(slot).identity.id.get(),
             "name": text_of(self.c.name(slot)),
-            "connected": line.connected.get(),
+            "connected": connected,
+            "address": get_text(peer.address, sizeof(peer.address)) if connected else "",
             "last_seen": time.time() - (time.monotonic_ns() - polled) / 1e9 if polled else 0.0,
-            "served": line.served.get(),
+            "served": v.server.served,
             "matched": v.broker.matched,
             "confirmed": v.server.confirmed,
             "in_flight": v.in_flight(),
             "waiting": v.waiting(),
+            "max_waiting": v.most_waiting(),
             "dropped": {
                 "limit_oldest": v.server.dropped_limit + d.limit,
                 "limit_newest": v.broker.dropped_newest,
@@ -496,6 +519,17 @@ cdef class Arena:
             },
             "lagging": v.broker.lag != 0,
         }
+
+    def client_deliveries(self, size_t slot):
+        """The last ten replies with rows, oldest first: (Unix seconds, journal position of the first row, kind, rows).
+
+        `kind` is the first row's: 1 insert, 2 update, 4 delete.
+        """
+        self._check(slot)
+        cdef CDelivery last[SHOWN_DELIVERIES]
+        cdef size_t count = self.c.client(slot).deliveries.last(last)
+        clock = time.time() - time.monotonic_ns() / 1e9
+        return [(clock + last[i].at / 1e9, last[i].frame, last[i].kind, last[i].rows) for i in range(count)]
 
     cdef int _check(self, size_t slot) except -1:
         if slot >= self.c.max_clients():

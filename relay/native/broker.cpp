@@ -104,6 +104,12 @@ uint64_t Broker::head(size_t slot) const {
   return std::max(arena_.client(slot).server.read().hi, clients_[slot].w.floor());
 }
 
+// Before a floor rises: the queue, which begins at row `from`, gets shorter without the server's doing.
+void Broker::note_length(size_t slot, uint64_t from) {
+  BrokerRecord& w = clients_[slot].w;
+  w.most_waiting = std::max(w.most_waiting, w.queued - from);
+}
+
 uint64_t Broker::scan_of(size_t slot) const { return std::max(clients_[slot].w.scan, position_); }
 
 // Whether the next slot may be written. Its old range must lie below what the server has taken or the published floor:
@@ -152,7 +158,11 @@ void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource
     rows = static_cast<uint32_t>(std::min<uint64_t>(rows, room));
   } else if (v.rule == Rule::oldest && c.w.queued + rows > v.limit) {
     floor = std::max(floor, c.w.queued + rows - v.limit);
-    if (floor > head(slot)) c.w.oldest_at = position;
+    const uint64_t from = head(slot);
+    if (floor > from) {
+      c.w.oldest_at = position;
+      note_length(slot, from);
+    }
     c.w.floor_limit = std::min(floor, c.w.queued);  // what may be published before this frame is
   }
   if (rows && !c.w.lag && !push(slot, c.w.queued, position, rows, may_publish ? position : 0)) {
@@ -265,7 +275,9 @@ bool Broker::pending() {
 
 uint64_t Broker::flush(size_t slot) {
   Client& c = at(slot);
-  const uint64_t dropped = c.w.queued - head(slot);
+  const uint64_t from = head(slot);
+  const uint64_t dropped = c.w.queued - from;
+  note_length(slot, from);
   c.w.floor_flush = c.w.queued;
   c.w.flush_at = scan_of(slot);
   c.w.lag = 0;
@@ -351,6 +363,7 @@ void Broker::cut_client(size_t slot, uint64_t position) {
     c.w.lag = position < scan_of(slot) ? position : 0;
     keep = std::max(keep, c.w.lag_number);
   }
+  note_length(slot, from);
   c.w.floor_cut = std::max(c.w.floor_cut, keep);
   c.w.cut_at = position;
   publish(slot, scan_of(slot));

@@ -152,6 +152,7 @@ class Broker {
   uint64_t head(size_t slot) const;
   uint64_t scan_of(size_t slot) const;
   bool has_room(size_t slot);
+  void note_length(size_t slot, uint64_t from);
   bool push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, uint64_t scan);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
   void refill(size_t slot, uint64_t end);

@@ -83,6 +83,8 @@ size_t Broker::add_client(uint64_t id, std::string_view name) {
   c.w.ring_slots = arena_.header().default_slots;
   clear_ring(c.w.ring_offset, c.w.ring_slots);
   block.server.publish(ServerRecord{});  // nobody owns a free block
+  for (Word* word : {&block.line.waiting, &block.line.connected, &block.line.last_poll}) word->set(0);
+  block.deliveries.clear();
   publish(slot, position_);
   char text[kNameBytes] = {};
   std::memcpy(text, name.data(), name.size());
@@ -255,7 +257,7 @@ void Broker::restore(size_t slot, const Checkpoint& from) {
 
 namespace {
 
-constexpr uint64_t kCheckpointFormat = 1;
+constexpr uint64_t kCheckpointFormat = 2;
 
 void put_words(std::string* out, const void* words, size_t bytes) {
   out->append(static_cast<const char*>(words), bytes);

@@ -20,6 +20,7 @@ class RowCursor {
   bool read(EventPosition event_position, Row* row, std::string* error);
   // Of the rows in the frame where it is.
   const std::shared_ptr<const Definition>& definition() const { return definition_; }
+  RowKind kind() const { return rows_.kind; }
   // To the next row, after a `read`.
   void advance();
   bool before(uint64_t position) const { return frame_ < position; }

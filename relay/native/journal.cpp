@@ -214,6 +214,13 @@ std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
   return definition;
 }
 
+std::shared_ptr<const Definition> JournalReader::definition_at(uint64_t position) {
+  FrameView view = frame(position);
+  RowsFrame rows;
+  if (view.kind() != FrameKind::rows || !RowsFrame::parse(view.payload, &rows)) return nullptr;
+  return definition(rows.table);
+}
+
 void JournalReader::release_before(uint64_t position) {
   while (!segments_.empty() && segments_.begin()->second->end() <= position) {
     if (last_ == segments_.begin()->second.get()) last_ = nullptr;

@@ -109,6 +109,8 @@ class JournalReader {
   // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its
   // link.
   std::shared_ptr<const Definition> definition(uint64_t table);
+  // The definition of the rows at `position`; nullptr if what stands there is no ROWS frame.
+  std::shared_ptr<const Definition> definition_at(uint64_t position);
   void release_before(uint64_t position);
   // The position from which the frames follow that come after `position` of the source's `file`: always between
   // transactions, and not beyond `committed`. Throws JournalError if the journal begins later than that.

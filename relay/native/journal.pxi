@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
+from libcpp.memory cimport shared_ptr
 from libcpp.optional cimport optional
 from libcpp.string cimport string
 from libcpp.string_view cimport string_view
@@ -85,6 +86,11 @@ cdef extern from "gtid.hpp" namespace "relay":
         void intersect(const CGtidSet& other)
         vector[CGtidRun] runs()
 
+cdef extern from "definition.hpp" namespace "relay":
+    cdef cppclass CDefinition "relay::Definition":
+        string schema
+        string table
+
 cdef extern from "journal.hpp" namespace "relay":
     cdef cppclass CFrameView "relay::FrameView":
         uint64_t position
@@ -100,6 +106,7 @@ cdef extern from "journal.hpp" namespace "relay":
         uint64_t first() except +raise_failure
         uint64_t flushed() except +raise_failure
         CFrameView frame(uint64_t position, cbool check) except +raise_failure
+        shared_ptr[const CDefinition] definition_at(uint64_t position) except +raise_failure
         void release_before(uint64_t position) except +raise_failure
         uint64_t locate(string_view file, uint64_t position, uint64_t committed) except +raise_failure
 
@@ -469,6 +476,13 @@ cdef class JournalReader:
             frame = self.c.frame(start, True)
             yield frame.position, (<const char*>frame.payload.data)[:frame.payload.size]
             start = frame.next
+
+    def table_at(self, uint64_t position):
+        """(schema, table) of the rows at a position; None if no rows stand there."""
+        cdef shared_ptr[const CDefinition] definition = self.c.definition_at(position)
+        if definition.get() == NULL:
+            return None
+        return text_of(definition.get().schema), text_of(definition.get().table)
 
     def locate(self, str file, uint64_t position, uint64_t committed):
         """The journal position from which the frames follow that come after a place in the source's binlog."""

@@ -52,7 +52,9 @@ void QueueServer::require_idle(const ServerRecord& s, const Peek& peek) const {
   if (peek.number < s.hi) throw ArenaError("rows of client '" + arena_.name(slot_) + "' were handed out before");
 }
 
-void QueueServer::pass(ServerRecord* s, const Peek& peek) {
+// Notes how long the queue was, and what was dropped from it, before rows are taken.
+void QueueServer::shorten(ServerRecord* s, const Peek& peek) {
+  s->most_waiting = std::max(s->most_waiting, peek.waiting());
   s->dropped_cut += peek.passed.cut;
   s->dropped_flush += peek.passed.flush;
   s->dropped_limit += peek.passed.limit;
@@ -67,12 +69,13 @@ void QueueServer::publish(const Peek& peek, const Range* ranges, size_t count, u
     block_.in_flight.frame[i].put(ranges[i].frame);
     block_.in_flight.span[i].put(Slot::pack(ranges[i].first, ranges[i].rows));
   }
-  pass(&s, peek);
+  shorten(&s, peek);
   s.base = peek.number;
   s.ranges = count;
   s.hi = peek.number + rows;
   s.lo = at_most_once ? s.hi : peek.number;
   s.hint = peek.hint + (count ? count - 1 : 0);  // the last range's slot may have rows left
+  s.served += rows;
   if (at_most_once) s.confirmed += rows;
   block_.server.publish(s);
 }
@@ -81,12 +84,18 @@ void QueueServer::skip(const Peek& peek, uint64_t frame) {
   ServerRecord s = block_.server.read();
   require_idle(s, peek);
   if (!peek.rows) throw ArenaError("no row to skip");
-  pass(&s, peek);
+  shorten(&s, peek);
   s.lo = s.hi = s.base = peek.number + 1;
   s.ranges = 0;
   s.hint = peek.hint;
   s.undecodable += 1;
   s.undecodable_at = frame;
+  block_.server.publish(s);
+}
+
+void QueueServer::repeat(uint64_t rows) {
+  ServerRecord s = block_.server.read();
+  s.served += rows;
   block_.server.publish(s);
 }
 

@@ -34,6 +34,9 @@ class QueueServer {
   // Counts the first peeked row as undecodable instead of delivering it. Nothing may be in flight.
   void skip(const Peek& peek, uint64_t frame);
 
+  // Counts rows in flight as handed out once more.
+  void repeat(uint64_t rows);
+
   // Confirms what is in flight below row number `through`; returns how many rows that were.
   uint64_t confirm(uint64_t through);
   // Counts what is in flight below row number `through` as cut off by retention: its frames are gone.
@@ -52,10 +55,12 @@ class QueueServer {
 
   ClientView view() const { return arena_.view(slot_); }
   ServerLine& line() const { return block_.line; }
+  Flip<PeerRecord>& peer() const { return block_.peer; }
+  Deliveries& deliveries() const { return block_.deliveries; }
 
  private:
   void require_idle(const ServerRecord& s, const Peek& peek) const;
-  static void pass(ServerRecord* s, const Peek& peek);
+  static void shorten(ServerRecord* s, const Peek& peek);
 
   Arena arena_;
   size_t slot_;

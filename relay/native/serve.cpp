@@ -34,6 +34,7 @@ struct Server::Batch {
   uint64_t max_rows = 0;
 
   uint64_t rows = 0;   // encoded
+  uint32_t kind = 0;   // of the first one
   size_t used = 0;     // ranges they fill, the last one shortened to them
   bool full = false;   // the next row did not fit
   bool lost = false;   // the journal does not have the next row
@@ -57,6 +58,7 @@ void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
       uint64_t want = std::min<uint64_t>(range.rows, batch.max_rows - batch.rows);
       uint32_t got = 0;
       Fit fit = at.seek(journal_, range.frame, range.first, &batch.error) ? Fit::taken : Fit::failed;
+      if (batch.used == 0) batch.kind = static_cast<uint32_t>(at.kind());
       for (; fit == Fit::taken && got < want; ++got) {
         Row row;
         if (!at.read(options_.event_position, &row, &batch.error)) {
@@ -84,7 +86,8 @@ void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
 template <typename Encode>
 Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string* error, Encode encode) {
   QueueServer queue(arena_, hold.slot);
-  queue.line().last_poll.put(monotonic_ns());
+  const uint64_t now = monotonic_ns();
+  queue.line().last_poll.put(now);
   for (int passed = 0; passed < kMaxPassed; ++passed) {
     Batch batch;
     batch.ranges = ranges_.data();
@@ -108,12 +111,14 @@ Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string* error, Enco
     uint64_t in_first = ranges_[0].rows;
     fill(batch, cursor(hold), encode);
     if (batch.rows > 0) {
-      if (!again) {
+      if (again) {
+        queue.repeat(batch.rows);
+      } else {
         queue.publish(peek, ranges_.data(), batch.used, batch.rows, options_.at_most_once);
         broker_wake_ |= queue.broker_must_wake();
       }
       if (!options_.at_most_once) hold.handed = batch.number + batch.rows;
-      queue.line().served.put(queue.line().served.relaxed() + 1);
+      queue.deliveries().add({now, ranges_[0].frame, batch.kind, static_cast<uint32_t>(batch.rows)});
       return Outcome::rows;
     }
     if (batch.full || (batch.lost && batch.frame >= arena_.control().reader.first.get())) {
@@ -210,11 +215,17 @@ void Server::stop_waiting(const Hold& hold) {
   if (!gone(hold)) QueueServer(arena_, hold.slot).stop_waiting();
 }
 
-void Server::mark_connected(const Hold& hold, bool connected) {
+void Server::connect(const Hold& hold, std::string_view address) {
   if (gone(hold)) return;
-  ServerLine& line = QueueServer(arena_, hold.slot).line();
-  line.connected.set(connected);
-  if (connected) line.epoch.set(line.epoch.relaxed() + 1);
+  QueueServer queue(arena_, hold.slot);
+  PeerRecord peer;
+  std::memcpy(peer.address, address.data(), std::min(address.size(), sizeof peer.address));
+  queue.peer().publish(peer);
+  queue.line().connected.set(1);
+}
+
+void Server::disconnect(const Hold& hold) {
+  if (!gone(hold)) QueueServer(arena_, hold.slot).line().connected.set(0);
 }
 
 void Server::clear_connections(uint64_t index, uint64_t workers) {

@@ -58,8 +58,9 @@ class Server {
   // Asks the broker for a wake-up when the client's queue gets rows. True if it may have some already.
   bool wait(const Hold& hold);
   void stop_waiting(const Hold& hold);
-  // Whether the client is marked as connected, for the monitor.
-  void mark_connected(const Hold& hold, bool connected);
+  // Whether the client is connected, and from which address, for those who look on.
+  void connect(const Hold& hold, std::string_view address);
+  void disconnect(const Hold& hold);
   // The connections of the clients whose id mod `workers` is `index` ended with the process that served them before.
   void clear_connections(uint64_t index, uint64_t workers);
   // Whether the broker sleeps although a ring waits to be filled; asking withdraws it.

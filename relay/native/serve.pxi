@@ -49,7 +49,8 @@ cdef extern from "session.hpp" namespace "relay":
         CServer(const ServeArena& arena, cstring journal_directory, ServeOptions options) except +
         cbool take_broker_wake()
         void stop_waiting(const ServeHold& hold)
-        void mark_connected(const ServeHold& hold, cbool connected)
+        void connect(const ServeHold& hold, string_view address)
+        void disconnect(const ServeHold& hold)
         void clear_connections(uint64_t index, uint64_t workers)
         void release_before(uint64_t position) except +
         cbool encodes_arrow
@@ -290,10 +291,11 @@ cdef class Session:
         self.session.proceed()
         return self.settle(fd)
 
-    def identify(self, uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key):
-        """Serve the queue of this client from now on."""
+    def identify(self, uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key, str address not None):
+        """Serve the queue of this client from now on; `address` is the peer's."""
+        cdef bytes peer = address.encode()
         self.session.identify(client_id, slot, token, key)
-        self.server.server.mark_connected(self.session.hold(), True)
+        self.server.server.connect(self.session.hold(), view(peer))
 
     def replace(self, int fd):
         """Take the identity away: the next request is held, one that waits for rows is answered with 0xF0 and closed."""
@@ -304,7 +306,7 @@ cdef class Session:
         """Give the client back, because the connection ends."""
         if self.session.identified():
             self.server.server.stop_waiting(self.session.hold())
-            self.server.server.mark_connected(self.session.hold(), False)
+            self.server.server.disconnect(self.session.hold())
 
     def take(self):
         """What was received but not looked at, and what was not sent: the connection goes on elsewhere."""
