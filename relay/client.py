@@ -243,7 +243,9 @@ class RelayClient:
         if reply.result == Result.DISCONNECTED:
             self.close()
             raise self._failure(
-                command.name.lower(), "the relay ended the connection", hint="was the name used twice, or forgotten?"
+                command.name.lower(),
+                "the relay ended the connection",
+                hint="was the name used twice, kicked or forgotten?",
             )
         return reply
 

@@ -72,8 +72,8 @@ EVENTS: Final[Mapping[str, Event]] = {
     "connection_failed": Event(_W, "client peer error", "a connection broke"),
     "connection_refused": Event(_W, "peer connections", "MaxConnections is reached"),
     "hand_over_failed": Event(_W, "client peer server error", "a connection could not be given to its client's owner"),
-    "admin": Event(_I, "command peer arguments", "an admin command is carried out"),
-    "admin_refused": Event(_W, "command peer reason", "an admin command was refused"),
+    "admin": Event(_I, "command peer arguments client outcome", "an admin command was carried out, or why it was not"),
+    "admin_refused": Event(_W, "command peer reason client", "an admin command was refused"),
     # the lake
     "left_out": Event(_W, "tables hint", "tables of the lake that the configuration does not name any more"),
     "snapshot_begins": Event(_I, "table rows", "a table's rows from before are read; `rows` are there already"),

@@ -73,7 +73,7 @@ class Administration:
     def _turn_away(self, peer: Peer, command: Command, text: str, *, counted: bool = True) -> None:
         if counted:
             self._attempts.failed(peer.address, self._desk.now)
-        self._log("admin_refused", command=_name(command), peer=peer.address, client=peer.name, reason=text)
+        self._log("admin_refused", command=_name(command), peer=peer.address, reason=text, client=peer.name)
         self._desk.answer(peer, classic.encode_error(text))
 
     def _carry_out(self, peer: Peer, command: Command, payload: bytes) -> None:
@@ -104,7 +104,7 @@ class Administration:
         arguments = payload[:_LOGGED_ARGUMENTS].decode("utf-8", "replace")
         outcome = error or "done"
         self._log(
-            "admin", command=_name(command), peer=peer.address, client=peer.name, arguments=arguments, outcome=outcome
+            "admin", command=_name(command), peer=peer.address, arguments=arguments, client=peer.name, outcome=outcome
         )
 
     def _clients(self, which: _Which) -> dict[str, Any]:
