@@ -164,7 +164,7 @@ def stat(config: Config) -> dict[str, Any]:
     host, port = _reachable(config.server.http_address, config.server.http_port, "HTTPPort")
     page = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
     try:
-        page.request("GET", "/api/stat")
+        page.request("GET", "/api/stat?fresh=1")
         response = page.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:

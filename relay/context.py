@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from relay.board import Board, Status, Stop
+from relay.board import Board, Boards, Status, Stop
 from relay.config import Config
 from relay.errors import RelayError, StopCode
 from relay.log import Log
@@ -98,8 +98,9 @@ class ServerContext(Context):
 
 @dataclass
 class MonitorContext(Context):
-    listener: socket.socket | None = None
-    stat: Callable[[], dict[str, object]] = dict
+    listener: socket.socket | None = None  # listens already, non-blocking
+    processes: list[str] = field(default_factory=list)  # names of the heartbeat slots in their order
+    boards: Boards = field(default_factory=Boards)
 
 
 @dataclass

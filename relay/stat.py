@@ -79,7 +79,10 @@ class Journal(msgspec.Struct):
 
 
 class Process(msgspec.Struct):
-    """One process of the relay; `cpu_seconds` of its life so far, `rss_bytes` with shared memory."""
+    """One process of the relay; `cpu_seconds` of its life so far, `rss_bytes` with shared memory.
+
+    `silent_seconds` since its last heartbeat, 0 if it does not run.
+    """
 
     name: str
     pid: int
@@ -87,6 +90,7 @@ class Process(msgspec.Struct):
     restarts: int
     cpu_seconds: float
     rss_bytes: int
+    silent_seconds: float
 
 
 class Filter(msgspec.Struct):
@@ -219,12 +223,14 @@ def _process(arena: Arena, slot: int, name: str) -> Process:
     try:
         process = psutil.Process(pid) if pid else None
         if process is None:
-            return Process(name, 0, "down", restarts, 0.0, 0)
-        times = process.cpu_times()
+            return Process(name, 0, "down", restarts, 0.0, 0, 0.0)
+        with process.oneshot():
+            times, rss = process.cpu_times(), process.memory_info().rss
         up = "running" if arena.running(slot) else "starting"
-        return Process(name, pid, up, restarts, round(times.user + times.system, 2), process.memory_info().rss)
+        silent = max(0.0, time.monotonic() - arena.heartbeat(slot))
+        return Process(name, pid, up, restarts, round(times.user + times.system, 2), rss, round(silent, 1))
     except psutil.NoSuchProcess:
-        return Process(name, 0, "down", restarts, 0.0, 0)
+        return Process(name, 0, "down", restarts, 0.0, 0, 0.0)
 
 
 def _status(connected: bool, away: float) -> str:

@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from relay import broker, exporter, family, memory, monitor, process, reader, server, snapshotter, stat
+from relay import broker, exporter, family, health, memory, monitor, process, reader, server, snapshotter, stat
 from relay._native import Arena
 from relay.board import ExportStatus, SnapshotStatus
 from relay.config import Config
@@ -28,8 +28,6 @@ from relay.lockfile import held
 from relay.log import Log, logger
 
 TICK = 0.25  # seconds between looks at the children
-FREEZE = 60.0  # seconds without a heartbeat after which a child counts as hung; a query may take half of it
-LAKE_FREEZE = 600.0  # the same for processes that may wait for an object store and its client's attempts
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
 EXPORT_PATIENCE = 5.0  # seconds for the exporter to seal what it has
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
@@ -105,7 +103,9 @@ class Supervisor:
             servers=[broker_end for _, broker_end in shared.control],
             allocate=lambda offset, size: memory.allocate(shared.block, offset, size),
         )
-        monitor_context = MonitorContext(*common("monitor"), listener=shared.http, stat=stat_document)
+        monitor_context = MonitorContext(
+            *common("monitor"), listener=shared.http, processes=names, boards=shared.boards
+        )
         children = [
             Child(reader_context, lambda: reader.run(reader_context)),
             Child(broker_context, lambda: broker.run(broker_context)),
@@ -215,7 +215,7 @@ class Supervisor:
         """Ends a child whose work loop stands still: first so that it tells where, then for certain."""
         now = time.monotonic()
         for child in self._children:
-            freeze = LAKE_FREEZE if isinstance(child.context, LakeContext) else FREEZE
+            freeze = health.freeze(child.context.name)
             if not child.pid or now - child.started < freeze:
                 continue
             silent = now - self._arena.heartbeat(child.context.slot)

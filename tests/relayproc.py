@@ -111,8 +111,8 @@ class RelayProcess:
         return {process["name"]: process["pid"] for process in processes if process["pid"]}
 
     def stat(self) -> dict[str, Any]:
-        """The document of /api/stat."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/api/stat", timeout=10) as reply:
+        """The document of /api/stat, as of now."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/api/stat?fresh=1", timeout=10) as reply:
             document: dict[str, Any] = json.load(reply)
         return document
 

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay.client import RelayClient
 from relay.stat import Stat
-from tests.relayproc import SECRET, RelayProcess
+from tests.relayproc import RelayProcess
 
 Start = Callable[..., RelayProcess]
 
@@ -23,22 +22,11 @@ def get(relay: RelayProcess, path: str) -> tuple[str, bytes]:
         return reply.headers["Content-Type"], reply.read()
 
 
-def test_names_are_data_and_never_markup(mariadb1011: DatabaseServer, start_relay: Start) -> None:
-    relay = start_relay(mariadb1011)
-    with RelayClient("127.0.0.1", relay.port, "<script>alert(1)</script>", SECRET) as client:
-        client.add_filter("<b>shop</b>", "a&b")
-        kind, body = get(relay, "/")
-    assert kind == "text/html; charset=utf-8"
-    assert b"<script>" not in body
-    assert b"&lt;script&gt;alert(1)&lt;/script&gt;" in body
-    assert b"&lt;b&gt;shop&lt;/b&gt;.a&amp;b (IUD)" in body
-
-
 def test_the_stat_document_is_of_its_type_and_names_all_processes(
     mariadb1011: DatabaseServer, start_relay: Start
 ) -> None:
     relay = start_relay(mariadb1011, {"Relay.Workers": 3})
-    kind, body = get(relay, "/api/stat")
+    kind, body = get(relay, "/api/stat?fresh=1")
     assert kind == "application/json"
     document = msgspec.json.decode(body, type=Stat)
     assert document.state == "running"

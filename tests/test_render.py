@@ -45,8 +45,8 @@ def document(
         traffic={"transactions": 10**10, "bytes": 10**15, "skipped": 3},
         events={f"EVENT_{number}": 10**number for number in range(12)},
         processes=[
-            Process("reader", reader_pid, "running", 0, 1.5, 2**23),
-            Process("broker", 0, "down", 1234, 123456.7, 2**33),
+            Process("reader", reader_pid, "running", 0, 1.5, 2**23, 0.2),
+            Process("broker", 0, "down", 1234, 123456.7, 2**33, 0.0),
         ],
         clients=list(clients),
         usage=Usage(1.6e9, 900, [TableUsage("shop", "orders", Counts(10**12, 2, 0), Counts(10**9), Counts(), 1.7e9)]),

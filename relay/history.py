@@ -1,0 +1,110 @@
+"""The last hour for the charts: counters sampled into rings, turned into rates when somebody asks."""
+
+from __future__ import annotations
+
+import math
+import time
+from array import array
+from collections.abc import Callable
+from typing import Final
+
+from relay.httpapi import ClientHistory, History
+from relay.stat import Client, Stat
+
+INTERVAL: Final = 5.0
+"""Seconds between two samples."""
+
+SAMPLES: Final = 720
+"""Samples kept: an hour."""
+
+_KINDS: Final = ("insert", "update", "delete")
+
+
+class Recorder:
+    """Samples of the stat document, oldest overwritten first. `clock` gives Unix seconds.
+
+    Memory is fixed per client: two rings of 8 bytes a sample.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._taken = 0
+        self._at = _ring()
+        self._relay: dict[str, array[float]] = {}
+        self._clients: dict[int, tuple[array[float], array[float]]] = {}  # waiting, confirmed
+
+    def sample(self, document: Stat) -> None:
+        """Takes one sample. A client that is gone is forgotten."""
+        slot = self._taken % SAMPLES
+        self._taken += 1
+        self._at[slot] = self._clock()
+        for name, value in _facts(document).items():
+            ring = self._relay.setdefault(name, _ring())
+            ring[slot] = math.nan if value is None else value
+        kept = {}
+        for client in document.clients:
+            waiting, confirmed = kept[client.id] = self._clients.get(client.id) or (_ring(), _ring())
+            waiting[slot], confirmed[slot] = client.waiting, client.confirmed
+        self._clients = kept
+
+    def history(self) -> History:
+        """The charts of the whole relay."""
+        rates = {name: self._rates(self._ring_of(name)) for name in (*_KINDS, "bytes", "confirmed")}
+        return History(
+            interval=INTERVAL,
+            at=self._times(),
+            **rates,
+            lag_seconds=self._levels(self._ring_of("lag_seconds")),
+            lag_bytes=_whole(self._levels(self._ring_of("lag_bytes"))),
+            waiting=_whole(self._levels(self._ring_of("waiting"))),
+        )
+
+    def client(self, client_id: int) -> ClientHistory:
+        """The charts of one client; without values if it was not sampled yet."""
+        waiting, confirmed = self._clients.get(client_id) or (_ring(), _ring())
+        return ClientHistory(INTERVAL, self._times(), _whole(self._levels(waiting)), self._rates(confirmed))
+
+    def _ring_of(self, name: str) -> array[float]:
+        return self._relay.get(name) or _ring()
+
+    def _in_order(self, ring: array[float]) -> array[float]:
+        if self._taken <= SAMPLES:
+            return ring[: self._taken]
+        oldest = self._taken % SAMPLES
+        return ring[oldest:] + ring[:oldest]
+
+    def _times(self) -> list[float]:
+        return [round(at, 3) for at in self._in_order(self._at)]
+
+    def _levels(self, ring: array[float]) -> list[float | None]:
+        return [None if math.isnan(value) else value for value in self._in_order(ring)]
+
+    def _rates(self, ring: array[float]) -> list[float | None]:
+        """Per second; None where a counter is not known or began anew."""
+        counts, times = self._in_order(ring), self._in_order(self._at)
+        rates: list[float | None] = [None] * len(counts)
+        for i in range(1, len(counts)):
+            grown, seconds = counts[i] - counts[i - 1], times[i] - times[i - 1]
+            if grown >= 0 and seconds > 0:
+                rates[i] = round(grown / seconds, 3)
+        return rates
+
+
+def _ring() -> array[float]:
+    return array("d", [math.nan]) * SAMPLES
+
+
+def _whole(values: list[float | None]) -> list[int | None]:
+    return [None if value is None else int(value) for value in values]
+
+
+def _facts(document: Stat) -> dict[str, float | None]:
+    clients: list[Client] = document.clients
+    return {
+        **{kind: document.rows[kind] for kind in _KINDS},
+        "bytes": document.traffic["bytes"],
+        "confirmed": sum(client.confirmed for client in clients),
+        "waiting": sum(client.waiting for client in clients),
+        "lag_seconds": document.source.lag_seconds,
+        "lag_bytes": document.source.lag_bytes,
+    }

@@ -1,0 +1,226 @@
+"""The stat document as Prometheus metrics; docs/metrics.md lists them.
+
+Imported by the monitor process only, when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+
+from relay.board import ExportStatus, LogStatus, SnapshotStatus, Status
+from relay.stat import Client, Stat
+
+Sample = tuple[Sequence[str], float | None]
+"""Values of the labels and the value; None is no sample."""
+
+STATES: Final = ("starting", "running", "pausing", "paused", "draining", "stopped")
+SOURCE_STATES: Final = ("starting", "connecting", "streaming", "unreachable", "stopped", "paused")
+
+
+class Family(NamedTuple):
+    """A metric: name without `_total`, help, labels, and its samples in a document."""
+
+    name: str
+    kind: str  # counter or gauge
+    help: str
+    labels: tuple[str, ...]
+    samples: Callable[[Stat], Iterable[Sample]]
+
+    def metric(self, document: Stat) -> Metric:
+        """Of the client library's type, with samples."""
+        make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
+        family = make(self.name, self.help, labels=self.labels)
+        for labels, value in self.samples(document):
+            if value is not None:
+                family.add_metric(labels, value)
+        return family
+
+    @property
+    def sample_name(self) -> str:
+        """The name that its samples have."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
+
+
+def _counter(name: str, help: str, samples: Callable[[Stat], Iterable[Sample]], *labels: str) -> Family:
+    return Family(name, "counter", help, labels, samples)
+
+
+def _gauge(name: str, help: str, samples: Callable[[Stat], Iterable[Sample]], *labels: str) -> Family:
+    return Family(name, "gauge", help, labels, samples)
+
+
+def _one(value: Callable[[Stat], float | None]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((), value(document))]
+
+
+def _each(values: Callable[[Stat], dict[str, int]]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((name,), count) for name, count in values(document).items()]
+
+
+def _states(all_states: Sequence[str], state: Callable[[Stat], str]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((one,), float(one == state(document))) for one in all_states]
+
+
+def _clients(value: Callable[[Client], float | None]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((client.name,), value(client)) for client in document.clients]
+
+
+def _dropped(document: Stat) -> Iterator[Sample]:
+    for client in document.clients:
+        for reason in client.dropped.__struct_fields__:
+            yield (client.name, reason), getattr(client.dropped, reason)
+
+
+def _table_rows(document: Stat) -> Iterator[Sample]:
+    for table in document.usage.tables:
+        for kind in table.total.__struct_fields__:
+            yield (table.schema, table.table, kind), getattr(table.total, kind)
+
+
+def _parts(document: Stat) -> dict[str, Status]:
+    """What can stop without the relay's stopping, by name."""
+    parts: dict[str, Status] = {}
+    if document.lake:
+        parts |= {"export": document.lake.export, "snapshot": document.lake.snapshot}
+    if document.log:
+        parts["log"] = document.log.status
+    return parts
+
+
+def _stopped(document: Stat) -> Iterator[Sample]:
+    yield ("source", document.stop.code if document.stop else ""), float(document.stop is not None)
+    for name, status in _parts(document).items():
+        yield (name, status.stop.code if status.stop else ""), float(status.stop is not None)
+
+
+def _export(value: Callable[[ExportStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((), value(document.lake.export))] if document.lake else []
+
+
+def _snapshot(value: Callable[[SnapshotStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((), value(document.lake.snapshot))] if document.lake else []
+
+
+def _log(value: Callable[[LogStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
+    return lambda document: [((), value(document.log.status))] if document.log else []
+
+
+def _behind(attribute: str) -> Callable[[Stat], Iterable[Sample]]:
+    def samples(document: Stat) -> Iterator[Sample]:
+        for name, part in (("export", document.lake), ("log", document.log)):
+            if part is not None:
+                yield (name,), getattr(part, attribute)
+
+    return samples
+
+
+FAMILIES: Final = (
+    _gauge("relay_info", "Version of the relay, as a label; always 1.", lambda d: [((d.version,), 1)], "version"),
+    _gauge("relay_start_time_seconds", "When the supervisor started, Unix time.", _one(lambda d: d.started)),
+    _gauge("relay_state", "1 for the state that the relay is in, 0 for the others.",
+           _states(STATES, lambda d: d.state), "state"),
+    _gauge("relay_stopped", "1 if that part has stopped by name, with the code of the stop; 0 and no code if not.",
+           _stopped, "part", "code"),
+    _counter("relay_accepted_gaps", "Losses of events that an operator accepted.", _one(lambda d: len(d.gaps))),
+    # The source.
+    _gauge("relay_source_state", "1 for the state that the connection to the source is in, 0 for the others.",
+           _states(SOURCE_STATES, lambda d: d.source.state), "state"),
+    _gauge("relay_source_silent_seconds", "Seconds since the source was last heard, heartbeats included.",
+           _one(lambda d: d.source.silent_seconds)),
+    _gauge("relay_source_last_event_timestamp_seconds", "Time of the newest event read, on the source's clock.",
+           _one(lambda d: d.source.last_event or None)),
+    _gauge("relay_source_lag_seconds", "Age of the newest event read, 0 if none is known to wait.",
+           _one(lambda d: d.source.lag_seconds)),
+    _gauge("relay_source_lag_bytes", "Bytes of the source's binlog that were not read yet.",
+           _one(lambda d: d.source.lag_bytes)),
+    _gauge("relay_source_loss_seconds",
+           "Seconds until the source purges what was not read yet; no sample if never, or if not known.",
+           _one(lambda d: d.source.loss_seconds)),
+    _gauge("relay_source_watch_timestamp_seconds", "When the source last answered how far its binlog is, Unix time.",
+           _one(lambda d: d.source.watch.at or None)),
+    _gauge("relay_source_watch_failing", "1 if the source does not tell how far its binlog is or when it is purged.",
+           _one(lambda d: float(bool(d.source.watch.trouble)))),
+    _counter("relay_source_rows", "Rows read from the source; an update is one.", _each(lambda d: d.rows), "kind"),
+    _counter("relay_source_events", "Binlog events read from the source.", _each(lambda d: d.events), "type"),
+    _counter("relay_source_transactions", "Transactions read from the source.",
+             _one(lambda d: d.traffic["transactions"])),
+    _counter("relay_source_bytes", "Bytes read from the source.", _one(lambda d: d.traffic["bytes"])),
+    _counter("relay_source_skipped", "Events and tables left out because they are not understood (OnUnknown = skip).",
+             _one(lambda d: d.traffic["skipped"])),
+    # The journal.
+    _gauge("relay_journal_size_bytes", "Bytes of the journal on disk.", _one(lambda d: d.journal.bytes)),
+    _gauge("relay_journal_position_bytes", "Positions in the journal, in bytes since its beginning.",
+           lambda d: [((mark,), getattr(d.journal, mark)) for mark in ("first", "decided", "committed", "flushed")],
+           "mark"),
+    _gauge("relay_journal_sequence", "Number of the next change.", _one(lambda d: d.journal.sequence)),
+    # Processes.
+    _gauge("relay_process_up", "1 if the process runs and serves.",
+           lambda d: [((p.name,), float(p.state == "running")) for p in d.processes], "process"),
+    _counter("relay_process_restarts", "How often the supervisor has started the process anew.",
+             lambda d: [((p.name,), p.restarts) for p in d.processes], "process"),
+    _counter("relay_process_cpu_seconds", "CPU time of the process that runs now, user and system.",
+             lambda d: [((p.name,), p.cpu_seconds) for p in d.processes], "process"),
+    _gauge("relay_process_resident_memory_bytes", "Resident memory, with memory that processes share.",
+           lambda d: [((p.name,), p.rss_bytes) for p in d.processes], "process"),
+    _gauge("relay_process_silent_seconds", "Seconds since the process's last heartbeat.",
+           lambda d: [((p.name,), p.silent_seconds) for p in d.processes], "process"),
+    # Clients.
+    _gauge("relay_clients", "Clients known by name.", _one(lambda d: len(d.clients))),
+    _gauge("relay_client_connected", "1 if the client is connected.", _clients(lambda c: float(c.connected)), "client"),
+    _gauge("relay_client_last_seen_timestamp_seconds", "Time of the client's last request, Unix time.",
+           _clients(lambda c: c.last_seen or None), "client"),
+    _gauge("relay_client_waiting_rows", "Rows in the client's queue, those in flight not counted.",
+           _clients(lambda c: c.waiting), "client"),
+    _gauge("relay_client_in_flight_rows", "Rows handed out and not confirmed.",
+           _clients(lambda c: c.in_flight), "client"),
+    _gauge("relay_client_lagging", "1 if the client's queue goes on in the journal.",
+           _clients(lambda c: float(c.lagging)), "client"),
+    _counter("relay_client_matched_rows", "Rows that the client's filters asked for.",
+             _clients(lambda c: c.matched), "client"),
+    _counter("relay_client_confirmed_rows", "Rows that the client has confirmed.",
+             _clients(lambda c: c.confirmed), "client"),
+    _counter("relay_client_dropped_rows", "Rows that the client asked for and did not get.", _dropped,
+             "client", "reason"),
+    # Tables.
+    _counter("relay_table_rows", "Rows of a table, whoever asked for them; an update is one.", _table_rows,
+             "schema", "table", "kind"),
+    _gauge("relay_table_last_row_timestamp_seconds", "Time of the table's newest row, on the source's clock.",
+           lambda d: [((t.schema, t.table), t.last or None) for t in d.usage.tables], "schema", "table"),
+    _gauge("relay_tables_left_out", "Tables that are not shown because there are too many.",
+           _one(lambda d: d.usage.left_out)),
+    # The lake and the log, where they are configured.
+    _gauge("relay_behind_seconds", "How far the export or the log is behind the journal, in time.",
+           _behind("lag_seconds"), "part"),
+    _gauge("relay_behind_bytes", "Bytes of the journal that the export or the log has not read yet.",
+           _behind("lag_bytes"), "part"),
+    _counter("relay_export_rows", "Rows exported since the exporter started; an update is two.",
+             _export(lambda e: e.rows)),
+    _counter("relay_export_files", "Files exported since the exporter started.", _export(lambda e: e.files)),
+    _gauge("relay_snapshot_tables_left", "Tables that wait for their snapshot.", _snapshot(lambda s: s.left)),
+    _counter("relay_log_lines", "Lines logged since the logger started.", _log(lambda s: s.lines)),
+    _counter("relay_log_bytes", "Bytes logged since the logger started.", _log(lambda s: s.bytes)),
+)  # fmt: skip
+
+
+class Collector:
+    """All metrics of one document, for the client library."""
+
+    def __init__(self, document: Stat) -> None:
+        self._document = document
+
+    def collect(self) -> Iterator[Metric]:
+        """Those that have samples."""
+        for family in FAMILIES:
+            metric = family.metric(self._document)
+            if metric.samples:
+                yield metric
+
+
+def renderer(accept: str) -> tuple[str, Callable[[Stat], bytes]]:
+    """The content type and the writer of the format that an Accept header prefers: Prometheus text or OpenMetrics."""
+    encode, kind = choose_encoder(accept)
+    return kind, lambda document: encode(Collector(document))

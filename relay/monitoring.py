@@ -1,0 +1,77 @@
+"""What the monitor does, as tasks of one event loop: answer requests, beat, sample.
+
+Whatever ends one of them ends the process: the supervisor tells what it was and starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from typing import Final
+
+from relay.context import MonitorContext
+from relay.history import INTERVAL, Recorder
+from relay.httpapi import Minutes
+from relay.journal.frames import Definition
+from relay.log import Log
+from relay.stat import Stat
+from relay.views import Views
+from relay.web import Latest, Server, application
+
+BEAT_SECONDS: Final = 1.0
+
+
+async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
+    """Until SIGTERM, which ends it at once: no peer is waited for."""
+    assert context.listener is not None
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    logging.getLogger("tornado").handlers = [_Handler(context.log)]
+    latest, recorder = Latest(collect), Recorder()
+    server = Server(application(latest, Views(recorder, _NoTables()), context.log))
+    server.serve(context.listener)
+    context.arena.mark_running(context.slot)
+    tasks = [
+        asyncio.create_task(told.wait()),
+        asyncio.create_task(_every(BEAT_SECONDS, context.beat)),
+        asyncio.create_task(_every(INTERVAL, lambda: recorder.sample(latest.document()))),
+    ]
+    if context.stopping:  # the signal came before its handler was there
+        told.set()
+    ended, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    for task in ended:
+        task.result()
+
+
+async def _every(seconds: float, work: Callable[[], None]) -> None:
+    """Does it now and then again, at an even pace; what was missed is not made up for."""
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while True:
+        work()
+        due = max(due + seconds, loop.time())
+        await asyncio.sleep(due - loop.time())
+
+
+class _Handler(logging.Handler):
+    """Tornado's own troubles, as records of the relay's log."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._log("http_trouble", text=record.getMessage(), **({"error": repr(error)} if error else {}))
+
+
+class _NoTables:
+    def minutes(self, schema: str, table: str) -> Minutes:
+        return Minutes([], [], [], [])
+
+    def definitions(self) -> list[Definition]:
+        return []

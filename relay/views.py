@@ -1,0 +1,98 @@
+"""The documents that are made for one client or one table when somebody asks for it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from relay.board import Counts, TableUsage
+from relay.history import Recorder
+from relay.httpapi import ClientDetail, Follower, History, Minutes, TableColumn, TableDetail, TableSchema
+from relay.journal.frames import Definition
+from relay.stat import Client, Stat
+
+
+class Tables(Protocol):
+    """What the monitor has counted and seen of tables."""
+
+    def minutes(self, schema: str, table: str) -> Minutes: ...
+
+    def definitions(self) -> list[Definition]: ...
+
+
+class Views:
+    """Puts together what several parts of the monitor know."""
+
+    def __init__(self, recorder: Recorder, tables: Tables) -> None:
+        self._recorder = recorder
+        self._tables = tables
+
+    def history(self) -> History:
+        """/api/history."""
+        return self._recorder.history()
+
+    def client(self, document: Stat, client_id: int) -> ClientDetail | None:
+        """/api/client; None if there is no such client."""
+        for client in document.clients:
+            if client.id == client_id:
+                return ClientDetail(client, [], self._recorder.client(client_id))
+        return None
+
+    def schema(self) -> list[TableSchema]:
+        """/api/schema: every table that rows were read of, by name."""
+        found = [_table_schema(definition) for definition in self._tables.definitions()]
+        return sorted(found, key=lambda table: (table.schema, table.table))
+
+    def table(self, document: Stat, schema: str, table: str) -> TableDetail | None:
+        """/api/table; None if no row of such a table was read."""
+        usage = next((known for known in document.usage.tables if (known.schema, known.table) == (schema, table)), None)
+        definitions = self._tables.definitions()
+        definition = next((known for known in definitions if (known.schema, known.table) == (schema, table)), None)
+        if usage is None and definition is None:
+            return None
+        return TableDetail(
+            usage=usage or TableUsage(schema, table, Counts(), Counts(), Counts(), 0.0),
+            minutes=self._tables.minutes(schema, table),
+            clients=[
+                Follower(client.id, client.name, kinds)
+                for client in document.clients
+                if (kinds := _asked_for(client, schema, table))
+            ],
+            definition=_table_schema(definition) if definition else None,
+        )
+
+
+def _asked_for(client: Client, schema: str, table: str) -> str:
+    """The kinds of events of a table that a client's filters ask for, of "IUD"."""
+    kinds = {
+        kind
+        for wanted in client.filters
+        if wanted.schema in ("*", schema) and wanted.table in ("*", table)
+        for kind in wanted.kinds
+    }
+    return "".join(kind for kind in "IUD" if kind in kinds)
+
+
+def _table_schema(definition: Definition) -> TableSchema:
+    return TableSchema(
+        schema=definition.schema,
+        table=definition.table,
+        schema_uid=definition.schema_id,
+        table_uid=definition.table_id,
+        version=definition.version,
+        proven=definition.proven,
+        columns=[
+            TableColumn(
+                name=column.name,
+                uid=column.name_id,
+                type=column.sql_type,
+                field_type=column.type,
+                meta=column.meta,
+                unsigned=column.unsigned,
+                nullable=column.nullable,
+                primary=column.primary,
+                charset=column.charset,
+                labels=column.labels,
+            )
+            for column in definition.columns
+        ],
+    )
