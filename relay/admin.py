@@ -94,11 +94,9 @@ class AdminClient:
         """Have the client of that name continue at `position`: `newest`, `oldest` or `FILE:POS`."""
         return self._ask(classic.Command.SEEK_CLIENT, client=client, position=position)
 
-    def clients(self, client: str = "") -> list[dict[str, Any]]:
-        """Those that there are, as in the stat document; with a name that one."""
-        arguments = {"client": client} if client else {}
-        found: list[dict[str, Any]] = self._ask(classic.Command.LIST_CLIENTS, **arguments)["clients"]
-        return found
+    def clients(self, client: str = "") -> dict[str, Any]:
+        """`clients` as in the stat document; with a name that one, and its last `deliveries`, newest first."""
+        return self._ask(classic.Command.LIST_CLIENTS, **({"client": client} if client else {}))
 
     def kick(self, client: str) -> dict[str, Any]:
         """End the connection of the client of that name; it keeps its queue."""

@@ -7,6 +7,7 @@ import msgspec
 
 from relay import admin, clienttext
 from relay.config import Config
+from relay.deliveries import Delivery
 from relay.stat import Client
 from relay.verbs import cli, configured
 
@@ -49,17 +50,20 @@ def seek(config: Config, name: str, position: str) -> None:
 
 @client.command("list")
 @click.argument("name", required=False, default="")
-@click.option("--json", "as_json", is_flag=True, help="As in the stat document, on one line.")
+@click.option("--json", "as_json", is_flag=True, help="The answer itself, on one line.")
 @configured
 def list_clients(config: Config, name: str, as_json: bool) -> None:
-    """Show the clients; with NAME that one, its filters and its last deliveries."""
+    """Show the clients; with NAME that one, its filters and its last ten deliveries."""
     with admin.connect(config) as connection:
         found = connection.clients(name)
     if as_json:
         click.echo(msgspec.json.encode(found).decode())
         return
-    clients = admin.converted(found, list[Client])
-    click.echo(clienttext.details(clients[0]) if name else clienttext.table(clients))
+    clients = admin.converted(found["clients"], list[Client])
+    if name:
+        click.echo(clienttext.details(clients[0], admin.converted(found["deliveries"], list[Delivery])))
+    else:
+        click.echo(clienttext.table(clients))
 
 
 @client.command()

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
+from relay.deliveries import Delivery
 from relay.errors import printable
 from relay.stat import Client, Filter
 
-_NAME: Final = 24
+_NAME: Final = 23
 _DISCARD: Final = {0: "newest", 1: "oldest", 2: "newest"}
 
 
 def table(clients: Sequence[Client]) -> str:
     """A line a client, by name."""
-    head = f"{'CLIENT':<{_NAME}} {'STATUS':<7}{'WAITING':>11}{'IN FLIGHT':>10}{'CONFIRMED':>14}{'DROPPED':>12}"
+    head = f"{'CLIENT':<{_NAME}} {'STATUS':<9} {'ADDRESS':<15}{'WAITING':>10}{'CONFIRMED':>12}{'DROPPED':>9}"
     lines = [_line(each) for each in sorted(clients, key=lambda each: each.name)]
     return "\n".join([head, *(lines or ["none"])])
 
 
-def details(client: Client) -> str:
-    """Everything about one client: who it is, its queue, its filters."""
-    return "\n".join(f"{name:<12}{value}" for name, value in _facts(client))
+def details(client: Client, last: Sequence[Delivery]) -> str:
+    """Everything about one client: who it is, its queue, its filters, its last deliveries, newest first."""
+    return "\n".join(f"{name:<12}{value}" for name, value in (*_facts(client), *_delivered(last)))
 
 
 def _line(client: Client) -> str:
     return (
-        f"{_cut(client.name, _NAME):<{_NAME}} {_status(client):<7}{client.waiting:>11,}{client.in_flight:>10,}"
-        f"{client.confirmed:>14,}{_dropped(client):>12,}"
+        f"{_cut(client.name, _NAME):<{_NAME}} {client.status:<9} {_cut(client.address, 15):<15}"
+        f"{client.waiting:>10,}{client.confirmed:>12,}{_dropped(client):>9,}"
     )
 
 
 def _facts(client: Client) -> Iterator[tuple[str, str]]:
-    yield "client", f"{printable(client.name)} (id {client.id})"
-    ago = f", last request {_age(time.time() - client.last_seen)} ago" if client.last_seen else ""
-    yield "status", _status(client) + ago
-    yield "queue", f"{client.waiting:,} waiting, {client.in_flight:,} in flight"
-    yield "rows", f"{client.matched:,} matched, {client.confirmed:,} confirmed, {_dropped(client):,} dropped"
+    yield "client", f"{printable(client.name)} (id {client.id}), known since {_moment(client.first_seen)} UTC"
+    ago = f", last poll {_age(time.time() - client.last_seen)} ago" if client.last_seen else ""
+    yield "status", client.status + (f" from {client.address}" if client.address else "") + ago
+    yield (
+        "queue",
+        f"{client.waiting:,} waiting, {client.in_flight:,} in flight, {client.max_waiting:,} at most so far",
+    )
+    yield (
+        "rows",
+        (
+            f"{client.matched:,} matched, {client.served:,} handed out, {client.confirmed:,} confirmed, "
+            f"{_dropped(client):,} dropped"
+        ),
+    )
     for reason, count in msgspec.structs.asdict(client.dropped).items():
         if count:
             yield "", f"{count:,} dropped: {reason.replace('_', ' ')}"
@@ -51,14 +62,18 @@ def _facts(client: Client) -> Iterator[tuple[str, str]]:
         yield "filters", "none: nothing is queued for it"
 
 
+def _delivered(last: Sequence[Delivery]) -> Iterator[tuple[str, str]]:
+    for number, each in enumerate(last):
+        table = printable(f"{each.schema}.{each.table}") if each.table else "no longer in the journal"
+        gap = "" if each.gap_ms is None else f", {_age(each.gap_ms / 1000)} after the one before"
+        rows = "1 row" if each.rows == 1 else f"{each.rows:,} rows"
+        yield "" if number else "deliveries", f"{_moment(each.at)} {each.kind} {table}, {rows}{gap}"
+
+
 def filter_text(rule: Filter) -> str:
     """A filter in a line: `shop.orders IUD, at most 100 wait, then the oldest goes`."""
     limit = f", at most {rule.limit:,} wait, then the {_DISCARD.get(rule.discard, 'newest')} goes" if rule.limit else ""
     return f"{printable(f'{rule.schema}.{rule.table}')} {rule.kinds}{limit}"
-
-
-def _status(client: Client) -> str:
-    return "online" if client.connected else "away"
 
 
 def _dropped(client: Client) -> int:
@@ -70,6 +85,10 @@ def _age(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.1f} {unit}"
     return f"{max(0.0, seconds):.1f} s"
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _cut(text: str, width: int) -> str:

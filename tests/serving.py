@@ -15,8 +15,9 @@ from typing import Any, Self
 
 import msgspec
 
-from relay import broker, process, server
+from relay import broker, process, server, stat
 from relay._native import Arena, JournalWriter
+from relay.board import Boards
 from relay.config import Config, load
 from relay.context import BrokerContext, Context, ServerContext
 from relay.log import Log, logger
@@ -134,7 +135,7 @@ class Serving:
             broker_wake=self._broker_wake,
             connections=self._connections,
             supervisor=lambda command: self.orders[1].sendall(command.encode()),
-            stat=lambda: {"state": "running"},
+            stat=lambda: stat.document(self.config, self.arena, self.folder, self._names, Boards()),
         )
         return context, lambda: server.run(context)
 

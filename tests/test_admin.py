@@ -16,9 +16,12 @@ import psutil
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay.admin import AdminClient
+from relay.admin import AdminClient, converted
 from relay.client import RelayClient
+from relay.clienttext import details
+from relay.deliveries import Delivery
 from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.stat import Client
 from relay.wire import classic
 from relay.wire.classic import Command, Result
 from tests import serving
@@ -83,6 +86,17 @@ def own_address() -> str:
     raise AssertionError("this machine has loopback addresses only")
 
 
+def killed(pid: int | None) -> bool:
+    """Kill a process; False if there is none any more."""
+    if pid is None:
+        return False
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def audit(relay: RelayProcess, event: str, command: Command) -> list[dict[str, str]]:
     """That command's lines in the log."""
     records = [json.loads(line) for line in relay.stderr.read_text().splitlines() if line.startswith("{")]
@@ -134,10 +148,9 @@ def test_another_host_may_command_if_it_is_listed(
 @pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
 def test_a_command_is_answered_while_a_process_is_restarted(relay: RelayProcess, command: Command, victim: str) -> None:
     until = time.monotonic() + 20
-    while (pid := relay.pids().get(victim)) is None:
+    while not killed(relay.pids().get(victim)):
         assert time.monotonic() < until, f"no {victim}"
         time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
     while True:  # whoever is connected to the one that dies connects again; one of them answers
         try:
             reply = give(relay, command)
@@ -151,7 +164,7 @@ def test_clients_are_listed_with_their_queues(relay: RelayProcess, name: str) ->
     with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
         client.add_filter("shop", "orders", kinds=5, limit=100)
         shown = run_relay("client", "list", "--json", "-c", relay.conf)
-        found = {each["name"]: each for each in json.loads(shown.stdout)}
+        found = {each["name"]: each for each in json.loads(shown.stdout)["clients"]}
         assert {"resident", name} <= set(found)
         assert [(f["schema"], f["table"], f["kinds"], f["limit"]) for f in found[name]["filters"]] == [
             ("shop", "orders", "ID", 100)
@@ -164,6 +177,21 @@ def test_clients_are_listed_with_their_queues(relay: RelayProcess, name: str) ->
         assert "shop.orders ID, at most 100 wait, then the newest goes" in details
     unknown = run_relay("client", "list", "nobody", "-c", relay.conf)
     assert (unknown.returncode, "nobody" in unknown.stderr) == (ExitCode.REFUSED, True)
+
+
+def test_a_client_is_listed_with_its_last_deliveries(tmp_path: Path) -> None:
+    with serving.Serving(tmp_path) as running:
+        client = running.client("a", "shop.orders")
+        running.insert((1, "x"), (2, "y"))
+        assert client.ids(2) == [1, 2]
+        with AdminClient("127.0.0.1", running.port, serving.ADMIN_SECRET) as admin:
+            found = admin.clients("a")
+            assert admin.clients()["clients"] == found["clients"]
+        shown = details(converted(found["clients"], list[Client])[0], converted(found["deliveries"], list[Delivery]))
+        assert re.search(r"^status +connected from 127.0.0.1, last poll [\d.]+ s ago$", shown, re.MULTILINE)
+        assert re.search(r"^deliveries +\S+ \S+ insert shop.orders, 1 row, [\d.]+ s after", shown, re.MULTILINE)
+        assert shown.count("insert shop.orders, 1 row") == 2
+        assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_a_kicked_client_is_told_so_and_keeps_its_queue(tmp_path: Path) -> None:

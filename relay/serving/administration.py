@@ -9,6 +9,8 @@ import msgspec
 
 from relay import messages
 from relay.context import ServerContext
+from relay.deliveries import deliveries
+from relay.errors import RelayError
 from relay.messages import Done, Reply
 from relay.serving.access import Access, Attempts
 from relay.serving.broker_link import BrokerLink
@@ -92,7 +94,7 @@ class Administration:
                 done({})
             else:
                 self._ask_broker(_request(self._broker.next_id(), command, payload), done)
-        except (MalformedPayload, _Refused) as error:
+        except (MalformedPayload, _Refused, RelayError) as error:
             done({}, str(error))
         except OSError as error:
             done({}, f"the supervisor does not answer: {error.strerror}")
@@ -110,9 +112,13 @@ class Administration:
     def _clients(self, which: _Which) -> dict[str, Any]:
         clients: Any = self._context.stat()["clients"]
         found = [client for client in clients if which.client in ("", client["name"])]
-        if which.client and not found:
+        if not which.client:
+            return {"clients": found}
+        if not found:
             raise _Refused(f"no client is called {which.client!r}")
-        return {"clients": found}
+        context = self._context
+        last = deliveries(context.arena, context.journal_dir, found[0]["id"]) or []
+        return {"clients": found, "deliveries": msgspec.to_builtins(last)}
 
     def _ask_broker(self, request: messages.Request, done: Callable[[dict[str, Any], str], None]) -> None:
         def replied(reply: Reply) -> None:
