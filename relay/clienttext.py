@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from relay.deliveries import Delivery
 from relay.errors import printable
 from relay.stat import Client, Filter
 
+_WIDTH: Final = 80
 _NAME: Final = 23
 _DISCARD: Final = {0: "newest", 1: "oldest", 2: "newest"}
 
@@ -26,7 +28,10 @@ def table(clients: Sequence[Client]) -> str:
 
 def details(client: Client, last: Sequence[Delivery]) -> str:
     """Everything about one client: who it is, its queue, its filters, its last deliveries, newest first."""
-    return "\n".join(f"{name:<12}{value}" for name, value in (*_facts(client), *_delivered(last)))
+    return "\n".join(
+        textwrap.fill(value, _WIDTH, initial_indent=f"{name:<12}", subsequent_indent=" " * 14)
+        for name, value in (*_facts(client), *_delivered(last))
+    )
 
 
 def _line(client: Client) -> str:
