@@ -139,6 +139,23 @@ def test_killed_before_and_after_every_write_it_is_whole_in_the_end(forty: Lake,
     forty.check("t")
 
 
+@pytest.mark.parametrize("key", ["v, id", "id DESC", "v"])
+def test_another_key_that_the_export_has_not_come_to_begins_it_again(forty: Lake, key: str) -> None:
+    columns = "id INT, v INT NOT NULL, PRIMARY KEY (id, v)" if key == "v, id" else "id INT PRIMARY KEY, v INT NOT NULL"
+    forty.server.execute(f"USE {forty.db}", "DROP TABLE t", f"CREATE TABLE t ({columns})", MANY)
+    pid = os.fork()
+    if pid == 0:
+        fetch_and(forty, 20, lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    forty.server.execute(f"ALTER TABLE {forty.db}.t DROP PRIMARY KEY, ADD PRIMARY KEY ({key})")
+    forty.fetch(most_rows=5)
+    assert begun(forty)[0] == "rows=0"
+    forty.export()
+    forty.fetch(most_rows=5)
+    forty.export()
+    forty.check("t")
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [("MODIFY v INT NULL", "a reset came"), ("MODIFY v BIGINT NOT NULL, ADD w INT NOT NULL DEFAULT 7", "a reset came")],

@@ -49,6 +49,11 @@ class Plan(NamedTuple):
     key: Sequence[KeyPart]
     source: str
 
+    @property
+    def key_names(self) -> list[str]:
+        """The key as `Snapshot.key` has it."""
+        return [part.column.name + (" DESC" if part.descending else "") for part in self.key]
+
     def arrays(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The arrays of the version's fields out of the results of `selects`, each of binary.
 

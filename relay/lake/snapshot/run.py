@@ -165,7 +165,8 @@ class Snapshots:
             begun.version == how.version.version
             and begun.identity == self.source.server.identity
             and begun.after is not None
-            and len(begun.after) == len(how.key)
+            # The key is the source's of this moment: the export, which tells versions, may not have come to its change.
+            and begun.key == how.key_names
         )
 
 

@@ -66,8 +66,9 @@ class TableSnapshot:
         self._how = how
         self._committed = begun is not None
         self._snapshot = begun or Snapshot(
-            how.table, uuid.uuid4().hex[:12], how.version.version, 0, None, 0, 0, identity=work.source.server.identity
-        )
+            how.table, uuid.uuid4().hex[:12], how.version.version, 0, None, 0, 0,
+            identity=work.source.server.identity, key=how.key_names,
+        )  # fmt: skip
 
     def run(self) -> None:
         """Up to the table's last row."""
