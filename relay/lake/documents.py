@@ -125,7 +125,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     """How far the snapshot of a table has come.
 
     `after` is the key of the last row that was read, as texts of the server, None before the first; `key` names the
-    columns that it is of, with ` DESC` behind those that fall; `lowest` is the least `_seq` that its rows carry; `total`
+    columns that it is of, with ` DESC` behind those that fall; `lowest` is the least `_seq` of its rows, `total`
     an estimate. `done` once the last row was read, at `end_file` and `end_offset` of the source: the table is complete
     as soon as the export has passed that place. `identity` is the source's that was read, as in Place: places of
     different sources cannot be compared.
