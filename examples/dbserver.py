@@ -1,8 +1,7 @@
 """Throwaway database servers for the demo, the tests and the benchmark: nothing is installed and root is not needed.
 
-The servers are Debian's own packages, fetched with apt into a cache folder, verified by the distribution's keys,
-unpacked and run through their own dynamic linker, so that what they link to is theirs and not this machine's. An
-initialised data folder is kept beside them and copied for each server: a fresh one is a matter of a second or two.
+The servers are Debian's own packages (examples/debian.py). An initialised data folder is kept beside them and copied
+for each server: a fresh one is a matter of a second or two.
 
     with DatabaseServer("mariadb118") as server:
         connection = server.connect()            # root, over the socket
@@ -11,10 +10,8 @@ initialised data folder is kept beside them and copied for each server: a fresh 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -22,8 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -31,15 +27,16 @@ from typing import Any, Self
 
 import pymysql
 
+from examples.debian import DebianError, Unpacked, cache_folder
+
 USER, PASSWORD = "relay", "relaypw"
 START_SECONDS, STOP_SECONDS = 90, 60
 _PORTS = (12_000, 32_000)
 _given_ports: set[int] = set()
-KEYRINGS = [Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(suffix) for suffix in (".gpg", ".pgp")]
 
 
-class ServerError(Exception):
-    """A database server could not be had, started or stopped; the text says which, why and what to do."""
+class ServerError(DebianError):
+    """A database server could not be started or stopped; the text says which, why and what to do."""
 
 
 @dataclass(frozen=True)
@@ -64,38 +61,6 @@ def say(line: str) -> None:
     print(f"dbserver: {line}", file=sys.stderr, flush=True)
 
 
-def cache_folder() -> Path:
-    """Where downloads and templates are kept: $XDG_CACHE_HOME or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "binlog-relay" / "servers"
-
-
-def debian_mirror(root: Path = Path("/")) -> str:
-    """The Debian mirror: RELAY_DEBIAN_MIRROR, or what the machine's apt sources name, in either of apt's formats.
-
-    A machine that is no Debian has debootstrap for it (`make setup` sees to that), which knows Debian's own mirror.
-    """
-    if configured := os.environ.get("RELAY_DEBIAN_MIRROR"):
-        return configured.rstrip("/")
-    apt = root / "etc/apt"
-    for file in (apt / "sources.list", *sorted((apt / "sources.list.d").glob("*"))):
-        if file.suffix not in {".list", ".sources"} or not file.is_file():
-            continue
-        text = re.sub(r"(?m)^\s*#.*\n?", "", file.read_text(errors="replace"))
-        pattern = r"(?m)^URIs:(.*)$" if file.suffix == ".sources" else r"(?m)^deb\s+(?:\[[^]]*\]\s*)?(\S+)"
-        for uris in re.findall(pattern, text):
-            for uri in uris.split():
-                if uri.rstrip("/").endswith("/debian"):
-                    return str(uri.rstrip("/"))
-    for knows in (root / "usr/share/debootstrap/scripts/sid", root / "usr/sbin/debootstrap"):
-        if knows.is_file() and (found := re.search(r"https?://[^\s\"]+/debian\b", knows.read_text(errors="replace"))):
-            return found[0]
-    raise ServerError(
-        "the servers come from Debian, and neither apt's sources nor debootstrap name a mirror of it: "
-        "apt-get install debootstrap, or set RELAY_DEBIAN_MIRROR to the address of one"
-    )
-
-
 def first(*folders: Path, holding: str = "") -> Path:
     """The first of the folders that exists and holds that file; distributions moved them over the years."""
     for folder in folders:
@@ -106,106 +71,22 @@ def first(*folders: Path, holding: str = "") -> Path:
     )
 
 
-class Packages:
+class Packages(Unpacked):
     """The unpacked packages of one kind of server, and the data folder template, both in the cache."""
 
     def __init__(self, name: str, progress: Callable[[str], None] = say) -> None:
         if name not in KINDS:
             raise ServerError(f"no server {name!r}; there are {', '.join(KINDS)}")
-        self.name, self.kind, self.progress = name, KINDS[name], progress
-        self.folder = cache_folder() / name
-        self.root = self.folder / "root"
+        self.kind = KINDS[name]
+        super().__init__(name, self.kind.title, self.kind.suite, self.kind.packages, progress)
         self.template = self.folder / "template"
-
-    @contextmanager
-    def lock(self) -> Iterator[None]:
-        """Let one process at a time fill the cache; the others wait and find it full."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with open(self.folder / "lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def run(self, command: Sequence[str], **options: Any) -> bytes:
-        """Run a step to its end and return its output; a failure carries the last lines of it."""
-        done: subprocess.CompletedProcess[bytes] = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
-        )
-        if done.returncode != 0:
-            tail = "\n  ".join(done.stdout.decode(errors="replace").strip().splitlines()[-8:])
-            raise ServerError(f"{self.kind.title}: {Path(command[0]).name} exited with {done.returncode}:\n  {tail}")
-        return done.stdout
-
-    def fetch(self) -> None:
-        """Download, verify and unpack, unless the cache has it."""
-        if self.root.is_dir():
-            return
-        keyring = next((path for path in KEYRINGS if path.exists()), None)
-        if keyring is None or shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-            raise ServerError(
-                f"{self.kind.title} comes from Debian's packages, verified by Debian's keys, and apt-get, dpkg-deb "
-                "or the keys are missing here: apt-get install apt dpkg debian-archive-keyring"
-            )
-        mirror = debian_mirror()
-        self.progress(f"{self.kind.title}: downloading Debian {self.kind.suite} packages from {mirror}")
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix="fetch-") as scratch:
-            debs = self._download(Path(scratch), mirror, keyring)
-            self.progress(f"{self.kind.title}: unpacking {len(debs)} packages")
-            self._unpack(debs, Path(scratch) / "root")
-            (Path(scratch) / "root").rename(self.root)
-
-    def _download(self, apt: Path, mirror: str, keyring: Path) -> list[Path]:
-        for folder in ("lists/partial", "cache/archives/partial", "empty"):
-            (apt / folder).mkdir(parents=True)
-        (apt / "status").touch()
-        (apt / "sources.list").write_text(f"deb [arch=amd64 signed-by={keyring}] {mirror} {self.kind.suite} main\n")
-        settings = {
-            "Dir::State": apt,
-            "Dir::State::lists": apt / "lists",
-            "Dir::State::status": apt / "status",
-            "Dir::Cache": apt / "cache",
-            "Dir::Etc::sourcelist": apt / "sources.list",
-            "Dir::Etc::sourceparts": apt / "empty",
-            "Dir::Etc::preferences": apt / "none",
-            "Dir::Etc::preferencesparts": apt / "empty",
-            "APT::Install-Recommends": "false",
-            "APT::Sandbox::User": "",
-            "APT::Architecture": "amd64",
-            "Acquire::Languages": "none",
-            "Acquire::Retries": "3",
-            # A mirror that stands still is good enough for a throwaway server; its signatures are checked all the same.
-            "Acquire::Check-Valid-Until": "false",
-            "Debug::NoLocking": "true",
-        }
-        apt_get = ["apt-get", "-qq"]
-        for key, value in settings.items():
-            apt_get += ["-o", f"{key}={value}"]
-        self.run([*apt_get, "update"])
-        self.run([*apt_get, "install", "-y", "--download-only", *self.kind.packages])
-        return sorted((apt / "cache" / "archives").glob("*.deb"))
-
-    def _unpack(self, debs: Sequence[Path], root: Path) -> None:
-        for folder in ("bin", "sbin", "lib", "lib64"):
-            (root / "usr" / folder).mkdir(parents=True)
-            (root / folder).symlink_to(f"usr/{folder}")
-        for deb in debs:
-            with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE) as archive:
-                self.run(
-                    ["tar", "-x", "-C", str(root), "--keep-directory-symlink", "--no-same-owner"], stdin=archive.stdout
-                )
-            if archive.returncode != 0:
-                raise ServerError(
-                    f"{self.kind.title}: {deb.name} could not be unpacked (dpkg-deb {archive.returncode})"
-                )
 
     def command(self, data: Path, *options: str) -> list[str]:
         """The command line of the server on a data folder: its own linker, its own libraries, its own messages."""
         usr = self.root / "usr"
-        program = usr / "sbin" / ("mysqld" if self.kind.mysql else "mariadbd")
         messages = first(usr / "share/mysql", usr / "share/mariadb", holding="english/errmsg.sys")
-        libraries = usr / "lib/x86_64-linux-gnu"
-        # Not through lib64, where the linker may be an absolute link, which is this machine's and not the server's.
-        line = [str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries)]
-        line += [str(program), "--no-defaults", f"--datadir={data}", f"--basedir={usr}"]
+        line = self.program("usr/sbin/" + ("mysqld" if self.kind.mysql else "mariadbd"))
+        line += ["--no-defaults", f"--datadir={data}", f"--basedir={usr}"]
         line += [f"--lc-messages-dir={messages}", f"--plugin-dir={usr / 'lib/mysql/plugin'}"]
         if os.getuid() == 0:
             line += ["--user=root"]

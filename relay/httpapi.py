@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from relay.board import TableUsage
+from relay.deliveries import Delivery
 from relay.stat import Client
 
 
@@ -39,21 +40,6 @@ class ClientHistory(msgspec.Struct):
     at: list[float]
     waiting: list[int | None]
     confirmed: list[float | None]
-
-
-class Delivery(msgspec.Struct):
-    """One reply that carried rows: the table and kind (insert, update, delete) of its first row, and `rows` in all.
-
-    `gap`: seconds since the delivery before it, None for the first that is known. Schema, table and kind are "" if the
-    journal no longer has the row.
-    """
-
-    at: float
-    gap: float | None
-    schema: str
-    table: str
-    kind: str
-    rows: int
 
 
 class ClientDetail(msgspec.Struct):

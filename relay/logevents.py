@@ -74,6 +74,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     "hand_over_failed": Event(_W, "client peer server error", "a connection could not be given to its client's owner"),
     "admin": Event(_I, "command peer arguments client outcome", "an admin command was carried out, or why it was not"),
     "admin_refused": Event(_W, "command peer reason client", "an admin command was refused"),
+    # the monitor
+    "request_failed": Event(_E, "path error at", "a request to the page was answered with 500; please report it"),
+    "http_trouble": Event(_W, "text error", "what the HTTP server has to say of a connection"),
     # the lake
     "left_out": Event(_W, "tables hint", "tables of the lake that the configuration does not name any more"),
     "snapshot_begins": Event(_I, "table rows", "a table's rows from before are read; `rows` are there already"),

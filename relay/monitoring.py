@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from relay.context import MonitorContext
+from relay.deliveries import Delivery, deliveries
 from relay.history import INTERVAL, Recorder
 from relay.httpapi import Minutes
 from relay.journal.frames import Definition
@@ -30,7 +31,12 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     logging.getLogger("tornado").handlers = [_Handler(context.log)]
     latest, recorder = Latest(collect), Recorder()
-    server = Server(application(latest, Views(recorder, _NoTables()), context.log))
+
+    def last_ten(client_id: int) -> list[Delivery]:
+        return deliveries(context.arena, context.journal_dir, client_id) or []
+
+    views = Views(recorder, _NoTables(), last_ten)
+    server = Server(application(latest, views, context.log))
     server.serve(context.listener)
     context.arena.mark_running(context.slot)
     tasks = [
@@ -65,8 +71,8 @@ class _Handler(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._log("http_trouble", text=record.getMessage(), **({"error": repr(error)} if error else {}))
+        error = repr(record.exc_info[1]) if record.exc_info else ""
+        self._log("http_trouble", text=record.getMessage(), error=error)
 
 
 class _NoTables:

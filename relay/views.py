@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from relay.board import Counts, TableUsage
+from relay.deliveries import Delivery
 from relay.history import Recorder
 from relay.httpapi import ClientDetail, Follower, History, Minutes, TableColumn, TableDetail, TableSchema
 from relay.journal.frames import Definition
@@ -20,11 +22,12 @@ class Tables(Protocol):
 
 
 class Views:
-    """Puts together what several parts of the monitor know."""
+    """Puts together what several parts of the monitor know. `deliveries` gives a client's last ten by its id."""
 
-    def __init__(self, recorder: Recorder, tables: Tables) -> None:
+    def __init__(self, recorder: Recorder, tables: Tables, deliveries: Callable[[int], list[Delivery]]) -> None:
         self._recorder = recorder
         self._tables = tables
+        self._deliveries = deliveries
 
     def history(self) -> History:
         """/api/history."""
@@ -34,7 +37,7 @@ class Views:
         """/api/client; None if there is no such client."""
         for client in document.clients:
             if client.id == client_id:
-                return ClientDetail(client, [], self._recorder.client(client_id))
+                return ClientDetail(client, self._deliveries(client_id), self._recorder.client(client_id))
         return None
 
     def schema(self) -> list[TableSchema]:

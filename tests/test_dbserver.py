@@ -9,7 +9,8 @@ import psutil
 import pymysql
 import pytest
 
-from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer, ServerError, debian_mirror
+from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer, ServerError
+from examples.debian import DebianError, debian_mirror
 
 
 def test_server_writes_a_row_based_binlog_and_lets_the_relay_in(server: DatabaseServer, db: str) -> None:
@@ -79,7 +80,7 @@ def test_the_mirror_is_the_one_of_the_machines_own_sources(tmp_path: Path, file:
 def test_without_a_debian_source_debootstrap_names_the_mirror(tmp_path: Path) -> None:
     (tmp_path / "etc/apt").mkdir(parents=True)
     (tmp_path / "etc/apt/sources.list").write_text("deb http://a.example/ubuntu noble main\n")
-    with pytest.raises(ServerError, match="apt-get install debootstrap, or set RELAY_DEBIAN_MIRROR"):
+    with pytest.raises(DebianError, match="apt-get install debootstrap, or set RELAY_DEBIAN_MIRROR"):
         debian_mirror(tmp_path)
     (tmp_path / "usr/sbin").mkdir(parents=True)
     (tmp_path / "usr/sbin/debootstrap").write_text('DEF_MIRROR="http://c.example/debian"\n')
