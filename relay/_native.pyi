@@ -395,3 +395,33 @@ class Ingest:
     def in_transaction(self) -> bool: ...
     @property
     def skipping(self) -> bool: ...
+
+# -- usage.pxi
+
+class Tally(NamedTuple):
+    table: int
+    minute: int
+    insert: int
+    update: int
+    delete: int
+    last: int
+
+class MetTable(NamedTuple):
+    table: int
+    schema: str
+    name: str
+    definition: bytes
+
+class UsageReader:
+    def __init__(self, directory: _Path, position: int = 0, number: int = 0) -> None: ...
+    def read(self, until: int, max_bytes: int) -> bool: ...
+    def take(self) -> list[Tally]: ...
+    def met(self) -> list[MetTable]: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def missed(self) -> int: ...
+    @property
+    def generation(self) -> int: ...

@@ -1,0 +1,152 @@
+"""What is kept of table usage on disk: totals, rows by minute, definitions, and how far the journal is counted.
+
+One SQLite file, DataDir/usage.db, of the monitor alone: a monitor that hangs must not hold a lock that others wait for.
+Counts and the place up to which they count change in one transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from relay.board import Counts, TableUsage
+from relay.queues import state
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS counted (
+  id INTEGER PRIMARY KEY CHECK (id = 1), generation TEXT NOT NULL, position INTEGER NOT NULL, number INTEGER NOT NULL,
+  since REAL NOT NULL, missed INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS tables (
+  id INTEGER PRIMARY KEY, schema_name TEXT NOT NULL, table_name TEXT NOT NULL, inserts INTEGER NOT NULL,
+  updates INTEGER NOT NULL, deletes INTEGER NOT NULL, last REAL NOT NULL, definition BLOB,
+  UNIQUE (schema_name, table_name));
+CREATE TABLE IF NOT EXISTS minutes (
+  minute INTEGER NOT NULL, table_id INTEGER NOT NULL, inserts INTEGER NOT NULL, updates INTEGER NOT NULL,
+  deletes INTEGER NOT NULL, PRIMARY KEY (minute, table_id)) WITHOUT ROWID;
+"""
+_FORGOTTEN_AT_A_TIME: Final = 60  # minutes
+_LAST_MINUTE: Final = 2**62
+
+
+class Counted(msgspec.Struct):
+    """Everything of the journal `generation` before the frame at `position` is counted; `number`: of the next change.
+
+    `since`: when the counting began, Unix seconds. `missed`: changes that were gone before they could be counted.
+    """
+
+    generation: int = 0
+    position: int = 0
+    number: int = 0
+    since: float = 0.0
+    missed: int = 0
+
+
+class Table(msgspec.Struct):
+    """A table that rows were counted of; `id` is the file's own. `usage` has its windows as of the last turn."""
+
+    id: int
+    usage: TableUsage
+
+
+class UsageStore:
+    """The file. Raises `sqlite3.Error`."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = state.connect(path)
+        try:
+            self._db.executescript(_SCHEMA)
+        except sqlite3.Error:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Close it; what was saved stays."""
+        self._db.close()
+
+    def counted(self) -> Counted:
+        """How far the journal was counted when it was saved last."""
+        row = self._db.execute("SELECT generation, position, number, since, missed FROM counted").fetchone()
+        return Counted(int(row[0]), *row[1:]) if row else Counted()
+
+    def tables(self) -> list[Table]:
+        """All tables with their totals; the windows are empty."""
+        return [
+            Table(id, TableUsage(schema, table, Counts(*total), Counts(), Counts(), last))
+            for id, schema, table, *total, last in self._db.execute(
+                "SELECT id, schema_name, table_name, inserts, updates, deletes, last FROM tables ORDER BY id"
+            )
+        ]
+
+    def between(self, after: int, last: int) -> list[tuple[int, int, int, int]]:
+        """Of each table its id and rows inserted, updated and deleted in the minutes (after, last]."""
+        return self._db.execute(
+            "SELECT table_id, SUM(inserts), SUM(updates), SUM(deletes) FROM minutes WHERE minute > ? AND minute <= ?"
+            " GROUP BY table_id",
+            (after, last),
+        ).fetchall()
+
+    def since(self, first: int) -> dict[int, Counts]:
+        """By table id, the rows in a minute and all after it."""
+        return {id: Counts(*rows) for id, *rows in self.between(first - 1, _LAST_MINUTE)}
+
+    def minutes(self, table: Table, minutes: range) -> list[Counts]:
+        """Rows of a table in each of these minutes."""
+        marks = ",".join("?" * len(minutes))
+        rows = self._db.execute(
+            f"SELECT minute, inserts, updates, deletes FROM minutes WHERE minute IN ({marks}) AND table_id = ?",
+            (*minutes, table.id),
+        )
+        found = {minute: Counts(*counts) for minute, *counts in rows}
+        return [found.get(minute, Counts()) for minute in minutes]
+
+    def definitions(self) -> dict[int, bytes]:
+        """The newest definition of each table, by its id."""
+        return dict(self._db.execute("SELECT id, definition FROM tables WHERE definition IS NOT NULL ORDER BY id"))
+
+    def save(
+        self,
+        counted: Counted,
+        tables: Iterable[Table],
+        minutes: dict[tuple[int, int], Counts],
+        definitions: dict[int, bytes],
+        forget: int,
+    ) -> None:
+        """All or nothing: tables with new totals, counts to be added by (minute, table id), definitions by table id.
+
+        Minutes up to `forget` go, not all at once if there are many.
+        """
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(
+                "INSERT OR REPLACE INTO counted VALUES (1, ?, ?, ?, ?, ?)",
+                (str(counted.generation), counted.position, counted.number, counted.since, counted.missed),
+            )
+            self._db.executemany(
+                "INSERT INTO tables VALUES (?, ?, ?, ?, ?, ?, ?, NULL) ON CONFLICT (id) DO UPDATE SET"
+                " inserts = excluded.inserts, updates = excluded.updates, deletes = excluded.deletes,"
+                " last = excluded.last",
+                [(table.id, table.usage.schema, table.usage.table, *_values(table.usage.total), table.usage.last)
+                 for table in tables],
+            )  # fmt: skip
+            self._db.executemany(
+                "INSERT INTO minutes VALUES (?, ?, ?, ?, ?) ON CONFLICT (minute, table_id) DO UPDATE SET"
+                " inserts = inserts + excluded.inserts, updates = updates + excluded.updates,"
+                " deletes = deletes + excluded.deletes",
+                [(*place, *_values(counts)) for place, counts in sorted(minutes.items())],
+            )
+            self._db.executemany(
+                "UPDATE tables SET definition = ? WHERE id = ?",
+                [(definition, id) for id, definition in definitions.items()],
+            )
+            self._db.execute(
+                "DELETE FROM minutes WHERE minute <= ? AND minute < (SELECT MIN(minute) FROM minutes) + ?",
+                (forget, _FORGOTTEN_AT_A_TIME),
+            )
+
+
+def _values(counts: Counts) -> tuple[int, int, int]:
+    return counts.insert, counts.update, counts.delete
