@@ -108,20 +108,23 @@ class TableUsage(msgspec.Struct):
 class Usage(msgspec.Struct):
     """Table usage up to `position` of the journal, counted since `since` (Unix seconds).
 
-    `left_out`: tables that did not fit, those with the fewest rows of the day.
+    `left_out`: tables that did not fit, those with the fewest rows of the day. `missed`: changes that retention had
+    deleted before they could be counted. `trouble`: why the counting does not go on, "" while it does.
     """
 
     since: float = 0.0
     position: int = 0
     tables: list[TableUsage] = []
     left_out: int = 0
+    missed: int = 0
+    trouble: str = ""
 
 
 class Watch(msgspec.Struct):
     """What the source said when it was asked, at Unix seconds `at`, 0 before the first answer.
 
     `lag_bytes` of its binlog were not yet in the journal; `expiry` is the age in seconds at which it purges binlogs, 0
-    for never. `trouble`: why one of them is not known; they are None then.
+    for never, as it was told last. `trouble`: why the lag is not known; it is None then.
     """
 
     at: float = 0.0
@@ -149,11 +152,15 @@ class Board:
         self._size = size
         self._words = memoryview(mmap.mmap(-1, 8 + 2 * size)).cast("Q")
 
+    @property
+    def room(self) -> int:
+        """Bytes that a text may have."""
+        return self._size - 8 * _HEAD
+
     def write(self, content: bytes) -> None:
         """Show `content`. What does not fit is a `ValueError`."""
-        room = self._size - 8 * _HEAD
-        if len(content) > room:
-            raise ValueError(f"{len(content)} bytes on a board of {room}")
+        if len(content) > self.room:
+            raise ValueError(f"{len(content)} bytes on a board of {self.room}")
         turn = self._words[0] + 1
         copy = self._copy(turn)
         copy[0], copy[1] = len(content), zlib.crc32(content)
@@ -201,6 +208,24 @@ def log_status(board: Board) -> LogStatus:
     """What the logger said last."""
     content = board.read()
     return msgspec.msgpack.decode(content, type=LogStatus) if content else LogStatus()
+
+
+def show_seen(board: Board, seen: Seen) -> None:
+    """Show it, without the tables that have no room."""
+    content = msgspec.msgpack.encode(seen)
+    usage = seen.usage
+    if len(content) > board.room:
+        usage = msgspec.structs.replace(usage, tables=sorted(usage.tables, key=_rows_of_day, reverse=True))
+    while len(content) > board.room:
+        kept = len(usage.tables) * board.room // len(content) * 9 // 10
+        left_out = usage.left_out + len(usage.tables) - kept
+        usage = msgspec.structs.replace(usage, tables=usage.tables[:kept], left_out=left_out)
+        content = msgspec.msgpack.encode(Seen(usage, seen.watch))
+    board.write(content)
+
+
+def _rows_of_day(table: TableUsage) -> int:
+    return table.day.insert + table.day.update + table.day.delete
 
 
 def seen(board: Board) -> Seen:

@@ -20,6 +20,7 @@ from pymysql.connections import Connection
 
 from relay import admin
 from relay.binlog import Flag, Replication, Stream, connect
+from relay.binlog.facts import expiry
 from relay.binlog.failures import SourceLost
 from relay.config import Config
 from relay.config_keys import is_url
@@ -237,10 +238,7 @@ def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Itera
 
 
 def _expiry(variables: dict[str, str]) -> Finding:
-    days = float(variables.get("expire_logs_days") or 0)
-    seconds = float(variables.get("binlog_expire_logs_seconds") or 0) or days * _DAY
-    if variables.get("binlog_expire_logs_auto_purge", "ON") in ("0", "OFF"):
-        seconds = 0
+    seconds = expiry(variables)
     if seconds == 0:
         return _ok("binlog expiry", "never")
     text = f"after {seconds / 3600:g} h"

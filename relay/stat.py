@@ -36,6 +36,10 @@ POLLING_SECONDS: Final = 2.0
 """How long a client without a connection counts as polling after its last poll."""
 
 
+_WATCH_SECONDS: Final = 60.0
+"""Age at which what was seen of the source says nothing of its lag any more: it may take that long to answer."""
+
+
 class Gap(msgspec.Struct):
     """A loss of events that was accepted (`--accept-gap`), at Unix seconds `at`; it concerns every client there was."""
 
@@ -50,7 +54,7 @@ class Source(msgspec.Struct):
 
     `lag_bytes` as of the last watch; `lag_seconds`: age of the newest event, if more are known to wait. Both are None
     while nobody knows. `loss_seconds`: how long the source will still have what was not read yet, None if for ever or
-    not known.
+    not known; while the source does not answer, what it may have written since it was heard last.
     """
 
     host: str
@@ -301,6 +305,20 @@ def _log(config: Config, flushed: int, boards: Boards) -> LineLog | None:
     return LineLog(config.logger.path, status, *_behind(flushed, status.position, status.behind_since or status.at))
 
 
+def lags(watch: Watch, last_event: float, silent: float, now: float) -> tuple[float | None, float | None]:
+    """`Source.lag_seconds` and `Source.loss_seconds`. All in seconds; `last_event` and `now` are Unix time.
+
+    What was not read is younger than the newest event that was; if nobody knows whether there is such a thing, it is
+    younger than what was heard last.
+    """
+    lag: float | None = None
+    if watch.lag_bytes is not None and now - watch.at < _WATCH_SECONDS:
+        lag = 0.0 if not watch.lag_bytes else max(0.0, now - last_event) if last_event else None
+    age = silent if lag is None else lag
+    loss = max(0.0, watch.expiry - age) if watch.expiry else None
+    return lag, loss
+
+
 def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], boards: Boards) -> Stat:
     """The document as of now. `processes` names the heartbeat slots in their order."""
     stop_facts = arena.stop()
@@ -310,6 +328,8 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
     server = config.server
     now = time.time()
     known = seen(boards.monitor)
+    silent = max(0.0, now - source["heard"]) if source["heard"] else 0.0
+    lag_seconds, loss_seconds = lags(known.watch, source["last_event"], silent, now)
     return Stat(
         version=__version__,
         protocol=f"{classic.VERSION:08x}",
@@ -326,10 +346,10 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             position=source["position"],
             gtid_set=source["gtid_set"],
             last_event=source["last_event"],
-            silent_seconds=max(0.0, now - source["heard"]) if source["heard"] else 0.0,
-            lag_seconds=None,
-            lag_bytes=known.watch.lag_bytes,
-            loss_seconds=None,
+            silent_seconds=silent,
+            lag_seconds=lag_seconds,
+            lag_bytes=known.watch.lag_bytes if now - known.watch.at < _WATCH_SECONDS else None,
+            loss_seconds=loss_seconds,
             watch=known.watch,
         ),
         journal=Journal(

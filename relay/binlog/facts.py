@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,9 +17,10 @@ _VARIABLES: Final = (
     "version", "server_id", "server_uuid", "gtid_domain_id", "log_bin", "binlog_format", "binlog_row_image",
     "binlog_row_metadata", "binlog_checksum", "gtid_mode", "gtid_purged", "gtid_binlog_pos", "time_zone",
     "system_time_zone",
-    "binlog_expire_logs_seconds", "expire_logs_days", "binlog_row_value_options",
+    "binlog_expire_logs_seconds", "binlog_expire_logs_auto_purge", "expire_logs_days", "binlog_row_value_options",
 )  # fmt: skip
 _EVENTS_AT_A_TIME: Final = 10_000
+_DAY: Final = 86400  # seconds
 _NEW_STATUS_SINCE: Final = (8, 2)  # MySQL: SHOW BINARY LOG STATUS; SHOW MASTER STATUS is gone in 8.4
 
 
@@ -65,6 +67,11 @@ class ServerFacts(msgspec.Struct, frozen=True):
         """Whether every transaction carries a GTID."""
         return self.gtid_mode == "ON"
 
+    @property
+    def expiry(self) -> int:
+        """The age in seconds at which it purges binlogs; 0: never."""
+        return expiry(self.variables)
+
 
 class BinlogStatus(msgspec.Struct, frozen=True):
     """An end of the binlog: a file, a position in it, and the GTIDs before it ("" where there are none)."""
@@ -72,6 +79,14 @@ class BinlogStatus(msgspec.Struct, frozen=True):
     file: str
     position: int
     gtid_set: str = ""
+
+
+def expiry(variables: Mapping[str, str]) -> int:
+    """The age in seconds at which a server with these global variables purges binlogs; 0: never."""
+    if variables.get("binlog_expire_logs_auto_purge", "ON") in ("0", "OFF"):
+        return 0
+    days = float(variables.get("expire_logs_days") or 0)  # MariaDB before 10.6; it takes fractions since
+    return int(variables.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY)
 
 
 def facts(connection: Connection[Any]) -> ServerFacts:
@@ -123,6 +138,12 @@ def binlog_start(connection: Connection[Any], server: ServerFacts) -> BinlogStat
     """The oldest position that the source still has."""
     file = str(query(connection, "SHOW BINARY LOGS", "list the binlog's files")[0][0])
     return BinlogStatus(file, 4, gtid_at(connection, server, file, 4))
+
+
+def binlog_sizes(connection: Connection[Any]) -> dict[str, int]:
+    """Bytes of each file of the binlog, in their order. Raises as `binlog_position`."""
+    rows = query(connection, "SHOW BINARY LOGS", "list the binlog's files")
+    return {str(row[0]): int(row[1]) for row in rows}
 
 
 def gtid_at(connection: Connection[Any], server: ServerFacts, file: str, position: int) -> str:

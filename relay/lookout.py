@@ -1,0 +1,58 @@
+"""What only the monitor knows, kept up to date on its board: table usage, and what the source says of itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+from relay.board import Seen, Watch, show_seen
+from relay.context import MonitorContext
+from relay.usage import Usage
+from relay.watch import Place, Watcher
+
+SHOW_SECONDS: Final = 1.0
+WATCH_SECONDS: Final = 5.0
+
+
+class Lookout:
+    """Belongs to the thread that makes it, but for a thread of its own in which the source is asked."""
+
+    def __init__(self, context: MonitorContext) -> None:
+        self.usage = Usage(context.data_dir / "usage.db", context.journal_dir)
+        self._context = context
+        self._watch = Watch()
+        self._shown = 0.0
+        self._trouble = ""
+        self._ending = threading.Event()
+        threading.Thread(target=self._keep_watching, name="watch", daemon=True).start()
+
+    def step(self) -> bool:
+        """Do a little; False if there is more to do at once, otherwise it may be called again a moment later."""
+        now = time.time()
+        level = self.usage.advance(now, self._context.arena.flushed)
+        if self.usage.trouble != self._trouble:
+            self._trouble = self.usage.trouble
+            if self._trouble:
+                self._context.log("usage_failed", error=self._trouble)
+        if not 0 <= now - self._shown < SHOW_SECONDS:
+            self._shown = now
+            show_seen(self._context.board, Seen(self.usage.usage(), self._watch))
+        return level
+
+    def close(self) -> None:
+        """Keep what was counted. A source that does not answer is not waited for."""
+        self._ending.set()
+        self.usage.close()
+
+    def _keep_watching(self) -> None:
+        watcher = Watcher(self._context.config)
+        while not self._ending.is_set():
+            host = self._context.arena.source()["host"] or self._context.config.server.ip_addr[0]
+            self._watch = watcher.look(host, self._place)
+            self._ending.wait(WATCH_SECONDS)
+        watcher.close()
+
+    def _place(self) -> Place:
+        source = self._context.arena.source()
+        return source["file"], source["position"]
