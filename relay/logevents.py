@@ -51,6 +51,8 @@ EVENTS: Final[Mapping[str, Event]] = {
     "journal_retired": Event(_I, "before", "the journal's files before this position were deleted"),
     "journal_cap_near": Event(_W, "cap hint", "JournalMaxBytes is nearly reached by what somebody still needs"),
     "journal_cap_reached": Event(_E, "cut needed exported", "JournalMaxBytes is reached: rows before `cut` are lost"),
+    # the monitor
+    "usage_failed": Event(_E, "error", "table usage is not counted any further; it is tried again"),
     # the broker
     "deciding_stopped": Event(_E, "code error hint", "a named stop keeps rows from the queues; clients are served"),
     "client_new": Event(_I, "client id", "a client logged in for the first time"),

@@ -37,7 +37,7 @@ class Lookout:
                 self._context.log("usage_failed", error=self._trouble)
         if not 0 <= now - self._shown < SHOW_SECONDS:
             self._shown = now
-            show_seen(self._context.board, Seen(self.usage.usage(), self._watch))
+            show_seen(self._context.boards.monitor, Seen(self.usage.usage(), self._watch))
         return level
 
     def close(self) -> None:

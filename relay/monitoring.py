@@ -1,4 +1,4 @@
-"""What the monitor does, as tasks of one event loop: answer requests, beat, sample.
+"""What the monitor does, as tasks of one event loop: answer requests, beat, sample, count.
 
 Whatever ends one of them ends the process: the supervisor tells what it was and starts another.
 """
@@ -14,14 +14,14 @@ from typing import Final
 from relay.context import MonitorContext
 from relay.deliveries import Delivery, deliveries
 from relay.history import INTERVAL, Recorder
-from relay.httpapi import Minutes
-from relay.journal.frames import Definition
 from relay.log import Log
+from relay.lookout import Lookout
 from relay.stat import Stat
 from relay.views import Views
 from relay.web import Latest, Server, application
 
 BEAT_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 0.25
 
 
 async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
@@ -30,18 +30,19 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     logging.getLogger("tornado").handlers = [_Handler(context.log)]
-    latest, recorder = Latest(collect), Recorder()
+    latest, recorder, lookout = Latest(collect), Recorder(), Lookout(context)
 
     def last_ten(client_id: int) -> list[Delivery]:
         return deliveries(context.arena, context.journal_dir, client_id) or []
 
-    views = Views(recorder, _NoTables(), last_ten)
+    views = Views(recorder, lookout.usage, last_ten)
     server = Server(application(latest, views, context.log))
     server.serve(context.listener)
     context.arena.mark_running(context.slot)
     tasks = [
         asyncio.create_task(told.wait()),
         asyncio.create_task(_every(BEAT_SECONDS, context.beat)),
+        asyncio.create_task(_look_out(lookout)),
         asyncio.create_task(_every(INTERVAL, lambda: recorder.sample(latest.document()))),
     ]
     if context.stopping:  # the signal came before its handler was there
@@ -51,6 +52,13 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
         task.cancel()
     for task in ended:
         task.result()
+    lookout.close()
+
+
+async def _look_out(lookout: Lookout) -> None:
+    """Also with a long journal to catch up with, requests are answered between two steps."""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS if lookout.step() else 0)
 
 
 async def _every(seconds: float, work: Callable[[], None]) -> None:
@@ -73,11 +81,3 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         error = repr(record.exc_info[1]) if record.exc_info else ""
         self._log("http_trouble", text=record.getMessage(), error=error)
-
-
-class _NoTables:
-    def minutes(self, schema: str, table: str) -> Minutes:
-        return Minutes([], [], [], [])
-
-    def definitions(self) -> list[Definition]:
-        return []

@@ -88,15 +88,30 @@ class Usage:
         counted = self._counted
         return board.Usage(counted.since, counted.position, self.tables(), 0, counted.missed, self.trouble)
 
+    @property
+    def minute(self) -> int:
+        """The one that has begun, counted since 1970-01-01 UTC: the last of every window."""
+        return self._minute
+
     def minutes(self, schema: str, table: str) -> list[Counts]:
-        """Rows of a table in each of the last 60 minutes, oldest first. KeyError if none were ever seen of it."""
-        found = self._tables[schema, table]
+        """Rows of a table in each of the last 60 minutes, oldest first."""
         wanted = range(self._minute - HOUR + 1, self._minute + 1)
-        rows = self._store.minutes(found, wanted) if self._store else [Counts() for _ in wanted]
+        found = self._tables.get((schema, table))
+        if found is None or self._store is None:
+            return [Counts() for _ in wanted]
+        rows = self._store.minutes(found, wanted)
         for minute, counts in zip(wanted, rows, strict=True):
             if fresh := self._fresh.get((minute, found.id)):
                 _add(counts, fresh)
         return rows
+
+    def definition(self, schema: str, table: str) -> Definition | None:
+        """The newest definition of a table that rows were seen of, None for another."""
+        found = self._tables.get((schema, table))
+        if found is None or self._store is None:
+            return None
+        packed = self._definitions.get(found.id) or self._store.definition(found)
+        return msgspec.msgpack.decode(packed, type=Definition) if packed else None
 
     def definitions(self) -> list[Definition]:
         """The newest definition of each table that rows were seen of."""

@@ -103,6 +103,11 @@ class UsageStore:
         found = {minute: Counts(*counts) for minute, *counts in rows}
         return [found.get(minute, Counts()) for minute in minutes]
 
+    def definition(self, table: Table) -> bytes | None:
+        """The newest definition of a table."""
+        row = self._db.execute("SELECT definition FROM tables WHERE id = ?", (table.id,)).fetchone()
+        return None if row is None else row[0]
+
     def definitions(self) -> dict[int, bytes]:
         """The newest definition of each table, by its id."""
         return dict(self._db.execute("SELECT id, definition FROM tables WHERE definition IS NOT NULL ORDER BY id"))

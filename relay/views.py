@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from relay.board import Counts, TableUsage
 from relay.deliveries import Delivery
@@ -11,22 +10,15 @@ from relay.history import Recorder
 from relay.httpapi import ClientDetail, Follower, History, Minutes, TableColumn, TableDetail, TableSchema
 from relay.journal.frames import Definition
 from relay.stat import Client, Stat
-
-
-class Tables(Protocol):
-    """What the monitor has counted and seen of tables."""
-
-    def minutes(self, schema: str, table: str) -> Minutes: ...
-
-    def definitions(self) -> list[Definition]: ...
+from relay.usage import Usage
 
 
 class Views:
     """Puts together what several parts of the monitor know. `deliveries` gives a client's last ten by its id."""
 
-    def __init__(self, recorder: Recorder, tables: Tables, deliveries: Callable[[int], list[Delivery]]) -> None:
+    def __init__(self, recorder: Recorder, usage: Usage, deliveries: Callable[[int], list[Delivery]]) -> None:
         self._recorder = recorder
-        self._tables = tables
+        self._usage = usage
         self._deliveries = deliveries
 
     def history(self) -> History:
@@ -42,25 +34,34 @@ class Views:
 
     def schema(self) -> list[TableSchema]:
         """/api/schema: every table that rows were read of, by name."""
-        found = [_table_schema(definition) for definition in self._tables.definitions()]
+        found = [_table_schema(definition) for definition in self._usage.definitions()]
         return sorted(found, key=lambda table: (table.schema, table.table))
 
     def table(self, document: Stat, schema: str, table: str) -> TableDetail | None:
         """/api/table; None if no row of such a table was read."""
         usage = next((known for known in document.usage.tables if (known.schema, known.table) == (schema, table)), None)
-        definitions = self._tables.definitions()
-        definition = next((known for known in definitions if (known.schema, known.table) == (schema, table)), None)
+        definition = self._usage.definition(schema, table)
         if usage is None and definition is None:
             return None
         return TableDetail(
             usage=usage or TableUsage(schema, table, Counts(), Counts(), Counts(), 0.0),
-            minutes=self._tables.minutes(schema, table),
+            minutes=self._minutes(schema, table),
             clients=[
                 Follower(client.id, client.name, kinds)
                 for client in document.clients
                 if (kinds := _asked_for(client, schema, table))
             ],
             definition=_table_schema(definition) if definition else None,
+        )
+
+    def _minutes(self, schema: str, table: str) -> Minutes:
+        rows = self._usage.minutes(schema, table)
+        first = self._usage.minute - len(rows) + 1
+        return Minutes(
+            at=[60.0 * minute for minute in range(first, first + len(rows))],
+            insert=[counts.insert for counts in rows],
+            update=[counts.update for counts in rows],
+            delete=[counts.delete for counts in rows],
         )
 
 
