@@ -182,6 +182,26 @@ MUTANTS: Sequence[Mutant] = (
         ),
     ),
     Mutant(
+        "a delivery is counted before it is written",
+        (Edit("deliveries.hpp", "entry.at.put(d.at, site);", "count_.set(n + 1, site); entry.at.put(d.at, site);"),),
+    ),
+    Mutant(
+        "deliveries that were overwritten while they were read are told",
+        (Edit("deliveries.hpp", "if (count_.relaxed() < begin + kSlots) return end - begin;", "return end - begin;"),),
+    ),
+    Mutant(
+        "rows that are handed out again are not counted",
+        (Edit("queue.cpp", "s.served += rows;\n  block_.server.publish(s);", "block_.server.publish(s);"),),
+    ),
+    Mutant(
+        "the length of a queue is not noted before rows are taken",
+        (Edit("queue.cpp", "s->most_waiting = std::max(s->most_waiting, peek.waiting());", ";"),),
+    ),
+    Mutant(
+        "the length of a queue is not noted before rows are dropped",
+        (Edit("broker.cpp", "w.most_waiting = std::max(w.most_waiting, w.queued - from);", ";"),),
+    ),
+    Mutant(
         "dropped rows are counted but not passed",
         (Edit("queue.cpp", "p.number = std::max(s.hi, b.floor());", "p.number = s.hi;"),),
     ),

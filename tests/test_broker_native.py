@@ -28,6 +28,8 @@ class Model:
     in_flight: list[Row] = field(default_factory=list)
     matched: int = 0
     confirmed: int = 0
+    longest: int = 0  # the queue, after a frame was decided
+    served: int = 0
     dropped: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("limit_oldest", "limit_newest", "cut", "flush", "undecodable"), 0)
     )
@@ -46,6 +48,13 @@ class Model:
                 excess = max(0, len(self.queue) - max(f[4] for f in limits))
                 self.dropped["limit_oldest"] += excess
                 del self.queue[:excess]
+        self.longest = max(self.longest, len(self.queue))
+
+    def take(self, rows: list[Row]) -> None:
+        """Hand out the first rows."""
+        self.in_flight = rows
+        self.served += len(rows)
+        del self.queue[: len(rows)]
 
 
 def expand(ranges: list[tuple[int, int, int]]) -> list[Row]:
@@ -112,6 +121,7 @@ class Stage:
             stats = self.arena.client_stats(i)
             assert (stats["matched"], stats["confirmed"]) == (model.matched, model.confirmed), i
             assert (stats["in_flight"], stats["waiting"]) == (len(model.in_flight), len(model.queue)), i
+            assert (stats["max_waiting"], stats["served"]) == (model.longest, model.served), i
             # A floor that was passed by another in the meantime is counted for one of the two.
             assert sum(stats["dropped"].values()) == sum(model.dropped.values()), i
             for reason in ("limit_newest", "undecodable"):
@@ -130,7 +140,7 @@ class Stage:
             assert expand(queue.take(1 << 30)[1]), "nothing to take"
             taken = expand(queue.in_flight()[1])
             assert taken == model.queue[: len(taken)]
-            model.in_flight, model.queue = taken, model.queue[len(taken) :]
+            model.take(taken)
             self.confirm(client, 2**62)
 
     def confirm(self, client: int, rows: int) -> None:
@@ -164,7 +174,7 @@ def act(stage: Stage, rng: random.Random, client: int) -> str:
     elif deed == "take" and not model.in_flight:
         taken = expand(queue.take(rng.randrange(1, 60))[1])
         assert taken == model.queue[: len(taken)]
-        model.in_flight, model.queue = taken, model.queue[len(taken) :]
+        model.take(taken)
     elif deed == "confirm":
         stage.confirm(client, rng.randrange(0, 60))
     elif deed == "drain":

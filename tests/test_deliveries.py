@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from examples.dbserver import DatabaseServer
 from relay import stat
 from relay.board import Boards
+from relay.client import RelayClient
 from relay.deliveries import Delivery, deliveries
+from tests.relayproc import SECRET, RelayProcess
 from tests.serving import PATIENCE, Client, Serving
 
 
@@ -146,3 +149,22 @@ def test_a_client_without_a_connection_is_away_once_its_last_poll_is_old(
 def test_nobody_has_deliveries_who_is_not_known(serving: Serving) -> None:
     assert deliveries(serving.arena, serving.folder / "journal", 77) is None
     assert known(serving, serving.client("new")) == []
+
+
+def test_counts_of_a_client_outlive_an_orderly_stop(
+    mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Callable[..., RelayProcess]
+) -> None:
+    db = make_db(mariadb1011)
+    relay = start_relay(mariadb1011)
+    with RelayClient("127.0.0.1", relay.port, "reader", SECRET) as client:
+        client.add_filter(db, "t")
+        mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2), (3)")
+        assert client.poll(wait=PATIENCE)
+        before = relay.stat()["clients"][0]
+    assert (before["served"], before["max_waiting"], before["status"]) == (1, 3, "connected")
+    assert relay.stop() == 0
+    relay.start()
+    after = relay.stat()["clients"][0]
+    kept = ("id", "name", "first_seen", "served", "max_waiting", "filters")
+    assert {key: after[key] for key in kept} == {key: before[key] for key in kept}
+    assert (after["status"], after["address"], after["connected"]) == ("away", "", False)

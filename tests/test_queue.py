@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import select
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from relay._native import Arena, Broker, ClientQueue, JournalWriter, QueueError
+from relay._native import Arena, Broker, ClientQueue, JournalWriter, QueueError, Server, Session
+from relay.wire import classic
 
 SHAPE = (4, 2, 1 << 20)  # clients, workers, bytes for rings
 OPEN = 2**64 - 1
@@ -169,6 +171,29 @@ def test_a_block_that_became_free_is_the_last_to_be_used_again(line: Line) -> No
     line.broker.remove_client(slot)
     assert line.arena.client_slots() == []
     assert [line.client(id)[0] for id in (2, 3, 4, 5)] == [1, 2, 3, 0]
+
+
+def test_a_block_tells_nothing_of_the_client_that_had_it_before(line: Line) -> None:
+    slot, _ = line.client(1)
+    line.write(1, rows=5)
+    line.broker.step(1 << 30)
+    ours, theirs = socket.socketpair()
+    session = Session(Server(line.arena, str(line.folder / "journal")), 1 << 16)
+    session.identify(1, slot, 7, 0, "192.0.2.1")
+    theirs.sendall(classic.encode_request(classic.Command.POLL, client_id=1, token=7))
+    session.exchange(ours.fileno())
+    stats = line.arena.client_stats(slot)
+    assert (stats["connected"], stats["address"], stats["served"], stats["max_waiting"]) == (True, "192.0.2.1", 1, 5)
+    assert stats["last_seen"] > 0
+    assert len(line.arena.client_deliveries(slot)) == 1
+    line.broker.remove_client(slot)
+    assert [line.client(id)[0] for id in (2, 3, 4, 5)][-1] == slot
+    stats = line.arena.client_stats(slot)
+    assert (stats["connected"], stats["address"], stats["served"], stats["max_waiting"]) == (False, "", 0, 0)
+    assert stats["last_seen"] == 0
+    assert line.arena.client_deliveries(slot) == []
+    ours.close()
+    theirs.close()
 
 
 def test_another_generation_of_the_journal_empties_the_arena(line: Line, tmp_path: Path) -> None:

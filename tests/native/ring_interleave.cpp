@@ -110,6 +110,34 @@ void at_each_load(uint64_t limit, uint64_t frames, Read read, Meanwhile meanwhil
   }
 }
 
+// A reader of the last deliveries, interrupted at each of its loads by `more` new ones.
+void overtake_deliveries(uint64_t before, uint64_t more) {
+  bool reached = true;
+  for (int n = 1; reached; ++n) {
+    auto ring = std::make_unique<Deliveries>();
+    uint64_t number = 0;
+    auto add = [&](uint64_t count) {
+      for (; count; --count, ++number) ring->add(delivery_of(number, kStart + 8 * number));
+    };
+    add(before);
+    reached = false;
+    g_interrupt = [&] {
+      reached = true;
+      add(more);
+    };
+    g_interrupt_at = n;
+    Delivery last[Deliveries::kShown];
+    const size_t count = ring->last(last);
+    g_interrupt_at = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (!whole(last[i]) || last[i].at != last[0].at + i) {
+        fail("interrupted at load " + std::to_string(n) + ", a delivery is not the one that was written");
+      }
+    }
+    if (count < std::min<uint64_t>(before, Deliveries::kShown)) fail("a delivery is missing");
+  }
+}
+
 void take_some(Scene& scene) {
   QueueServer q(*scene.arena, 0);
   Range ranges[2];
@@ -121,6 +149,9 @@ void take_some(Scene& scene) {
 }  // namespace
 
 void interleave() {
+  for (uint64_t before : {0u, 7u, 10u, 33u}) {
+    for (uint64_t more : {1u, 5u, 6u, 7u, 16u, 40u}) overtake_deliveries(before, more);
+  }
   auto peek = [](Scene& scene, int n) { scene.check_peek(static_cast<uint64_t>(n)); };
   auto view = [](Scene& scene, int n) { scene.check_view(static_cast<uint64_t>(n)); };
   for (uint64_t frames : {6u, 11u, 30u}) {

@@ -46,6 +46,7 @@ struct Received {
   std::vector<Row> last;
   Row latest;
   uint64_t rows = 0;
+  uint64_t all = 0;  // rows, repeated ones included
 };
 
 class Supervisor {
@@ -250,6 +251,7 @@ class Supervisor {
     for (uint64_t i = 0; i < m.count; ++i) {
       for (uint32_t k = 0; k < m.ranges[i].rows; ++k) rows.push_back({m.ranges[i].frame, m.ranges[i].first + k});
     }
+    r.all += rows.size();
     if (m.number < r.next) {
       ++repeats_;
       if (m.client == kOnce) fail(who + "repeated in spite of at-most-once");
@@ -293,7 +295,20 @@ class Supervisor {
       fail(who + "matched " + std::to_string(v.broker.matched) + ", accounted " + std::to_string(sum));
     }
     uint64_t limit = c == kOldest ? 20 : c == kNewest ? 15 : c == kTiny ? 3 : UINT64_MAX;
-    if (v.waiting() > limit) fail(who + std::to_string(v.waiting()) + " rows wait, more than its limit");
+    if (v.most_waiting() > limit) fail(who + std::to_string(v.most_waiting()) + " rows waited, more than its limit");
+    if (v.most_waiting() < longest_[c]) fail(who + "its queue was longer than is told");
+    if (v.server.served < v.server.confirmed + v.in_flight()) fail(who + "served fewer rows than it was given");
+    check_deliveries(c);
+  }
+
+  void check_deliveries(size_t c) const {
+    Delivery last[Deliveries::kShown];
+    const size_t count = arena_.client(c).deliveries.last(last);
+    for (size_t i = 0; i < count; ++i) {
+      const std::string what = "client " + std::to_string(c) + ", a delivery ";
+      if (!whole(last[i])) fail(what + "is not whole");
+      if (i && last[i].at < last[i - 1].at) fail(what + "is out of order");
+    }
   }
 
   void check_settled(size_t c) const {
@@ -306,6 +321,7 @@ class Supervisor {
     if (c == kOnce ? v.server.confirmed < r.rows : v.server.confirmed != r.rows) {
       fail(who + "got " + std::to_string(r.rows) + " rows, confirmed " + std::to_string(v.server.confirmed));
     }
+    if (v.server.served < r.all) fail(who + "got more rows than were served");
     if (c == kInserts && v.server.undecodable != oracle_[c].broken) fail(who + "wrong count of undecodable rows");
     if ((c == kAll || c == kOnce) && v.server.confirmed != v.broker.matched) fail(who + "lost rows");
   }
@@ -326,6 +342,7 @@ class Supervisor {
   pid_t pids_[kRoles] = {0, 0};
   Oracle oracle_[kClients];
   Received received_[kClients];
+  uint64_t longest_[kClients] = {};  // queues, while no server ran
   std::string inbox_;
   uint64_t kills_ = 0, chosen_ = 0, repeats_ = 0, settled_ = 0, progress_ = 0;
 };
@@ -359,6 +376,7 @@ void Supervisor::paused() {
     }
   }
   for (size_t c = 0; c < kClients; ++c) {
+    longest_[c] = std::max(longest_[c], arena_.view(c).waiting());
     if (!known[c]) continue;
     const std::deque<Row> now = content(c);
     const std::string who = "client " + std::to_string(c) + ", paused: ";
@@ -369,6 +387,10 @@ void Supervisor::paused() {
       fail(who + "holds other rows");
     }
     if (now.size() < queue[c].size() && !arena_.view(c).broker.lag) fail(who + "rows are missing from the ring");
+  }
+  if (dice(2)) {
+    command(2);
+    wait_until([this] { return decided(); }, "the broker flushes");
   }
   start(kServer);
 }

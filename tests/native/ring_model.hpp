@@ -95,6 +95,17 @@ inline int judge_row(size_t client, uint64_t table, uint32_t kind, size_t waitin
   return some_limit && all_oldest ? 2 : 1;
 }
 
+// A delivery of rows from number `number` on; its count of rows is a sum of the rest, so that a torn one is noticed.
+inline Delivery delivery_of(uint64_t number, uint64_t frame) {
+  MadeUpJournal journal;
+  return {number, frame, journal.frame(frame).kind, static_cast<uint32_t>(mix(number + frame))};
+}
+
+inline bool whole(const Delivery& d) {
+  const Delivery right = delivery_of(d.at, d.frame);
+  return d.kind == right.kind && d.rows == right.rows;
+}
+
 struct Row {
   uint64_t frame = 0;
   uint32_t row = 0;

@@ -99,6 +99,8 @@ static bool serve(const Arena& arena, size_t client, const Wiring& w) {
   if (count) {
     uint64_t rows = 0;
     for (m.count = 0; m.count < count; ++m.count) rows += (m.ranges[m.count] = ranges[m.count]).rows;
+    q.repeat(rows);
+    q.deliveries().add(delivery_of(m.number, ranges[0].frame));
     send(w, m);
     q.confirm(m.number + rows);
     return true;
@@ -126,6 +128,7 @@ static bool serve(const Arena& arena, size_t client, const Wiring& w) {
   std::copy(ranges, ranges + n, m.ranges);
   q.publish(p, ranges, n, rows, client == kOnce);
   if (q.broker_must_wake()) ring_bell(w.to_broker);
+  q.deliveries().add(delivery_of(m.number, ranges[0].frame));
   send(w, m);
   confirm_some(q, p.number, rows);
   return true;
