@@ -231,10 +231,21 @@ class DatabaseServer:
                 if status is None and time.monotonic() < deadline:
                     time.sleep(0.05)
                     continue
-                tail = "\n  ".join(self.log.read_text(errors="replace").splitlines()[-8:])
                 reason = f"exited with {status}" if status is not None else f"does not answer: {error.args[-1]}"
                 self.kill()
-                raise ServerError(f"{self.kind.title} on port {self.port} {reason}:\n  {tail}") from error
+                raise ServerError(self._epitaph(reason)) from error
+
+    def _epitaph(self, reason: str, lines: int = 8) -> str:
+        tail = "\n  ".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return f"{self.kind.title} on port {self.port} {reason}:\n  {tail}"
+
+    def died(self) -> str | None:
+        """What it wrote last if it ended though nobody told it to, else None; `start` brings it back."""
+        status = self._process.poll() if self._process is not None else None
+        if status is None:
+            return None
+        self._process = None
+        return self._epitaph(f"died with {status}", 80)
 
     def stop(self) -> None:
         """Shut down in good order and wait for it."""

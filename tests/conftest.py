@@ -58,9 +58,24 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str:
     return f"RELAY_TEST_SKIP: {config.stash[deselected]} tests on {', '.join(skipped)} deselected" if skipped else ""
 
 
+_shared: list[DatabaseServer] = []
+
+
 def _running(kind: str) -> Iterator[DatabaseServer]:
     with DatabaseServer(kind) as server:
+        _shared.append(server)
         yield server
+        _shared.remove(server)
+
+
+@pytest.fixture(autouse=True)
+def _shared_servers_live() -> Iterator[None]:
+    """A server that died fails the test that it died in, with its last words, and none of those that come after."""
+    yield
+    for server in _shared:
+        if (words := server.died()) is not None:
+            server.start()
+            pytest.fail(words)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +31,23 @@ def test_data_survives_a_restart_and_a_kill(kind: str, own_server: Callable[...,
     server.kill()
     server.start()
     assert server.execute("SELECT a FROM test.t ORDER BY a") == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_a_server_that_died_tells_its_last_words_and_comes_back(
+    kind: str, own_server: Callable[..., DatabaseServer]
+) -> None:
+    server = own_server(kind)
+    assert server.died() is None
+    [pid] = server.execute("SELECT @@pid_file")[0]
+    os.kill(int(Path(str(pid)).read_text()), signal.SIGABRT)
+    deadline = time.monotonic() + 30
+    while (words := server.died()) is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert words is not None
+    assert "got signal 6" in words
+    server.start()
+    assert server.execute("SELECT 1") == [(1,)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
