@@ -102,6 +102,10 @@ class AdminClient:
         """End the connection of the client of that name; it keeps its queue."""
         return self._ask(classic.Command.KICK_CLIENT, client=client)
 
+    def explain(self, schema: str, table: str) -> dict[str, Any]:
+        """Where events of a table go, and why (`relay.explain.Explanation`)."""
+        return self._ask(classic.Command.EXPLAIN, schema=schema, table=table)
+
     def _ask(self, command: classic.Command, **arguments: str) -> dict[str, Any]:
         operation = command.name.lower().replace("_", " ")
         payload = msgspec.json.encode(arguments) if arguments else b""

@@ -5,11 +5,29 @@ from __future__ import annotations
 import click
 import msgspec
 
-from relay import admin, clienttext
+from relay import admin, clienttext, explaintext
 from relay.config import Config
 from relay.deliveries import Delivery
+from relay.explain import Explanation
 from relay.stat import Client
 from relay.verbs import cli, configured
+
+
+@cli.command("explain")
+@click.argument("table", metavar="SCHEMA.TABLE")
+@click.option("--json", "as_json", is_flag=True, help="The answer itself, on one line.")
+@configured
+def explain_table(config: Config, table: str, as_json: bool) -> None:
+    """Say which clients would get the events of a table and why, and which filters just miss it."""
+    schema, _, name = table.partition(".")
+    if not schema or not name:
+        raise click.BadParameter("a table is SCHEMA.TABLE")
+    with admin.connect(config) as connection:
+        found = connection.explain(schema, name)
+    if as_json:
+        click.echo(msgspec.json.encode(found).decode())
+    else:
+        click.echo(explaintext.text(admin.converted(found, Explanation)))
 
 
 @cli.group()

@@ -30,6 +30,7 @@ from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess, run_relay, write
 ARGUMENTS: dict[Command, dict[str, str]] = {
     Command.STAT: {},
     Command.LIST_CLIENTS: {},
+    Command.EXPLAIN: {"schema": "shop", "table": "resident"},
     Command.FLUSH_CLIENT: {"client": "resident"},
     Command.SEEK_CLIENT: {"client": "resident", "position": "newest"},
     Command.KICK_CLIENT: {"client": "resident"},
@@ -177,6 +178,18 @@ def test_clients_are_listed_with_their_queues(relay: RelayProcess, name: str) ->
         assert "shop.orders ID, at most 100 wait, then the newest goes" in details
     unknown = run_relay("client", "list", "nobody", "-c", relay.conf)
     assert (unknown.returncode, "nobody" in unknown.stderr) == (ExitCode.REFUSED, True)
+
+
+def test_a_table_is_explained(relay: RelayProcess, name: str) -> None:
+    with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
+        client.add_filter("Shop", "orders")
+        shown = run_relay("explain", "shop.orders", "-c", relay.conf)
+        assert (shown.returncode, shown.stderr) == (ExitCode.OK, "")
+        assert re.search(r"^resident \(\w+\) gets inserts, updates, deletes$", shown.stdout, re.MULTILINE)
+        assert "case: it says schema 'Shop', the table has 'shop'" in " ".join(shown.stdout.split())
+        found = json.loads(run_relay("explain", "--json", "shop.orders", "-c", relay.conf).stdout)
+    assert {each["name"]: each["kinds"] for each in found["clients"]}.items() >= {"resident": "IUD", name: ""}.items()
+    assert run_relay("explain", "orders", "-c", relay.conf).returncode == ExitCode.USAGE
 
 
 def test_a_client_is_listed_with_its_last_deliveries(tmp_path: Path) -> None:

@@ -150,7 +150,14 @@ def test_the_version_is_printed() -> None:
 
 def test_every_verb_takes_a_configuration(capfd: pytest.CaptureFixture[str]) -> None:
     verbs = [["stat"], ["start"], ["drain"], ["stop"], ["check"], ["tail"], ["version"], ["pause"], ["resume"]]
-    verbs += [["client", "flush"], ["client", "forget"], ["client", "seek"], ["client", "list"], ["client", "kick"]]
+    verbs += [
+        ["client", "flush"],
+        ["client", "forget"],
+        ["client", "seek"],
+        ["client", "list"],
+        ["client", "kick"],
+        ["explain"],
+    ]
     for verb in verbs:
         assert run([*verb, "--help"]) == ExitCode.OK
         assert "-c, --config FILE" in capfd.readouterr().out

@@ -11,11 +11,13 @@ from relay import messages
 from relay.context import ServerContext
 from relay.deliveries import deliveries
 from relay.errors import RelayError
+from relay.explain import explain
 from relay.messages import Done, Reply
 from relay.serving.access import Access, Attempts
 from relay.serving.broker_link import BrokerLink
 from relay.serving.desk import Desk
 from relay.serving.peer import Peer
+from relay.stat import Stat
 from relay.wire import classic
 from relay.wire.classic import Command, MalformedPayload, Result
 
@@ -37,6 +39,13 @@ class _Which(msgspec.Struct, forbid_unknown_fields=True):
     """Payload of LIST_CLIENTS."""
 
     client: str = ""
+
+
+class _Table(msgspec.Struct, forbid_unknown_fields=True):
+    """Payload of EXPLAIN."""
+
+    schema: str
+    table: str
 
 
 class _Refused(Exception):
@@ -89,6 +98,8 @@ class Administration:
                 done(self._context.stat())
             elif command == Command.LIST_CLIENTS:
                 done(self._clients(_parse(payload, _Which, command)))
+            elif command == Command.EXPLAIN:
+                done(self._explain(_parse(payload, _Table, command)))
             elif command in _SUPERVISED:
                 self._context.supervisor(_SUPERVISED[command])
                 done({})
@@ -119,6 +130,11 @@ class Administration:
         context = self._context
         last = deliveries(context.arena, context.journal_dir, found[0]["id"]) or []
         return {"clients": found, "deliveries": msgspec.to_builtins(last)}
+
+    def _explain(self, asked: _Table) -> dict[str, Any]:
+        document = msgspec.convert(self._context.stat(), Stat)
+        found: dict[str, Any] = msgspec.to_builtins(explain(self._context.config, document, asked.schema, asked.table))
+        return found
 
     def _ask_broker(self, request: messages.Request, done: Callable[[dict[str, Any], str], None]) -> None:
         def replied(reply: Reply) -> None:

@@ -56,6 +56,7 @@ class Command(IntEnum):
     SEEK_CLIENT = 0x0107
     LIST_CLIENTS = 0x0108
     KICK_CLIENT = 0x0109
+    EXPLAIN = 0x010A
 
 
 class Result(IntEnum):

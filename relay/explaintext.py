@@ -1,0 +1,68 @@
+"""What `relay explain` says of a table, as text for a terminal of 80 columns. Pure: a struct in, text out."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from typing import Final
+
+from relay.clienttext import filter_text
+from relay.errors import printable
+from relay.explain import KINDS, ClientVerdict, Explanation, Taker
+
+_WIDTH: Final = 80
+
+
+def text(found: Explanation) -> str:
+    """Where the table's events go, then each client that gets some, or has a filter that comes close."""
+    lines = [*textwrap.wrap(printable(f"{found.schema}.{found.table}"), _WIDTH), *_facts(found), ""]
+    rest = []
+    for client in found.clients:
+        if client.by or client.near or client.kinds:
+            lines += _client(client, found.journal.takes)
+        else:
+            rest.append(printable(client.name))
+    if rest:
+        lines += _line(
+            "nobody else" if len(rest) < len(found.clients) else "nobody", f"{', '.join(rest)}: no filter names it"
+        )
+    elif not found.clients:
+        lines += _line("nobody", "there are no clients")
+    return "\n".join(lines)
+
+
+def _facts(found: Explanation) -> Iterator[str]:
+    yield from _taker("journal", found.journal)
+    for pattern in found.columns:
+        yield from _line("", f"without the columns {pattern} ([Source] ExcludeColumns)")
+    if found.seen:
+        yield from _line("seen", f"{found.seen:,} rows")
+    elif found.similar:
+        yield from _line("seen", f"no row of it, but of {', '.join(map(printable, found.similar))}")
+    else:
+        yield from _line("seen", "no row of it")
+    yield from _taker("lake", found.lake)
+    yield from _taker("log", found.log)
+
+
+def _taker(name: str, taker: Taker) -> list[str]:
+    return _line(name, f"{'yes' if taker.takes else 'no'}: {printable(taker.why)}")
+
+
+def _client(client: ClientVerdict, journaled: bool) -> Iterator[str]:
+    kinds = ", ".join(word for kind, word in KINDS.items() if kind in client.kinds)
+    nothing = "nothing" if journaled else "nothing, for the journal does not have it"
+    yield from textwrap.wrap(f"{printable(client.name)} ({client.status}) gets {kinds or nothing}", _WIDTH)
+    for rule in client.by:
+        yield from _line("  by", filter_text(rule))
+    for near in client.near:
+        yield from _line("  not by", f"{filter_text(near.filter)}: {printable(near.why)}")
+    if client.dropping:
+        yield from _line("  dropping", client.dropping)
+    if client.forbidden:
+        had = "; the filters that it has hold all the same" if client.by else ""
+        yield from _line("  forbidden", printable(client.forbidden) + had)
+
+
+def _line(name: str, value: str) -> list[str]:
+    return textwrap.wrap(value, _WIDTH, initial_indent=f"{name:<12} ", subsequent_indent=" " * 15)
