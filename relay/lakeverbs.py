@@ -16,7 +16,7 @@ from relay.bar import Bar
 from relay.config import Config
 from relay.config_keys import lake_path, tables
 from relay.errors import ErrorCode, RelayError, StopCode, printable
-from relay.render import size_text
+from relay.columns import size_text
 from relay.verbs import cli, configured
 
 if TYPE_CHECKING:

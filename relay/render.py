@@ -1,84 +1,134 @@
-"""The stat document and rows as text for a terminal of 80 columns. Pure: structs in, text out."""
+"""The stat document and rows as text for a terminal, of 80 columns or more. Pure: structs in, text out."""
 
 from __future__ import annotations
 
-import textwrap
 from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
-from relay.board import Stop
+from relay.board import Counts, Stop, Usage
 from relay.client import Row
-from relay.errors import printable
-from relay.stat import Client, Filter, Lake, Process, Stat
+from relay.columns import counts, cut, fact, fit, right, size_text, span
+from relay.stat import Client, Filter, Journal, Lake, LineLog, Process, Source, Stat
 
 WIDTH: Final = 80
 _DISCARD: Final = {0: "newest", 1: "oldest", 2: "newest"}
+_CLIENT: Final = 59  # columns of a client's line behind its name
+_TABLE: Final = 51  # columns of a table's line behind its name
 
 
-def stat(document: Stat) -> str:
-    """What the relay does: source, journal, rows, processes, clients with their filters."""
-    source, journal = document.source, document.journal
-    since = datetime.fromtimestamp(document.started, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    lines = [f"relay {document.version}: {document.state}, since {since} UTC"]
-    lines += _stop(document.stop)
+def stat(document: Stat, width: int = WIDTH) -> str:
+    """What the relay does: source, journal, rows, processes, clients with their filters, tables."""
+    source = document.source
+    lines = [f"relay {document.version}: {document.state}, since {moment(document.started)} UTC"]
+    lines += stopped(document.stop, width)
     for gap in document.gaps:
-        at = datetime.fromtimestamp(gap.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        lines += _fact("gap", f"{gap.before} to {gap.after}, accepted {at} UTC: {gap.cause}")
-    lines += _fact("source", f"{source.host}:{source.port} {source.state}, heard {source.silent_seconds:.1f} s ago")
-    lines += _fact("position", f"{source.file}:{source.position}")
-    lines += _fact("gtid", source.gtid_set) if source.gtid_set else []
-    lines += _fact(
-        "journal",
-        f"{size_text(journal.bytes)} on disk, {size_text(journal.committed - journal.first)} of history, "
-        f"{size_text(journal.committed - journal.flushed)} not flushed, "
-        f"{size_text(journal.committed - journal.decided)} not queued",
-    )
-    lines += _fact("rows", _counts(document.rows))
-    lines += _fact("traffic", _counts(document.traffic))
-    lines += _fact("events", _counts(document.events))
-    if document.lake:
-        lines += _lake(document.lake)
-    lines += _fact("addresses", ", ".join(f"{name} {address}" for name, address in document.addresses.items()))
+        lines += fact("gap", f"{gap.before} to {gap.after}, accepted {moment(gap.at)} UTC: {gap.cause}", width)
+    lines += fact("source", whereabouts(source), width)
+    lines += fact("position", f"{source.file}:{source.position}", width)
+    lines += fact("gtid", source.gtid_set, width) if source.gtid_set else []
+    lines += fact("lag", lag(source), width)
+    lines += fact("loss", loss(source), width)
+    lines += fact("journal", kept(document.journal), width)
+    lines += fact("rows", counts(document.rows), width)
+    lines += fact("traffic", counts(document.traffic), width)
+    lines += fact("events", counts(document.events), width)
+    lines += exported(document.lake, width) if document.lake else []
+    lines += logged(document.log, width) if document.log else []
+    lines += fact("addresses", ", ".join(f"{name} {address}" for name, address in document.addresses.items()), width)
     lines += ["", f"{'PROCESS':<14}{'PID':>9}  {'STATE':<10}{'RESTARTS':>9}{'CPU s':>11}{'MEMORY':>11}"]
     lines += [_process(process) for process in document.processes]
-    lines += ["", _client_head()]
+    lines += ["", _client_head(width)]
     for client in document.clients:
-        lines += [_client(client), *_details(client)]
+        lines += [_client(client, width), *_details(client, document.at, width)]
     if not document.clients:
         lines.append("none")
-    return "\n".join(lines)
+    return "\n".join(lines + _tables(document.usage, width))
 
 
-def _lake(lake: Lake) -> list[str]:
-    export, snapshot = lake.export, lake.snapshot
-    lines = _fact("lake", lake.path)
-    lines += _fact(
-        "export",
-        f"{export.state}, {lake.lag_seconds:.1f} s and {size_text(lake.lag_bytes)} behind, at "
-        f"{export.file}:{export.offset}, seq {export.seq:,}; {export.rows:,} rows in {export.files:,} files",
+def moment(seconds: float) -> str:
+    """Unix seconds as date and time, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def stopped(stop: Stop | None, width: int) -> list[str]:
+    """A named stop and its hint; nothing without one."""
+    return fact("stop", f"{stop.code}: {stop.text}", width) + fact("hint", stop.hint, width) if stop else []
+
+
+def whereabouts(source: Source) -> str:
+    """Who the source is, and whether it is heard."""
+    return f"{source.host}:{source.port} {source.state}, heard {span(source.silent_seconds)} ago"
+
+
+def lag(source: Source) -> str:
+    """How far the journal is behind the source, as far as that is known."""
+    seconds, left, watch = source.lag_seconds, source.lag_bytes, source.watch
+    facts = [] if seconds is None else [span(seconds)]
+    facts += [] if left is None else [f"{size_text(left)} of binlog"]
+    shown = f"{' and '.join(facts)} behind the source" if facts else "not known"
+    return f"{shown}: {watch.trouble}" if watch.trouble else shown
+
+
+def loss(source: Source) -> str:
+    """When the source will have purged what was not read yet."""
+    expiry = source.watch.expiry
+    if source.loss_seconds is not None:
+        return f"in {span(source.loss_seconds)}, when the source purges what is not read until then"
+    return "never by age: the source purges no binlog by itself" if expiry == 0 else "not known when the source purges"
+
+
+def kept(journal: Journal) -> str:
+    """What the journal holds, and what of it waits for whom."""
+    return (
+        f"{size_text(journal.bytes)} on disk, {size_text(journal.committed - journal.first)} of history, "
+        f"{size_text(journal.committed - journal.flushed)} not flushed, "
+        f"{size_text(journal.committed - journal.decided)} not queued"
     )
-    lines += _stop(export.stop)
+
+
+def exported(lake: Lake, width: int) -> list[str]:
+    """The export to Parquet, with stops of its own."""
+    export, snapshot = lake.export, lake.snapshot
+    lines = fact("lake", lake.path, width)
+    lines += fact(
+        "export",
+        f"{export.state}, {span(lake.lag_seconds)} and {size_text(lake.lag_bytes)} behind, at "
+        f"{export.file}:{export.offset}, seq {export.seq:,}; {export.rows:,} rows in {export.files:,} files",
+        width,
+    )
+    lines += stopped(export.stop, width)
     left = f", {snapshot.left} tables left" if snapshot.left else ""
     under_way = f" {snapshot.table}, {snapshot.rows:,} of about {snapshot.total:,} rows" if snapshot.table else ""
-    lines += _fact("snapshot", snapshot.state + under_way + left)
-    return lines + _stop(snapshot.stop)
+    lines += fact("snapshot", snapshot.state + under_way + left, width)
+    return lines + stopped(snapshot.stop, width)
 
 
-def _stop(stop: Stop | None) -> list[str]:
-    return _fact("stop", f"{stop.code}: {stop.text}") + _fact("hint", stop.hint) if stop else []
+def logged(log: LineLog, width: int) -> list[str]:
+    """The log of `[Logger]`, with a stop of its own."""
+    status = log.status
+    lines = fact("log", status.log_file or log.path, width)
+    lines += fact(
+        "logger",
+        f"{status.state}, {span(log.lag_seconds)} and {size_text(log.lag_bytes)} behind, at "
+        f"{status.file}:{status.offset}; {status.lines:,} lines, {size_text(status.bytes)}",
+        width,
+    )
+    return lines + stopped(status.stop, width)
 
 
 def receipt(document: Stat) -> str:
     """What a drain leaves: the final position, and each client's remainder."""
     source, journal = document.source, document.journal
-    lines = _fact("position", f"{source.file}:{source.position}")
-    lines += _fact("gtid", source.gtid_set) if source.gtid_set else []
-    lines += _fact("journal", f"committed {journal.committed}, changes {journal.sequence - 1}")
+    lines = fact("position", f"{source.file}:{source.position}", WIDTH)
+    lines += fact("gtid", source.gtid_set, WIDTH) if source.gtid_set else []
+    lines += fact("journal", f"committed {journal.committed}, changes {journal.sequence - 1}", WIDTH)
     if document.lake:
-        lines += _fact("lake", f"{size_text(document.lake.lag_bytes)} not exported to {document.lake.path}")
-    lines += ["", _client_head(), *map(_client, document.clients)]
+        lines += fact("lake", f"{size_text(document.lake.lag_bytes)} not exported to {document.lake.path}", WIDTH)
+    if document.log:
+        lines += fact("log", f"{size_text(document.log.lag_bytes)} not logged to {document.log.path}", WIDTH)
+    lines += ["", _client_head(WIDTH), *(_client(client, WIDTH) for client in document.clients)]
     left = remainder(document)
     lines += ["", f"{left:,} rows remain" if left else "nothing remains"]
     return "\n".join(lines)
@@ -105,64 +155,68 @@ def remainder(document: Stat) -> int:
 
 def drained(document: Stat) -> bool:
     """Whether a drain is done: nothing is read any more, everything read is queued, the queues are empty, and the lake
-    has what is on disk."""
+    and the log have what is on disk."""
     reading = any(process.name == "reader" and process.pid for process in document.processes)
     undecided = document.journal.decided < document.journal.committed
-    # An export that stopped by name will not come further; the journal keeps what it has not.
-    lake = document.lake
+    # An export or a log that stopped by name will not come further; the journal keeps what it has not.
+    lake, log = document.lake, document.log
     exporting = lake is not None and lake.export.stop is None and lake.lag_bytes > 0
-    return not reading and not undecided and not exporting and remainder(document) == 0
+    logging = log is not None and log.status.stop is None and log.lag_bytes > 0
+    return not reading and not undecided and not exporting and not logging and remainder(document) == 0
 
 
-def _fact(name: str, value: str) -> list[str]:
-    return textwrap.wrap(printable(value) or "-", WIDTH, initial_indent=f"{name:<10} ", subsequent_indent=" " * 11)
-
-
-def _counts(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
+def dropped_rows(client: Client) -> int:
+    """Rows that a client asked for and did not get, for whatever reason."""
+    return sum(msgspec.structs.astuple(client.dropped))
 
 
 def _process(process: Process) -> str:
     return (
-        f"{_cut(process.name, 13):<14}{process.pid or '-':>9}  {process.state:<10}{process.restarts:>9,}"
+        f"{fit(process.name, 13)} {process.pid or '-':>9}  {process.state:<10}{process.restarts:>9,}"
         f"{process.cpu_seconds:>11,.1f}{size_text(process.rss_bytes):>11}"
     )
 
 
-def _client_head() -> str:
-    return f"{'CLIENT':<21}{'STATE':<7}{'WAITING':>13}{'IN FLIGHT':>10}{'CONFIRMED':>16}{'DROPPED':>13}"
+def _client_head(width: int) -> str:
+    name = fit("CLIENT", width - _CLIENT)
+    return f"{name}{'STATUS':<10}{'WAITING':>13}{'FLIGHT':>8}{'CONFIRMED':>15}{'DROPPED':>13}"
 
 
-def _client(client: Client) -> str:
-    dropped = sum(msgspec.structs.astuple(client.dropped))
+def _client(client: Client, width: int) -> str:
+    name = fit(client.name, width - _CLIENT - 1)
     return (
-        f"{_cut(client.name, 20):<21}{'online' if client.connected else 'away':<7}{client.waiting:>13,}"
-        f"{client.in_flight:>10,}{client.confirmed:>16,}{dropped:>13,}"
+        f"{name} {client.status:<10}{right(client.waiting, 13)}"
+        f"{right(client.in_flight, 8)}{right(client.confirmed, 15)}{right(dropped_rows(client), 13)}"
     )
 
 
-def _details(client: Client) -> list[str]:
+def _details(client: Client, now: float, width: int) -> list[str]:
     dropped = {reason: count for reason, count in msgspec.structs.asdict(client.dropped).items() if count}
-    lines = [_filter(rule) for rule in client.filters]
+    lines = [_filter(rule, width // 2) for rule in client.filters]
+    lines.append(f"at most {client.max_waiting:,} waited; {client.served:,} rows handed out, repeats included")
+    seen = [f"asked for rows {span(now - client.last_seen)} ago"] if client.last_seen else []
+    seen += [f"connected from {client.address}"] if client.address else []
+    lines += [", ".join(seen)] if seen else []
     lines += ["lagging: its queue goes on in the journal"] if client.lagging else []
-    lines += [f"dropped: {_counts(dropped)}"] if dropped else []
+    lines += [f"dropped: {counts(dropped)}"] if dropped else []
     return [f"  {line}" for line in lines]
 
 
-def _filter(rule: Filter) -> str:
+def _filter(rule: Filter, width: int) -> str:
     limit = f", at most {rule.limit:,}, drops {_DISCARD.get(rule.discard, 'newest')}" if rule.limit else ""
-    return f"{_cut(f'{rule.schema}.{rule.table}', 40)} {rule.kinds}{limit}"
+    return f"{cut(f'{rule.schema}.{rule.table}', width)} {rule.kinds}{limit}"
 
 
-def _cut(text: str, width: int) -> str:
-    shown = printable(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+def _tables(usage: Usage, width: int) -> list[str]:
+    if not usage.tables:
+        return []
+    name = width - _TABLE
+    lines = ["", f"{fit(f'TABLE since {moment(usage.since)[:16]}', name)}{'INSERT':>17}{'UPDATE':>17}{'DELETE':>17}"]
+    for table in usage.tables:
+        lines.append(fit(f"{table.schema}.{table.table}", name - 1) + " " + _rows(table.total))
+        lines += [f"{text:>{name}}{_rows(rows)}" for text, rows in (("24 hours", table.day), ("hour", table.hour))]
+    return lines + ([f"{usage.left_out:,} more tables had rows"] if usage.left_out else [])
 
 
-def size_text(count: float) -> str:
-    """Bytes for people: `1.5 MiB`."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if count < 1024:
-            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} TiB"
+def _rows(rows: Counts) -> str:
+    return "".join(right(count, 17) for count in (rows.insert, rows.update, rows.delete))

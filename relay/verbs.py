@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from relay import __version__, admin, render
+from relay import __version__, admin, render, screen
 from relay import config as configuration
 from relay.bar import Bar
 from relay.client import RelayClient
@@ -109,15 +109,15 @@ def start(context: click.Context, config: Config, accept_gap: bool) -> None:
 def stat(config: Config, as_json: bool, watch: bool) -> None:
     """Show what the running relay does."""
     with _as_long_as_read():
-        while True:
-            document = admin.stat(config)
-            text = msgspec.json.encode(document).decode() if as_json else render.stat(admin.typed(document))
-            if watch and not as_json:
-                click.clear()
-            click.echo(text)
+        if watch and not as_json:
+            screen.watch(lambda: admin.typed(admin.stat(config)), _WATCH_SECONDS)
+        while as_json:
+            click.echo(msgspec.json.encode(admin.stat(config)).decode())
             if not watch:
                 return
             time.sleep(_WATCH_SECONDS)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else render.WIDTH
+        click.echo(render.stat(admin.typed(admin.stat(config)), max(render.WIDTH, width)))
 
 
 @cli.command()

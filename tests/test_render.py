@@ -106,7 +106,7 @@ def test_a_named_stop_is_shown_with_its_hint() -> None:
 def test_a_lake_is_shown_with_what_waits_and_with_a_stop_of_its_own() -> None:
     shown = render.stat(document(lake=lake(4096, Stop("journal_lost", "a part of it is gone", "accept the gap"))))
     assert "relay 1.2.3: running" in shown, "the clients are served"
-    assert "following, 12345.6 s and 4.0 KiB behind" in shown
+    assert "following, 3 h 25 min and 4.0 KiB behind" in shown
     assert "journal_lost: a part of it is gone" in shown and "accept the gap" in shown
     assert "reading shop.orders, 1,000,000,000 of about 2,000,000,000 rows, 4 tables left" in " ".join(shown.split())
 

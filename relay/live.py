@@ -1,0 +1,254 @@
+"""The frames of `relay stat --watch`: what goes on, in one screen, with rates since the document before. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from relay.board import Counts, Stop, TableUsage
+from relay.columns import cut, fact, fit, short, size_text, span
+from relay.render import dropped_rows, lag, loss, moment, stopped, whereabouts
+from relay.stat import Client, Process, Stat
+
+_CELL: Final = 40  # columns that a process takes: two stand beside each other in 80
+_CLIENT: Final = 52  # columns of a client's line behind its name
+_TABLE: Final = 48
+_LEAST_LIST: Final = 4  # lines of a list with its heading, below which it is left out
+_MANY_SERVERS: Final = 4  # more of them share a cell
+_SOON: Final = 3600.0  # seconds to data loss that alarm
+
+
+class Style(Enum):
+    """How a line stands out."""
+
+    PLAIN = "plain"
+    HEADING = "heading"
+    ALARM = "alarm"
+
+
+class Line(NamedTuple):
+    """One line of a frame, no wider than asked for."""
+
+    text: str
+    style: Style = Style.PLAIN
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What moved between two documents of the same relay; without a document before, nothing is known."""
+
+    now: Stat
+    before: Stat | None
+
+    @property
+    def seconds(self) -> float:
+        """Between the two, 0 if there is nothing to compare: the first look, or the relay was started again."""
+        if self.before is None or self.before.started != self.now.started:
+            return 0.0
+        return max(0.0, self.now.at - self.before.at)
+
+    def of(self, now: float, before: float | None) -> float | None:
+        """A count's growth a second; None while it is not known."""
+        if before is None or not self.seconds:
+            return None
+        return max(0.0, now - before) / self.seconds
+
+    def rows(self, kind: str) -> float | None:
+        """Rows of that kind that were read."""
+        return self.of(self.now.rows.get(kind, 0), self.before.rows.get(kind, 0) if self.before else None)
+
+
+def frame(now: Stat, before: Stat | None, width: int, height: int | None, trouble: str = "") -> list[Line]:
+    """At most `height` lines (None: as many as it takes) of at most `width` columns.
+
+    `before` is the document of a look before, for rates. `trouble`: why no newer document could be had.
+    """
+    rates = Rates(now, before)
+    lines = _head(rates, width)
+    if trouble:
+        lines[1:1] = _lines(fact("NO ANSWER", trouble, width), Style.ALARM)
+    lines += [Line(""), *_processes(rates, width)]
+    clients, tables = _clients(rates, width), _tables(rates, width)
+    room = None if height is None else height - len(lines)
+    shares = _shares(room, len(clients), len(tables))
+    for part, share in zip((clients, tables), shares, strict=True):
+        lines += _shortened(part, share, width)
+    lines = lines if height is None else lines[:height]
+    return [Line(cut(line.text, width), line.style) for line in lines]
+
+
+def _lines(texts: Sequence[str], style: Style = Style.PLAIN) -> list[Line]:
+    return [Line(text, style) for text in texts]
+
+
+def _head(rates: Rates, width: int) -> list[Line]:
+    now, source = rates.now, rates.now.source
+    first = f"relay {now.version}: {now.state}, up {span(now.at - now.started)}"
+    clock = f"{moment(now.at)} UTC"
+    lines = [Line(first + f"{clock:>{max(len(clock) + 1, width - len(first))}}", Style.HEADING)]
+    lines += _stop(now.stop, width)
+    heard = source.state == "streaming" and now.stop is None
+    lines += _lines(fact("source", f"{whereabouts(source)}, at {source.file}:{source.position}", width),
+                    Style.PLAIN if heard or now.stop else Style.ALARM)  # fmt: skip
+    lines += _lines(fact("lag", lag(source), width))
+    soon = source.loss_seconds is not None and source.loss_seconds < _SOON
+    lines += _lines(fact("loss", loss(source), width), Style.ALARM if soon else Style.PLAIN)
+    journal = now.journal
+    lines += _lines(
+        fact(
+            "journal",
+            f"{size_text(journal.bytes)} on disk, {size_text(journal.committed - journal.flushed)} not flushed, "
+            f"{size_text(journal.committed - journal.decided)} not queued",
+            width,
+        )
+    )
+    kinds = [(kind, rates.rows(kind)) for kind in now.rows]
+    known = [rate for _, rate in kinds if rate is not None]
+    total = short(sum(known)) if known else "-"
+    each = ", ".join(f"{kind} {short(rate)}" for kind, rate in kinds)
+    read = rates.of(now.traffic.get("bytes", 0), rates.before.traffic.get("bytes", 0) if rates.before else None)
+    bytes_read = "-" if read is None else size_text(read)
+    lines += _lines(fact("rows/s", f"{total} ({each}), {bytes_read}/s of binlog", width))
+    return lines + _own_readers(now, width)
+
+
+def _own_readers(now: Stat, width: int) -> list[Line]:
+    """Those who read the journal beside the clients: lake and log."""
+    lines: list[Line] = []
+    if now.lake:
+        export, snapshot = now.lake.export, now.lake.snapshot
+        what = f"{export.state}, {span(now.lake.lag_seconds)} and {size_text(now.lake.lag_bytes)} behind"
+        done = f"{snapshot.rows / max(1, snapshot.rows, snapshot.total):.0%}"
+        what += f"; snapshot {snapshot.state}" + (f" {snapshot.table}, {done}" if snapshot.table else "")
+        lines += _lines(fact("lake", what, width)) + _stop(export.stop, width) + _stop(snapshot.stop, width)
+    if now.log:
+        status = now.log.status
+        what = f"{status.state}, {span(now.log.lag_seconds)} and {size_text(now.log.lag_bytes)} behind"
+        lines += _lines(fact("log", what, width)) + _stop(status.stop, width)
+    return lines
+
+
+def _stop(stop: Stop | None, width: int) -> list[Line]:
+    return _lines(stopped(stop, width), Style.ALARM)
+
+
+class _Cell(NamedTuple):
+    name: str
+    cpu: float | None  # of one core, over the time between two documents
+    memory: int
+    restarts: int
+    down: int  # processes of it that do not run
+
+
+def _processes(rates: Rates, width: int) -> list[Line]:
+    earlier = {process.name: process for process in rates.before.processes} if rates.before else {}
+    cells = [_cell(rates, process, earlier.get(process.name)) for process in rates.now.processes]
+    servers = [cell for cell in cells if cell.name.startswith("server-")]
+    if len(servers) > _MANY_SERVERS:
+        together = _Cell(
+            f"{len(servers)} servers",
+            sum(cell.cpu for cell in servers if cell.cpu is not None) if rates.seconds else None,
+            sum(cell.memory for cell in servers),
+            sum(cell.restarts for cell in servers),
+            sum(cell.down for cell in servers),
+        )
+        cells = [cell for cell in cells if cell not in servers] + [together]
+    abreast = max(1, (width + 1) // _CELL)
+    head = f"{'PROCESS':<13}{'CPU %':>6}{'MEMORY':>11}{'AGAIN':>7}"
+    lines = [Line("   ".join([head] * min(abreast, len(cells))), Style.HEADING)]
+    for first in range(0, len(cells), abreast):
+        row = cells[first : first + abreast]
+        style = Style.ALARM if any(cell.down for cell in row) else Style.PLAIN
+        lines.append(Line("   ".join(map(_cell_text, row)), style))
+    return lines
+
+
+def _cell(rates: Rates, process: Process, before: Process | None) -> _Cell:
+    used = None
+    if before is not None and before.pid == process.pid:
+        used = rates.of(process.cpu_seconds, before.cpu_seconds)
+    return _Cell(process.name, used, process.rss_bytes, process.restarts, int(process.state == "down"))
+
+
+def _cell_text(cell: _Cell) -> str:
+    cpu = "down" if cell.down else "-" if cell.cpu is None else f"{100 * cell.cpu:.1f}"
+    return f"{fit(cell.name, 13)}{cpu:>6}{size_text(cell.memory):>11}{short(cell.restarts):>7}"
+
+
+def _clients(rates: Rates, width: int) -> list[Line]:
+    """Heading and clients, those with the longest queues first."""
+    earlier = {client.id: client for client in rates.before.clients} if rates.before else {}
+    shown = [(client, earlier.get(client.id)) for client in rates.now.clients]
+    shown.sort(key=lambda pair: (-pair[0].waiting, -(_confirmed(rates, *pair) or 0.0), pair[0].name))
+    name = max(8, width - _CLIENT)
+    online = sum(client.connected for client in rates.now.clients)
+    head = f"{fit(f'CLIENT ({online} of {len(shown)} connected)', name)}{'STATUS':<9}{'WAITING':>9}{'FLIGHT':>8}"
+    head += f"{'ROWS/S':>8}{'CONFIRMED':>10}{'DROPPED':>8}"
+    lines = [Line(head, Style.HEADING)]
+    for client, before in shown:
+        text = f"{fit(client.name, name - 1)} {fit(client.status, 9)}{short(client.waiting):>9}"
+        text += (
+            f"{short(client.in_flight):>8}{short(_confirmed(rates, client, before)):>8}{short(client.confirmed):>10}"
+        )
+        dropping = before is not None and dropped_rows(client) > dropped_rows(before)
+        lines.append(Line(f"{text}{short(dropped_rows(client)):>8}", Style.ALARM if dropping else Style.PLAIN))
+    return lines
+
+
+def _confirmed(rates: Rates, client: Client, before: Client | None) -> float | None:
+    return rates.of(client.confirmed, before.confirmed if before else None)
+
+
+def _tables(rates: Rates, width: int) -> list[Line]:
+    """Heading and tables, those with the most rows of the last hour first."""
+    usage = rates.now.usage
+    if not usage.tables:
+        return []
+    earlier = {(table.schema, table.table): table for table in rates.before.usage.tables} if rates.before else {}
+
+    def rate(table: TableUsage) -> float | None:
+        before = earlier.get((table.schema, table.table))
+        return rates.of(_sum(table.total), _sum(before.total) if before else None)
+
+    name = max(8, width - _TABLE)
+    head = f"{fit('TABLE (kinds: last hour)', name)}{'ROWS/S':>8}" + "".join(
+        f"{title:>8}" for title in ("INSERT", "UPDATE", "DELETE", "IN 24 H", "TOTAL")
+    )
+    lines = [Line(head, Style.HEADING)]
+    for table in sorted(usage.tables, key=lambda each: (-_sum(each.hour), -_sum(each.day), each.schema, each.table)):
+        numbers = (
+            rate(table),
+            table.hour.insert,
+            table.hour.update,
+            table.hour.delete,
+            _sum(table.day),
+            _sum(table.total),
+        )
+        text = "".join(f"{short(number):>8}" for number in numbers)
+        lines.append(Line(fit(f"{table.schema}.{table.table}", name - 1) + " " + text))
+    return lines
+
+
+def _sum(rows: Counts) -> int:
+    return rows.insert + rows.update + rows.delete
+
+
+def _shares(room: int | None, clients: int, tables: int) -> tuple[int, int]:
+    """Lines for each of the two lists, with a blank line before it: half each, and what is left over."""
+    if room is None:
+        return clients + 1, tables + 1
+    half = room // 2
+    first = min(clients + 1, max(half, room - tables - 1))
+    return first, min(tables + 1, room - first)
+
+
+def _shortened(part: list[Line], share: int, width: int) -> list[Line]:
+    """The list behind a blank line, in `share` lines; the last one tells how many are left out."""
+    if not part or (share < _LEAST_LIST and share <= len(part)):
+        return []
+    if len(part) + 1 <= share:
+        return [Line(""), *part]
+    kept = part[: share - 2]
+    return [Line(""), *kept, Line(cut(f"... and {len(part) - len(kept):,} more", width))]
