@@ -122,6 +122,7 @@ class Arena:
     cut_done: int
     needed: int
     exported: int
+    logged: int
     @property
     def broker_scan(self) -> int: ...
     broker_waiting: bool
@@ -326,6 +327,44 @@ class ChangeReader:
     def timestamp(self) -> int: ...
     @property
     def identity(self) -> str: ...
+    @property
+    def generation(self) -> int: ...
+
+# -- lines.pxi
+
+class LinesReached(NamedTuple):
+    why: str
+    day: int
+    text: str
+
+class LineReader:
+    def __init__(
+        self,
+        directory: _Path,
+        position: int = 0,
+        *,
+        form: str = "csv",
+        wanted: Callable[[str, str], bool],
+        zone: Callable[[int], tuple[int, int, int]],
+        utc: bool = True,
+        positional: bool = False,
+    ) -> None: ...
+    def read(self, until: int, max_bytes: int, day: int, latest: int) -> LinesReached: ...
+    def take(self) -> bytes: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def lines(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def file(self) -> str: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
     @property
     def generation(self) -> int: ...
 

@@ -63,11 +63,15 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class LoggerConfig(msgspec.Struct, frozen=True):
-    """`[Logger]`: the CSV log."""
+    """`[Logger]`: the log of changed rows. Sizes are bytes, durations seconds, 0 for no limit."""
 
     path: str
     schema: list[str]
     excludes: list[str]
+    format: str
+    time_zone: str
+    rotate_bytes: int
+    keep_for: int
 
 
 class SourceConfig(msgspec.Struct, frozen=True):
@@ -341,8 +345,6 @@ def _validate(config: Config, name: str, warnings: list[ConfigWarning]) -> None:
             raise _error(name, f"[Client {client}] Secret is empty", "set Secret, or SecretFile = PATH")
     if server.admin_secret and server.admin_secret == server.auth_secret:
         warnings.append(ConfigWarning(name, "AdminSecret equals AuthSecret: every client may give admin commands"))
-    if config.logger.schema:
-        warnings.append(ConfigWarning(name, "[Logger] is read, but this version writes no CSV log yet"))
 
 
 def _error(position: str, cause: str, hint: str) -> RelayError:

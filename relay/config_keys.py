@@ -169,6 +169,11 @@ def time_zone(value: str) -> str:
         raise ValueError(f"{value!r} is no time zone known here (UTC, +02:00, Europe/Brussels)") from None
 
 
+def log_time_zone(value: str) -> str:
+    """A time zone, or `local` for the machine's."""
+    return value.lower() if value.lower() == "local" else time_zone(value)
+
+
 def _without_comment(value: str) -> str:
     return value.partition("//")[0].strip()
 
@@ -268,9 +273,17 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("MySQL", "Port", "port", _PORT, "0", "port for schema queries; 0: as in [Server]"),
     Key("MySQL", "Login", "login", text, "", "account for schema queries; empty: account and password of [Server]"),
     Key("MySQL", "Password", "password", secret, "", "password of that account", files=True),
-    Key("Logger", "Path", "path", text, "/var/log/replicaterelay/", "folder of the CSV log"),
-    Key("Logger", "Schema", "schema", listing, "", "schemas to log; this version writes no log yet"),
-    Key("Logger", "Excludes", "excludes", listing, "", "tables to leave out of the log"),
+    Key("Logger", "Path", "path", text, "/var/log/replicaterelay/", "folder of the log"),
+    Key("Logger", "Schema", "schema", listing, "", "schemas to log, names or patterns, * for all; empty: no log"),
+    Key("Logger", "Excludes", "excludes", listing, "",
+        "tables to leave out of the log, names or patterns: table or schema.table"),
+    Key("Logger", "Format", "format", choice("csv", "json"), "csv",
+        "lines as the original wrote them, or as JSON objects"),
+    Key("Logger", "TimeZone", "time_zone", log_time_zone, "local",
+        "zone of the lines' times and of the files' dates: local (the machine's), UTC, +02:00, Europe/Brussels"),
+    Key("Logger", "RotateBytes", "rotate_bytes", size(0), "0",
+        "size at which another file is begun on the same day; 0: by date only"),
+    Key("Logger", "KeepFor", "keep_for", duration(0), "never", "age at which files of the log are deleted"),
     Key("Source", "Tables", "tables", tables, "*.*", "tables to read, patterns schema.table"),
     Key("Source", "ExcludeTables", "exclude_tables", tables, "", "tables never to read, patterns schema.table"),
     Key("Source", "ExcludeColumns", "exclude_columns", columns, "",

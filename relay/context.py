@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Context:
     """Common to all children."""
 
-    name: str  # "reader", "broker", "monitor", "exporter", "snapshotter", "server-0"
+    name: str  # "reader", "broker", "monitor", "exporter", "snapshotter", "logger", "server-0"
     slot: int  # this process's heartbeat slot in the arena
     config: Config
     arena: Arena
@@ -104,8 +104,8 @@ class MonitorContext(Context):
 
 
 @dataclass
-class LakeContext(Context):
-    """Of the exporter and of the snapshotter. Whatever ends them is shown on their board, and ends nothing else."""
+class AsideContext(Context):
+    """Of exporter, snapshotter and logger. Whatever ends them is shown on their board, and ends nothing else."""
 
     board: Board = field(default_factory=Board)
     status: Status = field(default_factory=Status)  # of the process's own kind; shown by `report`

@@ -49,6 +49,7 @@ class StopCode(StrEnum):
     LAKE_DAMAGED = "lake_damaged"
     LAKE_CONFLICT = "lake_conflict"
     LAKE_COLUMNS = "lake_columns"
+    LOG_DAMAGED = "log_damaged"
 
 
 class ErrorCode(StrEnum):
@@ -69,6 +70,7 @@ class ErrorCode(StrEnum):
     DIFFERENCE = "difference"
     UNVERIFIED = "unverified"
     LAKE_STORAGE = "lake_storage"
+    LOG_STORAGE = "log_storage"
     SPARK = "spark"
 
 
@@ -109,6 +111,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     ErrorCode.LAKE_STORAGE: Meaning(
         ExitCode.ENVIRONMENT, "check the lake's path, its free space, and the rights or credentials for it"
+    ),
+    ErrorCode.LOG_STORAGE: Meaning(
+        ExitCode.ENVIRONMENT, "check Path in [Logger], its free space, and the rights for it: it is tried again"
     ),
     ErrorCode.SPARK: Meaning(
         ExitCode.ENVIRONMENT, "the job can be repeated; `--conf spark.log.level=INFO` shows what Spark did"
@@ -151,6 +156,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.LAKE_CONFLICT: Meaning(ExitCode.STOPPED, "let one relay only export to a lake, or give each its own"),
     StopCode.LAKE_COLUMNS: Meaning(
         ExitCode.STOPPED, "load the stream again with the same checkpoint: it goes on with the columns of now"
+    ),
+    StopCode.LOG_DAMAGED: Meaning(
+        ExitCode.STOPPED, "restore that file of the log; docs/csv-log.md says what else helps"
     ),
 }
 """The only mapping from a code to its exit code and its usual hint."""

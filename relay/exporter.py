@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from relay.board import ExportStatus, export_status
-from relay.context import LakeContext
+from relay.context import AsideContext
 
 if TYPE_CHECKING:
     from relay.lake.exporter import Exporter, Progress
@@ -19,7 +19,7 @@ IDLE_SECONDS: Final = 0.2  # between looks at a journal in which nothing is new
 END_SECONDS: Final = 2.0  # that reading what is left may take when told to stop; what is read is sealed and committed
 
 
-def run(context: LakeContext) -> int:
+def run(context: AsideContext) -> int:
     """Exports until told to stop, then what is flushed by then. Errors and named stops leave as `RelayError`."""
     context.arena.mark_running(context.slot)
     context.status = _last_words(context)
@@ -42,7 +42,7 @@ def run(context: LakeContext) -> int:
     return 0
 
 
-def _last_words(context: LakeContext) -> ExportStatus:
+def _last_words(context: AsideContext) -> ExportStatus:
     """What a predecessor said last holds until this process has something to say: where the lake is, why it stopped."""
     status = export_status(context.board)
     status.behind_since = status.behind_since or status.at
@@ -50,7 +50,7 @@ def _last_words(context: LakeContext) -> ExportStatus:
     return status
 
 
-def _open(context: LakeContext) -> Exporter:
+def _open(context: AsideContext) -> Exporter:
     from relay.lake.exporter import Exporter, Settings
     from relay.lake.storage import open_storage
 
@@ -60,7 +60,7 @@ def _open(context: LakeContext) -> Exporter:
     return Exporter(open_storage(lake.path), context.journal_dir, settings, context.beat)
 
 
-def _tell(context: LakeContext, progress: Progress) -> None:
+def _tell(context: AsideContext, progress: Progress) -> None:
     """Lets the supervisor, retention and people know."""
     context.beat()
     context.arena.exported = progress.place.position

@@ -10,9 +10,9 @@ FREEZE: Final = 60.0
 """Seconds without a heartbeat after which a process counts as hung; a query may take half of it."""
 
 LAKE_FREEZE: Final = 600.0
-"""The same for processes that may wait for an object store and its client's attempts."""
+"""The same for processes that may wait for an object store and its client's attempts, or for a slow file system."""
 
-_WAIT_FOR_STORES: Final = frozenset({"exporter", "snapshotter"})
+_WAIT_FOR_STORES: Final = frozenset({"exporter", "snapshotter", "logger"})
 
 
 def freeze(process: str) -> float:

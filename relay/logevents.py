@@ -79,6 +79,11 @@ EVENTS: Final[Mapping[str, Event]] = {
     # the monitor
     "request_failed": Event(_E, "path error at", "a request to the page was answered with 500; please report it"),
     "http_trouble": Event(_W, "text error", "what the HTTP server has to say of a connection"),
+    # the logger
+    "log_cut": Event(_I, "file bytes", "lines written and not yet accounted for when a process died; made again"),
+    "log_file_gone": Event(_W, "file", "a file of the log was moved or deleted; the log goes on in a new one"),
+    "log_file_deleted": Event(_I, "file", "a file of the log has reached the age of KeepFor"),
+    "log_gap": Event(_E, "cause", "lines are missing in the log; a line there says so"),
     # the lake
     "left_out": Event(_W, "tables hint", "tables of the lake that the configuration does not name any more"),
     "snapshot_begins": Event(_I, "table rows", "a table's rows from before are read; `rows` are there already"),

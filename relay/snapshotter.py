@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from relay.binlog.failures import SourceLost
 from relay.board import SnapshotStatus
-from relay.context import LakeContext
+from relay.context import AsideContext
 from relay.errors import RelayError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class _Told(Exception):
     """To stop."""
 
 
-def run(context: LakeContext) -> int:
+def run(context: AsideContext) -> int:
     """Works until told to stop."""
     context.arena.mark_running(context.slot)
     if context.config.lake.snapshot == "manual":
@@ -50,7 +50,7 @@ def run(context: LakeContext) -> int:
 
 
 class _Rounds:
-    def __init__(self, context: LakeContext) -> None:
+    def __init__(self, context: AsideContext) -> None:
         self._context = context
         self._lake: LakeLog | None = None  # kept: looking again costs what was committed since, not the whole lake
         self._list_at = 0.0

@@ -19,20 +19,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from relay import broker, exporter, family, health, memory, monitor, process, reader, server, snapshotter, stat
+from relay import logger as line_logger
 from relay._native import Arena
-from relay.board import ExportStatus, SnapshotStatus
+from relay.board import ExportStatus, LogStatus, SnapshotStatus
 from relay.config import Config
-from relay.context import BrokerContext, Context, LakeContext, MonitorContext, ReaderContext, ServerContext
+from relay.context import AsideContext, BrokerContext, Context, MonitorContext, ReaderContext, ServerContext
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.lockfile import held
 from relay.log import Log, logger
 
 TICK = 0.25  # seconds between looks at the children
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
-EXPORT_PATIENCE = 5.0  # seconds for the exporter to seal what it has
+EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to keep what they have
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
 BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
-NOBODY_EXPORTS = 2**64 - 1  # as `Arena.exported`: retention waits for no export
+NOBODY = 2**64 - 1  # as `Arena.exported` and `Arena.logged`: retention waits for nobody
 QUICK = 2.0  # a child that lived for less seconds died quickly
 
 
@@ -80,14 +81,16 @@ class Supervisor:
         self._arena = self._family.arena
         self._arena.paused = self._arena.draining = False
         self._arena.clear_stop()
-        self._arena.exported = 0 if config.lake.path else NOBODY_EXPORTS
+        self._arena.exported = 0 if config.lake.path else NOBODY
+        self._arena.logged = 0 if config.logger.schema else NOBODY
         self._children = self._make_children(accept_gap)
         self._ending = False
 
     def _make_children(self, accept_gap: bool) -> list[Child]:
         shared, config, arena = self._family, self._config, self._arena
         lake = ["exporter", "snapshotter"] if config.lake.path else []
-        names = ["reader", "broker", "monitor", *lake, *(f"server-{i}" for i in range(shared.workers))]
+        log = ["logger"] if config.logger.schema else []
+        names = ["reader", "broker", "monitor", *lake, *log, *(f"server-{i}" for i in range(shared.workers))]
 
         def common(name: str) -> tuple[str, int, Config, Arena, Log]:
             return name, names.index(name), config, arena, logger(name, config.relay.log_format)
@@ -112,14 +115,19 @@ class Supervisor:
             Child(monitor_context, lambda: monitor.run(monitor_context)),
         ]
         if lake:
-            export_context = LakeContext(
+            export_context = AsideContext(
                 *common("exporter"), board=shared.boards.exporter, status=ExportStatus(), accept_gap=accept_gap
             )
             children.append(Child(export_context, lambda: exporter.run(export_context)))
-            snapshot_context = LakeContext(
+            snapshot_context = AsideContext(
                 *common("snapshotter"), board=shared.boards.snapshotter, status=SnapshotStatus()
             )
             children.append(Child(snapshot_context, lambda: snapshotter.run(snapshot_context)))
+        if log:
+            log_context = AsideContext(
+                *common("logger"), board=shared.boards.logger, status=LogStatus(), accept_gap=accept_gap
+            )
+            children.append(Child(log_context, lambda: line_logger.run(log_context)))
         connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
         for index in range(shared.workers):
             server_context = ServerContext(
@@ -200,7 +208,7 @@ class Supervisor:
             return
         if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):
             child.held = True
-            stop = None if isinstance(child.context, LakeContext) else self._arena.stop()
+            stop = None if isinstance(child.context, AsideContext) else self._arena.stop()
             self._log("held", process=child.context.name, **(stop or {}))
             return
         # SIGKILL comes from outside and says nothing about the next life; a defect that kills at once would come again.
@@ -269,12 +277,12 @@ class Supervisor:
                 child.held, child.due, child.quick_deaths = False, 0.0, 0
 
     def _end(self, signals: socket.socket) -> int:
-        """Reader and servers first, so that the export and the broker's last checkpoint see what they did."""
+        """Reader and servers first, so that the export, the log and the broker's last checkpoint see what they did."""
         self._log("stopping")
-        exporters = [c for c in self._children if c.context.name == "exporter"]
+        followers = [c for c in self._children if c.context.name in ("exporter", "logger")]
         last = [c for c in self._children if c.context.name == "broker"]
-        self._terminate([c for c in self._children if c not in exporters + last], STOP_PATIENCE, signals)
-        self._terminate(exporters, EXPORT_PATIENCE, signals)
+        self._terminate([c for c in self._children if c not in followers + last], STOP_PATIENCE, signals)
+        self._terminate(followers, EXPORT_PATIENCE, signals)
         if self._terminate(last, 1.0, signals):
             memory.discard(self._data_dir, self._family.block)
         # Without the broker's checkpoint the queues live on in shared memory, for the next start to find.

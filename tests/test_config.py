@@ -83,7 +83,6 @@ def test_the_file_of_the_originals_readme_is_read_as_it_stands(read: Reader) -> 
     assert config.logger.path == "/var/log/replicaterelay/"
     assert [str(warning) for warning in read.warnings] == [
         f"{read.path}:6: [MySQL] database has no meaning here",
-        f"{read.path}: [Logger] is read, but this version writes no CSV log yet",
     ]
 
 

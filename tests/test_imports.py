@@ -35,6 +35,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.monitor",
         "relay.exporter",
         "relay.snapshotter",
+        "relay.logger",
         "relay.process",
     ),
     "codecs": (
@@ -68,6 +69,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
 }
 ORDER = ["command line", "supervisor", "processes", "parts", "contexts", "codecs", "foundation"]
 SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.exporter", "relay.snapshotter"}
+SHELLS |= {"relay.logger"}
 # The half of relay.binlog that talks to a server; all else there parses.
 _TALKING = ("catalog", "connect", "dump", "facts", "files", "schema", "sources", "stream")
 BINLOG_IO = {f"relay.binlog.{name}" for name in _TALKING}

@@ -58,7 +58,8 @@ class Keeper:
         self._flush()
         self._writer.prepare(PREPARED_BYTES)
         # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
-        needed, exported = min(self._arena.needed, self._arena.flushed), self._arena.exported
+        needed = min(self._arena.needed, self._arena.flushed)
+        exported = min(self._arena.exported, self._arena.logged)
         cut = decide(self._writer.segments(), needed, exported, time.time(), self._limits)
         self._announce(cut)
         if cut.drop > self._arena.first:
@@ -76,5 +77,7 @@ class Keeper:
 
     def _announce(self, cut: Cut) -> None:
         if cut.near and not self._announced:
-            self._log("journal_cap_near", cap=self._limits.max_bytes, hint="clients or the lake are about to lose rows")
+            self._log(
+                "journal_cap_near", cap=self._limits.max_bytes, hint="clients, lake or log are about to lose rows"
+            )
         self._announced = cut.near

@@ -28,7 +28,7 @@ class Limits(NamedTuple):
 class Cut(NamedTuple):
     """`drop` segments before this position. `ask`: rows before this one have to be taken from clients first, 0: none.
 
-    `near`: the cap is near, and clients or the lake need what would have to go.
+    `near`: the cap is near, and clients, the lake or the log need what would have to go.
     """
 
     drop: int
@@ -42,9 +42,10 @@ _NEAR = 0.9
 def decide(segments: Sequence[Segment], needed: int, exported: int, now: float, limits: Limits) -> Cut:
     """Decide about `segments` (oldest first, the last one is being written).
 
-    `needed`: what the slowest client needs next; `exported`: what the lake does. What nobody needs goes when it is
-    older than `keep_age` and the journal larger than `keep_bytes`, or when the cap is reached; what somebody needs goes
-    only for the cap. Then clients are asked for it first; the export finds out by itself, and stops by name.
+    `needed`: what the slowest client needs next; `exported`: what the lake or the log does. What nobody needs goes
+    when it is older than `keep_age` and the journal larger than `keep_bytes`, or when the cap is reached; what somebody
+    needs goes only for the cap. Then clients are asked for it first; export and log find
+    out by themselves, and stop by name.
     """
     if not segments:
         return Cut(0, 0, False)

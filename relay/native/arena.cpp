@@ -29,7 +29,9 @@ void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint
   h.pool_offset = h.rings_offset + up(max_clients * default_slots * sizeof(Slot), kPage);
   h.pool_size = up(pool_bytes, kPage);
   std::memcpy(memory, &h, sizeof h);
-  Arena(memory, h.size).control().exporter.exported.set(kNobody);
+  Control& control = Arena(memory, h.size).control();
+  control.exporter.exported.set(kNobody);
+  control.logger.logged.set(kNobody);
 }
 
 Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), clients_(nullptr) {

@@ -89,7 +89,7 @@ static_assert(sizeof(Slot) == 32);
 
 constexpr size_t kInFlightRanges = 512;
 constexpr size_t kNameBytes = 256;
-constexpr size_t kProcesses = 72;  // reader, broker, monitor, exporter, snapshotter, and up to 64 servers
+constexpr size_t kProcesses = 72;  // the others, and up to 64 servers
 constexpr size_t kMaxWorkers = 64;
 constexpr uint64_t kDefaultSlots = 512;
 
@@ -172,6 +172,10 @@ struct alignas(64) ExporterWords {
   Word exported;  // the journal position up to which the lake has everything; Arena::kNobody: nobody exports
 };
 
+struct alignas(64) LoggerWords {
+  Word logged;  // the journal position up to which the log has everything; Arena::kNobody: there is none
+};
+
 struct alignas(64) SupervisorWords {
   Word paused;
   Word draining;
@@ -189,6 +193,7 @@ struct Control {
   ReaderWords reader;
   BrokerWords broker;
   ExporterWords exporter;
+  LoggerWords logger;
   SupervisorWords supervisor;
   ProcessWords processes[kProcesses];
   Flip<StopRecord> stops[kProcesses];

@@ -105,6 +105,9 @@ cdef extern from "arena.hpp" namespace "relay":
     cdef cppclass CExporterWords "relay::ExporterWords":
         CWord exported
 
+    cdef cppclass CLoggerWords "relay::LoggerWords":
+        CWord logged
+
     cdef cppclass CSupervisorWords "relay::SupervisorWords":
         CWord paused, draining, stops_cleared
         CWord restarts[72]
@@ -116,6 +119,7 @@ cdef extern from "arena.hpp" namespace "relay":
         CReaderWords reader
         CBrokerWords broker
         CExporterWords exporter
+        CLoggerWords logger
         CSupervisorWords supervisor
         CProcessWords processes[72]
         CStopFlip stops[72]
@@ -187,7 +191,7 @@ cdef class Arena:
 
     Journal positions are bytes since the journal's beginning. Each word has one writer: the reader `committed`,
     `flushed`, `first`, `sequence`, `cut_request` and the source's state; the broker `broker_scan`, `broker_waiting`,
-    `needed` and `cut_done`; the exporter `exported`; the supervisor `paused`, `draining`.
+    `needed` and `cut_done`; the exporter `exported`; the logger `logged`; the supervisor `paused`, `draining`.
     """
 
     cdef CArena* c
@@ -301,6 +305,15 @@ cdef class Arena:
     @exported.setter
     def exported(self, uint64_t v):
         self.c.control().exporter.exported.set(v)
+
+    @property
+    def logged(self):
+        """The same for the log of [Logger]; 2**64 - 1: there is none."""
+        return self.c.control().logger.logged.get()
+
+    @logged.setter
+    def logged(self, uint64_t v):
+        self.c.control().logger.logged.set(v)
 
     @property
     def broker_scan(self):

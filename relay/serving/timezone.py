@@ -15,11 +15,11 @@ from relay.errors import ErrorCode, RelayError
 
 def set_process_zone(name: str) -> None:
     """Make `UTC`, `+02:00` or `Europe/Brussels` the zone of this process. Raises `RelayError` (config)."""
-    os.environ["TZ"] = _posix(name)
+    os.environ["TZ"] = posix_zone(name)
     time.tzset()
 
 
-def _posix(name: str) -> str:
+def posix_zone(name: str) -> str:
     """The zone as the C library takes it: offsets count the other way there, names are files."""
     offset = re.fullmatch(r"([+-])(\d{1,2}:\d{2})", name)
     if offset:

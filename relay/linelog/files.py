@@ -1,0 +1,118 @@
+"""The files of the log: how they are named, written and deleted."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple, Self
+
+from relay.linelog.cursor import sync_folder
+
+SUFFIXES: Final = {"csv": "txt", "json": "jsonl"}
+_EPOCH: Final = date(1970, 1, 1)
+_NAMES: Final = re.compile(r"relaylogs-(\d{4})(\d{2})(\d{2})(?:\.(\d+))?\.(txt|jsonl)", re.ASCII)
+
+
+class Name(NamedTuple):
+    """A file's name: `relaylogs-YYYYMMDD.txt`, the original's, and with `.2`, `.3` ... for further parts of a day.
+
+    `day` counts from 1970-01-01; `part` from 1; `suffix` tells the format.
+    """
+
+    day: int
+    part: int
+    suffix: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """The name that `text` is, None if it is none."""
+        match = _NAMES.fullmatch(text)
+        if not match:
+            return None
+        year, month, day, part, suffix = match.groups()
+        try:
+            days = (date(int(year), int(month), int(day)) - _EPOCH).days
+        except ValueError:  # no date
+            return None
+        name = cls(days, int(part or 1), suffix)
+        return name if str(name) == text else None
+
+    def __str__(self) -> str:
+        """As it stands in the folder."""
+        part = f".{self.part}" if self.part > 1 else ""
+        return f"relaylogs-{_EPOCH + timedelta(self.day):%Y%m%d}{part}.{self.suffix}"
+
+
+class LogFile:
+    """A file that is appended to, whatever it has already; its end stays known."""
+
+    def __init__(self, folder: Path, name: Name) -> None:
+        self.name = name
+        self._path = folder / str(name)
+        new = not self._path.exists()
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self.length = os.fstat(self._fd).st_size
+        if new:
+            sync_folder(folder)
+
+    def cut(self, length: int) -> int:
+        """Take away what is beyond `length`; how many bytes that was."""
+        beyond = self.length - length
+        if beyond > 0:
+            os.ftruncate(self._fd, length)
+            os.fsync(self._fd)
+            self.length = length
+        return beyond
+
+    def append(self, lines: bytes) -> None:
+        """Write lines at the end, after one that another program may have left without its end."""
+        rest = memoryview(lines if self._ends_a_line() else b"\n" + lines)
+        while rest:
+            written = os.write(self._fd, rest)
+            self.length += written
+            rest = rest[written:]
+
+    def sync(self) -> int:
+        """Let everything written be on disk; how many bytes the file has."""
+        os.fsync(self._fd)
+        return os.fstat(self._fd).st_size
+
+    def is_in_place(self) -> bool:
+        """Whether it still has its name: it may have been moved or deleted."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), self._path.stat())
+        except FileNotFoundError:
+            return False
+
+    def _ends_a_line(self) -> bool:
+        return self.length == 0 or os.pread(self._fd, 1, self.length - 1) == b"\n"
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._fd)
+
+
+def next_name(folder: Path, day: int, suffix: str, full: int) -> Name:
+    """The file for lines of `day`: the last part there is, or the one after it if that has `full` bytes (0: any)."""
+    parts = [name.part for name in names(folder) if (name.day, name.suffix) == (day, suffix)]
+    name = Name(day, max(parts, default=1), suffix)
+    if parts and full and (folder / str(name)).stat().st_size >= full:
+        return name._replace(part=name.part + 1)
+    return name
+
+
+def names(folder: Path) -> list[Name]:
+    """Those of all files of the log in the folder, the oldest first."""
+    return sorted(name for entry in os.scandir(folder) if (name := Name.parse(entry.name)) and entry.is_file())
+
+
+def delete_before(folder: Path, day: int, current: str) -> list[str]:
+    """Delete the log's files of days before `day`, but not the `current` one; the names of those that are gone."""
+    gone = [str(name) for name in names(folder) if name.day < day and str(name) != current]
+    for name in gone:
+        (folder / name).unlink(missing_ok=True)
+    if gone:
+        sync_folder(folder)
+    return gone
