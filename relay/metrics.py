@@ -183,6 +183,10 @@ FAMILIES: Final = (
              _clients(lambda c: c.matched), "client"),
     _counter("relay_client_confirmed_rows", "Rows that the client has confirmed.",
              _clients(lambda c: c.confirmed), "client"),
+    _counter("relay_client_served_rows", "Rows handed out to the client, repeats included.",
+             _clients(lambda c: c.served), "client"),
+    _gauge("relay_client_max_waiting_rows", "The longest that the client's queue has been.",
+           _clients(lambda c: c.max_waiting), "client"),
     _counter("relay_client_dropped_rows", "Rows that the client asked for and did not get.", _dropped,
              "client", "reason"),
     # Tables.
