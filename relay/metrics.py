@@ -18,7 +18,11 @@ Sample = tuple[Sequence[str], float | None]
 """Values of the labels and the value; None is no sample."""
 
 STATES: Final = ("starting", "running", "pausing", "paused", "draining", "stopped")
-SOURCE_STATES: Final = ("starting", "connecting", "streaming", "unreachable", "stopped", "paused")
+CLIENT_STATES: Final = ("connected", "polling", "away")
+SOURCE_STATES: Final = ("starting", "streaming", "reconnecting", "paused")
+
+
+_UNITS: Final = frozenset({"bytes", "rows", "seconds"})
 
 
 class Family(NamedTuple):
@@ -33,11 +37,17 @@ class Family(NamedTuple):
     def metric(self, document: Stat) -> Metric:
         """Of the client library's type, with samples."""
         make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
-        family = make(self.name, self.help, labels=self.labels)
+        family = make(self.name, self.help, labels=self.labels, unit=self.unit)
         for labels, value in self.samples(document):
             if value is not None:
                 family.add_metric(labels, value)
         return family
+
+    @property
+    def unit(self) -> str:
+        """Unit of the values, as the name tells it; "" for a plain number."""
+        last = self.name.rpartition("_")[2]
+        return last if last in _UNITS else ""
 
     @property
     def sample_name(self) -> str:
@@ -67,6 +77,11 @@ def _states(all_states: Sequence[str], state: Callable[[Stat], str]) -> Callable
 
 def _clients(value: Callable[[Client], float | None]) -> Callable[[Stat], Iterable[Sample]]:
     return lambda document: [((client.name,), value(client)) for client in document.clients]
+
+
+def _by_status(document: Stat) -> Iterator[Sample]:
+    for status in CLIENT_STATES:
+        yield (status,), sum(client.status == status for client in document.clients)
 
 
 def _dropped(document: Stat) -> Iterator[Sample]:
@@ -137,7 +152,7 @@ FAMILIES: Final = (
            _one(lambda d: d.source.lag_seconds)),
     _gauge("relay_source_lag_bytes", "Bytes of the source's binlog that were not read yet.",
            _one(lambda d: d.source.lag_bytes)),
-    _gauge("relay_source_loss_seconds",
+    _gauge("relay_source_time_to_loss_seconds",
            "Seconds until the source purges what was not read yet; no sample if never, or if not known.",
            _one(lambda d: d.source.loss_seconds)),
     _gauge("relay_source_watch_timestamp_seconds", "When the source last answered how far its binlog is, Unix time.",
@@ -153,6 +168,8 @@ FAMILIES: Final = (
              _one(lambda d: d.traffic["skipped"])),
     # The journal.
     _gauge("relay_journal_size_bytes", "Bytes of the journal on disk.", _one(lambda d: d.journal.bytes)),
+    _gauge("relay_journal_max_size_bytes", "Size at which history is cut even if a client needs it.",
+           _one(lambda d: d.journal.max_bytes)),
     _gauge("relay_journal_position_bytes", "Positions in the journal, in bytes since its beginning.",
            lambda d: [((mark,), getattr(d.journal, mark)) for mark in ("first", "decided", "committed", "flushed")],
            "mark"),
@@ -169,7 +186,7 @@ FAMILIES: Final = (
     _gauge("relay_process_silent_seconds", "Seconds since the process's last heartbeat.",
            lambda d: [((p.name,), p.silent_seconds) for p in d.processes], "process"),
     # Clients.
-    _gauge("relay_clients", "Clients known by name.", _one(lambda d: len(d.clients))),
+    _gauge("relay_clients", "Clients known by name.", _by_status, "status"),
     _gauge("relay_client_connected", "1 if the client is connected.", _clients(lambda c: float(c.connected)), "client"),
     _gauge("relay_client_last_seen_timestamp_seconds", "Time of the client's last request, Unix time.",
            _clients(lambda c: c.last_seen or None), "client"),
@@ -208,6 +225,15 @@ FAMILIES: Final = (
     _counter("relay_log_lines", "Lines logged since the logger started.", _log(lambda s: s.lines)),
     _counter("relay_log_bytes", "Bytes logged since the logger started.", _log(lambda s: s.bytes)),
 )  # fmt: skip
+
+
+def documentation() -> str:
+    """The table of all metrics, in Markdown, as docs/metrics.md has it."""
+    lines = ["| metric | type | unit | labels | meaning |", "|---|---|---|---|---|"]
+    for family in FAMILIES:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        lines.append(f"| `{family.sample_name}` | {family.kind} | {family.unit} | {labels} | {family.help} |")
+    return "\n".join(lines) + "\n"
 
 
 class Collector:

@@ -59,7 +59,7 @@ class Source(msgspec.Struct):
 
     host: str
     port: int
-    state: str  # starting, connecting, streaming, unreachable, stopped
+    state: str  # starting, streaming, reconnecting, paused; what it was when reading stopped
     file: str
     position: int
     gtid_set: str
@@ -72,7 +72,10 @@ class Source(msgspec.Struct):
 
 
 class Journal(msgspec.Struct):
-    """Positions in the journal, in bytes since its beginning, and what it holds on disk."""
+    """Positions in the journal, in bytes since its beginning, and what it holds on disk.
+
+    At `max_bytes` history is cut even if a client needs it.
+    """
 
     first: int
     decided: int  # everything before it stands in the queues of those who asked for it
@@ -80,6 +83,7 @@ class Journal(msgspec.Struct):
     flushed: int
     bytes: int
     sequence: int  # number of the next change: of a row, or of a statement
+    max_bytes: int
 
 
 class Process(msgspec.Struct):
@@ -359,6 +363,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             flushed=arena.flushed,
             bytes=sum(_size(segment) for segment in segments),
             sequence=arena.sequence,
+            max_bytes=config.relay.journal_max_bytes,
         ),
         rows=arena.rows(),
         traffic=arena.traffic(),
