@@ -40,7 +40,9 @@ def document(
             lag_seconds=12345.6, lag_bytes=10**13, loss_seconds=10**6,
             watch=Watch(1.7e9, "binlog.001234", 10**9, 10**13, 864000),
         ),
-        journal=Journal(first=100, decided=decided, committed=900, flushed=800, bytes=3 * 2**30, sequence=43, max_bytes=2**35),
+        journal=Journal(
+            first=100, decided=decided, committed=900, flushed=800, bytes=3 * 2**30, sequence=43, max_bytes=2**35
+        ),
         rows={"insert": 10**12, "update": 2, "delete": 0},
         traffic={"transactions": 10**10, "bytes": 10**15, "skipped": 3},
         events={f"EVENT_{number}": 10**number for number in range(12)},

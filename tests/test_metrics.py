@@ -1,0 +1,127 @@
+"""The metrics are what Prometheus takes them for, and what documentation, dashboard and alerts say they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse
+
+from examples.dbserver import DatabaseServer
+from relay import metrics
+from relay.board import Stop
+from relay.client import RelayClient
+from relay.stat import Stat
+from tests.madestat import HOSTILE, client, document
+from tests.prometheus import Prometheus, promtool
+from tests.relayproc import SECRET, RelayProcess
+
+ROOT = Path(__file__).parent.parent
+NAMES = {family.sample_name for family in metrics.FAMILIES}
+ALERTS = ROOT / "conf" / "prometheus-alerts.yml"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def expressions() -> list[str]:
+    """Every query of the dashboard, for a relay of its own."""
+
+    def walk(part: Any) -> list[str]:
+        if isinstance(part, dict):
+            own = [part["expr"]] if "expr" in part else []
+            return own + [found for value in part.values() for found in walk(value)]
+        return [found for value in part for found in walk(value)] if isinstance(part, list) else []
+
+    found = walk(json.loads((ROOT / "conf" / "grafana-dashboard.json").read_text()))
+    variables = {"$job": "relay", "$instance": ".*", "$client": ".*", "$__rate_interval": "10s"}
+    for name, value in variables.items():
+        found = [expression.replace(name, value) for expression in found]
+    return [expression.replace('instance="', 'instance=~"') for expression in found]
+
+
+def written(of: Stat, accept: str = "") -> bytes:
+    return metrics.renderer(accept)[1](of)
+
+
+def samples(of: Stat) -> dict[tuple[str, ...], float]:
+    """By name and values of labels."""
+    families = parse(written(of).decode())
+    return {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
+
+
+def test_promtool_finds_nothing_to_say_of_the_metrics() -> None:
+    assert promtool("check", "metrics", text=written(document(client(), client(2, HOSTILE)))) == ""
+
+
+def test_every_metric_has_help_a_unit_if_its_name_has_one_and_a_line_in_the_documentation() -> None:
+    assert metrics.documentation() in (ROOT / "docs" / "metrics.md").read_text()
+    openmetrics = written(document(client()), OPENMETRICS).decode()
+    families = {family.name: family for family in parse_openmetrics(openmetrics)}  # type: ignore[no-untyped-call]
+    assert families.keys() == {family.name for family in metrics.FAMILIES}, "the document has something for each"
+    for name, family in families.items():
+        assert family.documentation.endswith(".")
+        assert family.unit == (name.rpartition("_")[2] if name.endswith(("_seconds", "_bytes", "_rows")) else "")
+
+
+def test_names_are_data_in_labels() -> None:
+    named = samples(document(client(1, HOSTILE)))
+    assert named["relay_client_waiting_rows", HOSTILE] == 20
+    assert named["relay_client_dropped_rows_total", HOSTILE, "cut"] == 3
+    assert not [name for name, *_ in named if name not in NAMES]
+
+
+def test_what_is_not_known_has_no_sample() -> None:
+    made = document()
+    made.source.lag_seconds = made.source.lag_bytes = made.source.loss_seconds = None
+    shown = {name for name, *_ in samples(made)}
+    unknown = {"relay_source_lag_seconds", "relay_source_lag_bytes", "relay_source_time_to_loss_seconds"}
+    assert unknown <= NAMES and not unknown & shown
+    assert not {name for name, *_ in samples(document(lake=None, log=None)) if re.search("export|snapshot|_log_", name)}
+
+
+def test_a_stop_is_told_with_its_part_and_code() -> None:
+    made = document(stop=Stop("binlog_purged", "gone", "begin anew"))
+    assert made.log
+    made.log.status.stop = Stop("disk_full", "no space", "make some")
+    told = samples(made)
+    assert {key: value for key, value in told.items() if key[0] == "relay_stopped"} == {
+        ("relay_stopped", "binlog_purged", "source"): 1,
+        ("relay_stopped", "", "export"): 0,
+        ("relay_stopped", "", "snapshot"): 0,
+        ("relay_stopped", "disk_full", "log"): 1,
+    }
+    assert (told["relay_state", "stopped"], told["relay_state", "running"]) == (1, 0)
+
+
+def test_alerts_fire_when_they_should_and_not_before() -> None:
+    assert "SUCCESS" in promtool("check", "rules", "--lint-fatal", ALERTS)
+    assert "SUCCESS" in promtool("test", "rules", ROOT / "tests" / "prometheus_alerts.yml")
+    alerts = set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
+    tested = set(re.findall(r'alertname(?:: |=")(\w+)', (ROOT / "tests" / "prometheus_alerts.yml").read_text()))
+    assert alerts == tested
+
+
+@pytest.mark.parametrize("text", [ALERTS.read_text(), *expressions()])
+def test_every_metric_of_alerts_and_dashboard_exists(text: str) -> None:
+    named = set(re.findall(r"\brelay_\w+", text))
+    assert named and named <= NAMES
+
+
+def test_a_prometheus_scrapes_it_and_understands_every_query_of_the_dashboard(
+    mariadb1011: DatabaseServer, start_relay: Callable[..., RelayProcess], tmp_path: Path
+) -> None:
+    relay = start_relay(mariadb1011)
+    with (
+        RelayClient("127.0.0.1", relay.port, HOSTILE, SECRET),
+        Prometheus(tmp_path, f"127.0.0.1:{relay.http_port}") as prometheus,
+    ):
+        (sample,) = prometheus.await_samples("relay_client_connected")
+        assert sample["metric"]["client"] == HOSTILE
+        assert sample["value"][1] == "1"
+        for expression in expressions():
+            prometheus.query(expression)
+        prometheus.await_samples("count(rate(relay_process_cpu_seconds_total[10s]))")
