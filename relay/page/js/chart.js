@@ -1,0 +1,148 @@
+/** Curves over the last hour, drawn by uPlot. */
+
+import uPlot from "../vendor/uplot/uPlot.esm.js";
+import { h } from "./dom.js";
+import { clock } from "./format.js";
+
+/** How a curve is drawn; none is told by its colour alone. @typedef {"main" | "second" | "third"} Stroke */
+/** @typedef {{label: string, stroke: Stroke}} Series */
+
+const STROKES = {
+  main: { colour: "--accent", width: 1.75, dash: [] },
+  second: { colour: "--text", width: 1.25, dash: [5, 3] },
+  third: { colour: "--muted", width: 1.5, dash: [1.5, 3] },
+};
+const AXIS_FONT = "11px system-ui, sans-serif";
+const HOUR = 3600;
+
+/** @type {Set<Chart>} those that are on the page */
+const shown = new Set();
+const dark = matchMedia("(prefers-color-scheme: dark)");
+dark.addEventListener("change", () => shown.forEach((chart) => chart.redraw()));
+
+export class Chart {
+  /**
+   * @param {{title: string, series: Series[], format: (value: number) => string, stepped?: boolean, height?: number}} options
+   */
+  constructor({ title, series, format, stepped = false, height = 110 }) {
+    this.series = series;
+    this.format = format;
+    this.stepped = stepped;
+    this.height = height;
+    this.data = [[], ...series.map(() => [])];
+    this.canvas = h("div", { class: "chart-area" });
+    this.caption = h("figcaption", { class: "chart-caption" }, h("span", { class: "chart-title" }, title));
+    this.legend = series.map(({ label, stroke }) => {
+      const value = h("span", { class: "chart-value" });
+      this.caption.append(h("span", { class: "chart-key", "data-stroke": stroke }, label, " ", value));
+      return value;
+    });
+    this.at = h("span", { class: "chart-at" });
+    this.caption.append(this.at);
+    this.element = h("figure", { class: "chart" }, this.caption, this.canvas);
+    /** @type {uPlot | null} */
+    this.plot = null;
+    this.sizes = new ResizeObserver(() => this.fit());
+    this.sizes.observe(this.canvas);
+    shown.add(this);
+  }
+
+  /** @param {number[]} at @param {...(number | null)[]} curves one for each series, as long as `at` */
+  show(at, ...curves) {
+    this.data = [at, ...curves];
+    this.plot?.setData(this.data, true);
+    if (!this.pointed()) this.tell(at.length - 1, false);
+  }
+
+  /** Ends it: nothing of it is kept. */
+  close() {
+    shown.delete(this);
+    this.sizes.disconnect();
+    this.plot?.destroy();
+    this.plot = null;
+  }
+
+  /** The colours of the page have changed. */
+  redraw() {
+    this.plot?.redraw(false, true);
+  }
+
+  pointed() {
+    return this.plot !== null && this.plot.cursor.idx !== null && this.plot.cursor.idx !== undefined && this.plot.cursor.left >= 0;
+  }
+
+  /** Makes the plot when there is room for it, and keeps it as wide as the room is. */
+  fit() {
+    const width = Math.floor(this.canvas.clientWidth);
+    if (!width) return;
+    if (!this.plot) this.plot = new uPlot(this.options(width), this.data, this.canvas);
+    else if (this.plot.width !== width) this.plot.setSize({ width, height: this.height });
+  }
+
+  /** Writes the values at an index into the legend. @param {number | null} index @param {boolean} timed */
+  tell(index, timed) {
+    this.legend.forEach((element, i) => {
+      const value = index === null ? null : this.data[i + 1][index];
+      element.textContent = value === null || value === undefined ? "–" : this.format(value);
+    });
+    this.at.textContent = timed && index !== null ? clock(this.data[0][index]).replace(/\.\d+/u, "") : "";
+  }
+
+  /** @param {number} width @returns {uPlot.Options} */
+  options(width) {
+    const axis = { stroke: () => colour("--muted"), font: AXIS_FONT, ticks: { show: false } };
+    return {
+      width,
+      height: this.height,
+      legend: { show: false },
+      padding: [6, 4, 0, 0],
+      cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
+      select: { show: false },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+      scales: { x: { time: true, range: (_, __, max) => lastHour(max) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      axes: [
+        { ...axis, size: 22, gap: 3, space: 70, grid: { show: false }, values: (_, splits) => splits.map(minute) },
+        {
+          ...axis,
+          size: 58,
+          gap: 4,
+          space: 28,
+          grid: { stroke: () => colour("--line"), width: 1 },
+          values: (_, splits) => splits.map((value) => this.format(value)),
+        },
+      ],
+      series: [{}, ...this.series.map(({ stroke }, i) => this.line(STROKES[stroke], i === 0))],
+      hooks: { setCursor: [() => (this.pointed() ? this.tell(this.plot.cursor.idx, true) : this.tell(this.data[0].length - 1, false))] },
+    };
+  }
+
+  /** @param {{colour: string, width: number, dash: number[]}} stroke @param {boolean} filled */
+  line(stroke, filled) {
+    return {
+      stroke: () => colour(stroke.colour),
+      width: stroke.width,
+      dash: stroke.dash,
+      fill: filled ? () => colour("--accent-faint") : undefined,
+      points: { show: false },
+      paths: this.stepped ? uPlot.paths.stepped({ align: 1 }) : undefined,
+      spanGaps: false,
+    };
+  }
+}
+
+/** The hour before the newest value, so that a relay just started does not show its first seconds as wide as an hour.
+ * @param {number | null} newest */
+function lastHour(newest) {
+  const end = newest ?? Date.now() / 1000;
+  return [end - HOUR, end];
+}
+
+/** @param {number} seconds */
+function minute(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(11, 16);
+}
+
+/** A colour of the style sheet as the scheme in force has it. @param {string} variable */
+function colour(variable) {
+  return getComputedStyle(document.documentElement).getPropertyValue(variable);
+}

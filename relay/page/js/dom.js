@@ -1,0 +1,79 @@
+/** Making and changing elements. Whatever comes from the relay becomes text, never markup. */
+
+import { visible } from "./format.js";
+
+/**
+ * An element with attributes and children; strings become text.
+ * @param {string} tag
+ * @param {Record<string, string | number | boolean>} [attributes] `false` leaves one out, `true` sets it empty
+ * @param {...(Node | string)} children
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) setAttribute(element, name, value);
+  element.append(...children);
+  return element;
+}
+
+/** The element with this id, which index.html has. @param {string} id */
+export function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`index.html has no #${id}`);
+  return found;
+}
+
+/** Changes the text only if it is another one. @param {Node} node @param {string} text */
+export function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/** Sets or removes an attribute, if that changes anything. @param {Element} element @param {string} name
+ * @param {string | number | boolean} value */
+export function setAttribute(element, name, value) {
+  if (value === false) {
+    if (element.hasAttribute(name)) element.removeAttribute(name);
+    return;
+  }
+  const text = value === true ? "" : String(value);
+  if (element.getAttribute(name) !== text) element.setAttribute(name, text);
+}
+
+/** A name from outside, apart from the direction of the text around it. @param {string} text @param {string} [className] */
+export function name(text, className = "") {
+  return h("bdi", className ? { class: className } : {}, visible(text));
+}
+
+/**
+ * Keeps the children of `parent` as `items`, one each by key, made once and then updated.
+ * @template T
+ * @param {Element} parent
+ * @param {T[]} items
+ * @param {(item: T) => string} key
+ * @param {(item: T) => Element} make
+ * @param {(element: Element, item: T) => void} update
+ */
+export function reconcile(parent, items, key, make, update) {
+  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const wanted = items.map((item) => {
+    const id = key(item);
+    const child = known.get(id) ?? make(item);
+    known.delete(id);
+    child.dataset.key = id;
+    update(child, item);
+    return child;
+  });
+  for (const child of known.values()) child.remove();
+  arrange(parent, wanted);
+}
+
+/** Puts `nodes` into `parent` in this order; those that stand right are not touched, so focus stays where it is.
+ * @param {Element} parent @param {Node[]} nodes */
+export function arrange(parent, nodes) {
+  const keep = new Set(nodes);
+  for (const child of [...parent.childNodes]) if (!keep.has(child)) child.remove();
+  let next = parent.firstChild;
+  for (const node of nodes) {
+    if (node === next) next = next.nextSibling;
+    else parent.insertBefore(node, next);
+  }
+}

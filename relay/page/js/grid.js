@@ -1,0 +1,209 @@
+/** A list that is sorted by its headers, filtered, opened row by row, and quick with thousands of rows. */
+
+import { h, setAttribute, setText } from "./dom.js";
+import { exact, plural } from "./format.js";
+import { held, matching, sorted } from "./order.js";
+import { GridWindow } from "./window.js";
+
+/**
+ * @template T
+ * @typedef {object} GridColumn
+ * @property {string} id for the style sheet: its width and alignment
+ * @property {string} label
+ * @property {string} [title] what the label does not say
+ * @property {string} [group] label of the group of columns it belongs to
+ * @property {1 | 2 | 3} [room] 1: always there; 2: not on a phone; 3: only where it is wide
+ * @property {(row: T) => number | string} by what it is sorted by
+ * @property {(row: T) => string} [text] what a plain cell shows
+ * @property {() => {element: Element, show: (row: T) => void}} [cell] makes another cell; the first column's is made here
+ */
+
+/**
+ * @template T
+ * @typedef {{element: Element, show: (row: T) => void, close: () => void}} Detail
+ */
+
+/**
+ * @template T
+ * @typedef {object} GridOptions
+ * @property {string} noun of one row
+ * @property {GridColumn<T>[]} columns the first one names the row
+ * @property {Record<string, (row: T) => number>} [groups] what the groups are sorted by
+ * @property {(row: T) => string} key
+ * @property {(row: T) => string} search the text that the filter looks at
+ * @property {(row: T) => Element} [heading] what the first cell shows, if that is not plain text
+ * @property {(row: T) => Detail<T>} detail what an open row shows
+ * @property {{column: string, descending: boolean}} order the first one
+ * @property {string} empty what is said when there are none
+ */
+
+/** How many rows are shown until more are asked for. */
+const FEW = 25;
+
+/** @template T */
+export class Grid {
+  /** @param {Element} place @param {GridOptions<T>} options */
+  constructor(place, options) {
+    this.options = options;
+    this.order = options.order;
+    /** @type {T[]} */
+    this.rows = [];
+    this.query = "";
+    this.all = false;
+    /** @type {string[]} keys in the order shown */
+    this.shown = [];
+    /** @type {Map<string, Detail<T>>} */
+    this.open = new Map();
+    this.body = h("tbody");
+    this.table = h("table", { class: "grid" }, ...this.head(), this.body);
+    this.more = h("button", { type: "button", class: "more" });
+    this.note = h("p", { class: "note" });
+    this.more.addEventListener("click", () => this.showAll(!this.all));
+    place.append(this.table, this.note, this.more);
+    this.window = new GridWindow(this.body, options, this.open);
+    this.body.addEventListener("click", (event) => this.clicked(event));
+    this.body.addEventListener("keydown", (event) => this.moved(event));
+  }
+
+  /** New figures. @param {T[]} rows */
+  show(rows) {
+    this.rows = rows;
+    this.closeGone();
+    this.arrange(this.busy());
+  }
+
+  /** @param {string} query */
+  filter(query) {
+    this.query = query;
+    this.arrange(false);
+  }
+
+  /** Closes open rows that are no longer there. */
+  closeGone() {
+    if (!this.open.size) return;
+    const there = new Set(this.rows.map(this.options.key));
+    for (const [id, detail] of this.open) {
+      if (there.has(id)) continue;
+      this.open.delete(id);
+      detail.close();
+    }
+  }
+
+  /** Somebody points at a row or works in it: rows must not change places now. */
+  busy() {
+    return this.body.matches(":hover") || this.body.contains(document.activeElement);
+  }
+
+  /** @param {boolean} still rows keep their order */
+  arrange(still) {
+    const { key, search, noun, empty } = this.options;
+    const found = matching(this.rows, this.query, search);
+    const by = this.by();
+    const rows = still
+      ? held(found, this.shown, key)
+      : sorted(found, { by, key, descending: this.order.descending });
+    this.shown = rows.map(key);
+    const few = this.all ? rows : rows.slice(0, FEW);
+    setAttribute(this.table, "aria-rowcount", rows.length + 1);
+    this.table.hidden = !rows.length;
+    this.note.hidden = rows.length > 0;
+    setText(this.note, this.rows.length ? `None of ${plural(this.rows.length, noun)} matches the filter.` : empty);
+    this.more.hidden = rows.length <= FEW;
+    setText(this.more, this.all ? `Show the first ${FEW} only` : `Show all ${exact(rows.length)}`);
+    this.window.show(few);
+  }
+
+  /** How many match the filter. */
+  get matches() {
+    return this.shown.length;
+  }
+
+  /** @param {boolean} all */
+  showAll(all) {
+    this.all = all;
+    this.arrange(false);
+  }
+
+  /** @returns {(row: T) => number | string} */
+  by() {
+    const { columns, groups = {} } = this.options;
+    return groups[this.order.column] ?? columns.find(({ id }) => id === this.order.column).by;
+  }
+
+  /** Header of one row, or of two if columns have groups. */
+  head() {
+    const { columns } = this.options;
+    const grouped = columns.some(({ group }) => group);
+    const upper = h("tr");
+    const lower = h("tr");
+    const columnGroup = h("colgroup");
+    let last;
+    for (const column of columns) {
+      const { id, group, room = 1 } = column;
+      columnGroup.append(h("col", { "data-col": id, "data-room": room }));
+      if (!group) {
+        upper.append(this.headCell(id, column.label, column.title, room, grouped ? { rowspan: 2 } : {}));
+        continue;
+      }
+      if (group !== last) {
+        const span = columns.filter((other) => other.group === group).length;
+        upper.append(this.headCell(group, group, "", room, { colspan: span, scope: "colgroup", class: "group" }));
+      }
+      last = group;
+      lower.append(this.headCell(id, column.label, column.title ?? `${column.label}, ${group}`, room, {}));
+    }
+    return [columnGroup, h("thead", {}, upper, ...(grouped ? [lower] : []))];
+  }
+
+  /** @param {string} id @param {string} label @param {string | undefined} title @param {number} room
+   * @param {Record<string, string | number>} attributes */
+  headCell(id, label, title, room, attributes) {
+    const button = h("button", { type: "button", title: title || false }, label);
+    const cell = h("th", { scope: "col", "data-col": id, "data-room": room, ...attributes }, button);
+    button.addEventListener("click", () => this.sort(id));
+    this.mark(cell);
+    return cell;
+  }
+
+  /** Sorts by a column, the other way if it is sorted by it already. @param {string} id */
+  sort(id) {
+    const same = this.order.column === id;
+    this.order = { column: id, descending: same ? !this.order.descending : id !== this.options.columns[0].id };
+    for (const cell of this.table.querySelectorAll("thead th")) this.mark(cell);
+    this.arrange(false);
+  }
+
+  /** @param {Element} cell of the header */
+  mark(cell) {
+    const sorts = cell.dataset.col === this.order.column;
+    setAttribute(cell, "aria-sort", sorts && (this.order.descending ? "descending" : "ascending"));
+  }
+
+  /** @param {MouseEvent} event */
+  clicked(event) {
+    const row = event.target.closest("tr[data-key]");
+    if (row && !String(getSelection())) this.toggle(row);
+  }
+
+  /** Arrow keys go from row to row. @param {KeyboardEvent} event */
+  moved(event) {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const row = event.target.closest("tr[data-key]");
+    if (!step || !row) return;
+    event.preventDefault();
+    this.window.focus(row.dataset.key, step);
+  }
+
+  /** @param {HTMLElement} row */
+  toggle(row) {
+    const id = row.dataset.key;
+    const detail = this.open.get(id);
+    if (detail) {
+      this.open.delete(id);
+      detail.close();
+    } else {
+      this.open.set(id, this.options.detail(this.rows.find((one) => this.options.key(one) === id)));
+    }
+    this.window.render();
+  }
+}

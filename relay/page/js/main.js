@@ -1,0 +1,63 @@
+/** Puts the parts of the page together and keeps them live. */
+
+import * as api from "./api.js";
+import { Clients } from "./clients.js";
+import { Counters } from "./counters.js";
+import { byId } from "./dom.js";
+import { duration } from "./format.js";
+import { Outputs } from "./outputs.js";
+import { Overview } from "./overview.js";
+import { Poller } from "./poller.js";
+import { Processes } from "./processes.js";
+import { Rates } from "./rates.js";
+import { Schema } from "./schema.js";
+import { Source } from "./source.js";
+import { Tables } from "./tables.js";
+import { Topbar } from "./topbar.js";
+import { Verdict } from "./verdict.js";
+
+/** What every part is given: the newest document, and rates from it and those before it.
+ * @typedef {{stat: api.Stat, rates: Rates}} View */
+
+const EVERY = 1000;
+
+const rates = new Rates();
+const clients = new Clients();
+const tables = new Tables();
+const schema = new Schema();
+const verdict = new Verdict();
+const topbar = new Topbar({ clients: clients.grid, tables: tables.grid, schema: schema.grid });
+const parts = [verdict, new Overview(), new Source(), clients, tables, schema, new Processes(), new Outputs(), new Counters(), topbar];
+
+/** Milliseconds that figures are called live for. */
+const LIVE = 3500;
+
+/** When the newest figures came, 0 before the first. */
+let answeredAt = 0;
+/** Since when they are waited for: a hidden page does not ask. */
+let waitingSince = performance.now();
+
+/** @param {api.Stat} stat */
+function answered(stat) {
+  answeredAt = waitingSince = performance.now();
+  rates.add(stat);
+  document.body.dataset.fresh = "yes";
+  byId("content").setAttribute("aria-busy", "false");
+  for (const part of parts) part.update({ stat, rates });
+}
+
+/** @param {string} why */
+function silent(why) {
+  const age = answeredAt ? duration((performance.now() - answeredAt) / 1000) : "";
+  document.body.dataset.fresh = "no";
+  topbar.stale(age ? `no answer, ${age} old` : "no answer");
+  verdict.silent(why, age);
+}
+
+setInterval(() => {
+  if (!document.hidden && performance.now() - waitingSince > LIVE) silent("it takes its time");
+}, EVERY);
+document.addEventListener("visibilitychange", () => {
+  waitingSince = performance.now();
+});
+new Poller({ every: EVERY, load: api.stat, answered, failed: (error) => silent(error.message) }).resume();

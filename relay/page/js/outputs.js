@@ -1,0 +1,62 @@
+/** What else follows the journal: the lake and the log of changes. Each has a section only if it is configured. */
+
+import { byId, reconcile } from "./dom.js";
+import { Facts } from "./facts.js";
+import { bytes, duration, exact, instant, plural } from "./format.js";
+import { makeNotice, showNotice } from "./notice.js";
+
+/** @typedef {import("./api.js").Stop} Stop */
+
+export class Outputs {
+  constructor() {
+    this.lake = { section: byId("lake"), stops: byId("lake-stops"), facts: new Facts(byId("lake-facts")) };
+    this.log = { section: byId("log"), stops: byId("log-stops"), facts: new Facts(byId("log-facts")) };
+  }
+
+  /** @param {import("./main.js").View} view */
+  update({ stat: { lake, log } }) {
+    for (const [place, output] of [[this.lake, lake], [this.log, log]]) {
+      place.section.hidden = output === null;
+      for (const link of document.querySelectorAll(`nav a[href="#${place.section.id}"]`)) link.hidden = output === null;
+    }
+    if (lake) this.showLake(lake);
+    if (log) this.showLog(log);
+  }
+
+  /** @param {import("./api.js").Lake} lake */
+  showLake({ path, export: written, snapshot, lag_seconds: seconds, lag_bytes: left }) {
+    showStops(this.lake.stops, [["Export", written.stop], ["Snapshot", snapshot.stop]]);
+    const { facts } = this.lake;
+    facts.show("Path", path, "code");
+    facts.show("Export", written.state);
+    facts.show("Behind", `${duration(seconds)}, ${bytes(left)}`);
+    facts.show("Up to", written.file && `${written.file}:${written.offset}`, "code");
+    facts.show("Sequence", exact(written.seq));
+    facts.show("Written", `${plural(written.rows, "row")} in ${plural(written.files, "file")} since the exporter began`);
+    facts.show("Last word of the export", written.at ? instant(written.at) : "none yet");
+    facts.show("Snapshot", snapshot.state);
+    facts.show("Snapshot of", snapshot.table && `${snapshot.table}: ${exact(snapshot.rows)} of about ${plural(snapshot.total, "row")}`);
+    facts.show("Tables left", snapshot.left ? exact(snapshot.left) : "");
+  }
+
+  /** @param {import("./api.js").LineLog} log */
+  showLog({ path, status, lag_seconds: seconds, lag_bytes: left }) {
+    showStops(this.log.stops, [["Log", status.stop]]);
+    const { facts } = this.log;
+    facts.show("Path", path, "code");
+    facts.show("State", status.state);
+    facts.show("Behind", `${duration(seconds)}, ${bytes(left)}`);
+    facts.show("File", status.log_file, "code");
+    facts.show("Up to", status.file && `${status.file}:${status.offset}`, "code");
+    facts.show("Written", `${plural(status.lines, "line")}, ${bytes(status.bytes)} since the logger began`);
+    facts.show("Last word", status.at ? instant(status.at) : "none yet");
+  }
+}
+
+/** @param {Element} place @param {[string, Stop | null][]} named */
+function showStops(place, named) {
+  const found = named.flatMap(([what, stop]) =>
+    stop ? [{ id: what, level: "stop", title: `${what} stopped: ${stop.code}`, text: stop.text, hint: stop.hint }] : [],
+  );
+  reconcile(place, found, ({ id }) => id, makeNotice, showNotice);
+}

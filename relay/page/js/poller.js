@@ -1,0 +1,67 @@
+/** Asks again and again, one request at a time, and only while the page is seen. */
+
+export class Poller {
+  /**
+   * @template T
+   * @param {{every: number, load: () => Promise<T>, answered: (answer: T) => void, failed: (error: Error) => void}} options
+   *   `every`: milliseconds between the beginnings of two requests
+   */
+  constructor({ every, load, answered, failed }) {
+    this.every = every;
+    this.load = load;
+    this.answered = answered;
+    this.failed = failed;
+    this.timer = 0;
+    this.asking = false;
+    document.addEventListener("visibilitychange", () => this.resume());
+  }
+
+  /** Asks now, unless the page is hidden or a request is under way. */
+  async resume() {
+    clearTimeout(this.timer);
+    if (document.hidden || this.asking) return;
+    this.asking = true;
+    const began = performance.now();
+    try {
+      this.answered(await this.load());
+    } catch (error) {
+      this.failed(error);
+    } finally {
+      this.asking = false;
+    }
+    if (!document.hidden) {
+      this.timer = setTimeout(() => this.resume(), Math.max(50, this.every - (performance.now() - began)));
+    }
+  }
+}
+
+/** Loads something that an open part of the page shows, at most each so many milliseconds, when told that time passed. */
+export class Refresher {
+  /**
+   * @template T
+   * @param {number} every
+   * @param {() => Promise<T>} load
+   * @param {(answer: T) => void} answered
+   * @param {(error: Error) => void} [failed]
+   */
+  constructor(every, load, answered, failed = () => {}) {
+    this.every = every;
+    this.load = load;
+    this.answered = answered;
+    this.failed = failed;
+    this.next = 0;
+  }
+
+  /** Called with each new stat document. */
+  async tick() {
+    const now = performance.now();
+    if (now < this.next) return;
+    this.next = Infinity;
+    try {
+      this.answered(await this.load());
+    } catch (error) {
+      this.failed(error);
+    }
+    this.next = now + this.every;
+  }
+}

@@ -1,0 +1,63 @@
+/** All definitions seen. They are asked for while the section is open only: there may be many. */
+
+import * as api from "./api.js";
+import { ColumnTable } from "./columntable.js";
+import { byId, h, name, setText } from "./dom.js";
+import { exact } from "./format.js";
+import { Grid } from "./grid.js";
+import { Refresher } from "./poller.js";
+import { tableKey } from "./tables.js";
+
+const EVERY = 30000;
+
+export class Schema {
+  constructor() {
+    this.place = byId("schema-list");
+    this.disclosure = byId("schema-open");
+    this.note = byId("schema-note");
+    this.grid = new Grid(this.place, {
+      noun: "table",
+      empty: "No definition was seen yet.",
+      order: { column: "name", descending: false },
+      key: tableKey,
+      search: ({ schema, table, columns }) => `${schema}.${table} ${columns.map((column) => column.name).join(" ")}`,
+      heading: ({ schema, table }) => name(`${schema}.${table}`),
+      detail: columnsOf,
+      columns: [
+        { id: "name", label: "Table", by: ({ schema, table }) => `${schema}.${table}` },
+        { id: "count", label: "Columns", by: ({ columns }) => columns.length, text: ({ columns }) => exact(columns.length) },
+        { id: "key", label: "Primary key", room: 2, by: primary, text: primary },
+        { id: "version", label: "Version", room: 2, by: ({ version }) => version, text: ({ version }) => String(version) },
+        { id: "names", label: "Names", room: 3, by: names, text: names },
+      ],
+    });
+    const answered = (tables) => {
+      setText(this.note, "");
+      this.grid.show(tables);
+    };
+    this.refresher = new Refresher(EVERY, api.schema, answered, (error) => setText(this.note, `The relay did not say: ${error.message}.`));
+    this.disclosure.addEventListener("toggle", () => this.update());
+  }
+
+  update() {
+    if (this.disclosure.open) this.refresher.tick();
+  }
+}
+
+/** @param {api.TableSchema} definition */
+function columnsOf(definition) {
+  const columns = new ColumnTable();
+  const element = h("div", { class: "details" }, h("section", { class: "wide" }, columns.element));
+  columns.show(definition);
+  return { element, show: (current) => columns.show(current), close: () => {} };
+}
+
+/** @param {api.TableSchema} definition */
+function primary({ columns }) {
+  return columns.filter((column) => column.primary).map((column) => column.name).join(", ") || "none";
+}
+
+/** @param {api.TableSchema} definition */
+function names({ proven }) {
+  return proven ? "proven" : "by position";
+}

@@ -1,0 +1,67 @@
+/** The server read from, the relay itself, and its journal. */
+
+import { byId } from "./dom.js";
+import { Facts } from "./facts.js";
+import { ago, bytes, duration, exact, instant } from "./format.js";
+import { loss } from "./overview.js";
+
+export class Source {
+  constructor() {
+    this.source = new Facts(byId("source-facts"));
+    this.relay = new Facts(byId("relay-facts"));
+    this.journal = new Facts(byId("journal-facts"));
+  }
+
+  /** @param {import("./main.js").View} view */
+  update({ stat }) {
+    this.showSource(stat);
+    this.showRelay(stat);
+    this.showJournal(stat.journal);
+  }
+
+  /** @param {import("./api.js").Stat} stat */
+  showSource({ at, source }) {
+    const { watch } = source;
+    const list = this.source;
+    list.show("Server", `${source.host}:${source.port}`);
+    list.show("State", source.state);
+    list.show("Heard", ago(at - source.silent_seconds, at));
+    list.show("Binlog file", source.file, "code");
+    list.show("Binlog position", source.file && String(source.position), "code");
+    list.show("End of binlog", watch.file && `${watch.file}:${watch.position}`, "code");
+    list.show("Lag", source.lag_seconds === null ? "not known" : `${duration(source.lag_seconds)}, ${bytes(source.lag_bytes)}`);
+    list.show("Time to data loss", loss(source).join(", "));
+    list.show("Last event", source.last_event ? `${instant(source.last_event)}, on the source's clock` : "none yet");
+    list.show("Asked", watch.at ? ago(watch.at, at) : "not yet");
+    list.show("Trouble", watch.trouble);
+    list.show("GTID set", source.gtid_set, "code wide");
+  }
+
+  /** @param {import("./api.js").Stat} stat */
+  showRelay({ at, version, protocol, state, started, clients, processes, addresses, traffic, rows }) {
+    const list = this.relay;
+    list.show("State", state);
+    list.show("Version", version);
+    list.show("Protocol version", protocol, "code");
+    list.show("Started", `${instant(started)}, ${ago(started, at)}`);
+    list.show("Number of clients", exact(clients.length));
+    list.show("Processes", exact(processes.length));
+    list.show("Transactions read", exact(traffic.transactions));
+    list.show("Rows read", exact(rows.insert + rows.update + rows.delete));
+    list.show("Bytes read", bytes(traffic.bytes));
+    list.show("Rows served", exact(clients.reduce((sum, client) => sum + client.served, 0)));
+    for (const [name, address] of Object.entries(addresses)) list.show(`Address, ${name}`, address, "code");
+  }
+
+  /** @param {import("./api.js").Journal} journal */
+  showJournal({ first, decided, committed, flushed, bytes: size, sequence }) {
+    const list = this.journal;
+    list.show("On disk", bytes(size));
+    list.show("History", bytes(committed - first));
+    list.show("Not flushed yet", bytes(committed - flushed));
+    list.show("Not queued yet", bytes(committed - decided));
+    list.show("Begins at", exact(first));
+    list.show("Committed", exact(committed));
+    list.show("Next change", `number ${exact(sequence)}`);
+  }
+}

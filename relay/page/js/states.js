@@ -1,0 +1,31 @@
+/** What the words for states mean to somebody who looks: a level, which has a mark and a colour. */
+
+/** @typedef {import("./icon.js").Level} Level */
+
+/** @type {Record<string, Level>} of the relay, the source, the lake and the log */
+const LEVELS = {
+  running: "ok",
+  streaming: "ok",
+  following: "ok",
+  connected: "ok",
+  idle: "idle",
+  manual: "idle",
+  away: "idle",
+  paused: "idle",
+  polling: "busy",
+  starting: "busy",
+  connecting: "busy",
+  pausing: "busy",
+  draining: "busy",
+  reading: "busy",
+  waiting: "busy",
+  "catching up": "busy",
+  unreachable: "warn",
+  down: "warn",
+  stopped: "stop",
+};
+
+/** @param {string} state @returns {Level} */
+export function level(state) {
+  return LEVELS[state] ?? "idle";
+}

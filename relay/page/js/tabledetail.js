@@ -1,0 +1,97 @@
+/** What an open row tells of a table: rows by minute, all counts, who follows it, and its columns. */
+
+import * as api from "./api.js";
+import { Chart } from "./chart.js";
+import { ColumnTable } from "./columntable.js";
+import { h, reconcile, setText } from "./dom.js";
+import { exact, instant, short, visible } from "./format.js";
+import { Refresher } from "./poller.js";
+
+const EVERY = 5000;
+/** @type {[string, "hour" | "day" | "total"][]} */
+const SPANS = [
+  ["Rolling hour", "hour"],
+  ["Rolling 24 h", "day"],
+  ["Total", "total"],
+];
+
+export class TableDetail {
+  /** @param {string} schema @param {string} table */
+  constructor(schema, table) {
+    this.chart = new Chart({
+      title: "Rows per minute",
+      series: [
+        { label: "insert", stroke: "main" },
+        { label: "update", stroke: "second" },
+        { label: "delete", stroke: "third" },
+      ],
+      format: short,
+      stepped: true,
+    });
+    this.counts = h("tbody");
+    this.last = h("p");
+    this.clients = h("ul", { class: "plain" });
+    this.note = h("p", { class: "note" });
+    this.columns = new ColumnTable();
+    const heads = ["", "Insert", "Update", "Delete"].map((label) => h("th", { scope: "col" }, label));
+    this.element = h(
+      "div",
+      { class: "details" },
+      h(
+        "section",
+        {},
+        h("h3", {}, "Rows"),
+        h("table", { class: "small numbers" }, h("thead", {}, h("tr", {}, ...heads)), this.counts),
+        this.last,
+        h("h3", {}, "Clients that ask for it"),
+        this.clients,
+        this.note,
+      ),
+      h("section", { class: "charts" }, this.chart.element),
+      h("section", { class: "wide" }, h("h3", {}, "Columns"), this.columns.element),
+    );
+    this.refresher = new Refresher(EVERY, () => api.table(schema, table), (detail) => this.answered(detail), (error) => this.failed(error));
+  }
+
+  /** @param {api.TableUsage} usage */
+  show(usage) {
+    reconcile(this.counts, SPANS, ([label]) => label, countRow, (row, [, span]) => showCounts(row, usage[span]));
+    setText(this.last, usage.last ? `Last row ${instant(usage.last)}, on the source's clock.` : "");
+    this.refresher.tick();
+  }
+
+  close() {
+    this.chart.close();
+  }
+
+  /** @param {api.TableDetail} detail */
+  answered({ minutes, clients, definition }) {
+    this.chart.show(minutes.at, minutes.insert, minutes.update, minutes.delete);
+    reconcile(this.clients, clients, ({ id, kinds }) => `${id} ${kinds}`, follower, () => {});
+    setText(this.note, clients.length ? "" : "None.");
+    this.columns.show(definition);
+  }
+
+  /** @param {Error} error */
+  failed(error) {
+    setText(this.note, `The relay did not say: ${error.message}.`);
+  }
+}
+
+/** @param {[string, string]} span */
+function countRow([label]) {
+  return h("tr", {}, h("th", { scope: "row" }, label), h("td"), h("td"), h("td"));
+}
+
+/** @param {Element} row @param {api.Counts} counts */
+function showCounts(row, counts) {
+  const [, inserts, updates, deletes] = row.children;
+  setText(inserts, exact(counts.insert));
+  setText(updates, exact(counts.update));
+  setText(deletes, exact(counts.delete));
+}
+
+/** @param {{name: string, kinds: string}} client */
+function follower({ name, kinds }) {
+  return h("li", {}, h("bdi", {}, visible(name)), ` (${kinds})`);
+}

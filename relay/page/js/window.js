@@ -1,0 +1,196 @@
+/** The rows of a list that are near the visible part of the page; those above and below are two empty rows. */
+
+import { arrange, h, setAttribute, setText } from "./dom.js";
+
+/** Rows that are kept beyond the edges of what is visible. */
+const MARGIN = 12;
+/** So many rows are made whether they are visible or not. */
+const ALWAYS = 50;
+/** Height of a row until one was measured, in CSS pixels. */
+const USUAL_HEIGHT = 34;
+
+/** @template T */
+export class GridWindow {
+  /**
+   * @param {HTMLTableSectionElement} body
+   * @param {import("./grid.js").GridOptions<T>} options
+   * @param {Map<string, import("./grid.js").Detail<T>>} open by key
+   */
+  constructor(body, options, open) {
+    this.body = body;
+    this.options = options;
+    this.open = open;
+    /** @type {T[]} */
+    this.rows = [];
+    this.height = USUAL_HEIGHT;
+    /** @type {Map<string, {row: Element, cells: {show: (row: T) => void}[]}>} rows that are on the page */
+    this.made = new Map();
+    /** @type {Map<string, Element>} open rows' details */
+    this.details = new Map();
+    /** @type {Map<string, number>} their heights, in pixels */
+    this.heights = new Map();
+    this.above = h("tr", { class: "spacer", "aria-hidden": "true" });
+    this.below = h("tr", { class: "spacer", "aria-hidden": "true" });
+    this.asked = false;
+    this.sizes = new ResizeObserver((entries) => this.measured(entries));
+    const again = () => this.ask();
+    addEventListener("scroll", again, { passive: true });
+    addEventListener("resize", again, { passive: true });
+  }
+
+  /** @param {T[]} rows in their order */
+  show(rows) {
+    this.rows = rows;
+    this.render();
+  }
+
+  /** Renders with the next frame. */
+  ask() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => {
+      this.asked = false;
+      this.render();
+    });
+  }
+
+  /** Makes what is near the visible part, updates it, and forgets the rest. */
+  render() {
+    const { key } = this.options;
+    const tops = this.tops();
+    const [first, last] = this.range(tops);
+    const nodes = [this.above];
+    const made = new Map();
+    for (let i = first; i < last; i += 1) {
+      const row = this.rows[i];
+      const id = key(row);
+      const parts = this.made.get(id) ?? this.make(row, id);
+      made.set(id, parts);
+      this.update(parts, row, i, this.open.has(id));
+      nodes.push(parts.row);
+      if (this.open.has(id)) nodes.push(this.detail(id, row));
+    }
+    nodes.push(this.below);
+    this.made = made;
+    this.forget();
+    space(this.above, tops[first]);
+    space(this.below, tops[this.rows.length] - tops[last]);
+    arrange(this.body, nodes);
+    const sample = made.values().next().value?.row.offsetHeight;
+    if (sample && sample !== this.height) {
+      this.height = sample;
+      this.ask();
+    }
+  }
+
+  /** Where each row begins, in pixels from the first one; and where the last one ends. */
+  tops() {
+    const { key } = this.options;
+    const tops = [0];
+    let top = 0;
+    for (const row of this.rows) {
+      top += this.height;
+      if (this.open.size) {
+        const id = key(row);
+        if (this.open.has(id)) top += this.heights.get(id) ?? 0;
+      }
+      tops.push(top);
+    }
+    return tops;
+  }
+
+  /** Which rows are near the visible part. @param {number[]} tops */
+  range(tops) {
+    if (this.rows.length <= ALWAYS) return [0, this.rows.length];
+    const start = this.body.getBoundingClientRect().top;
+    const above = -start - MARGIN * this.height;
+    const below = innerHeight - start + MARGIN * this.height;
+    const first = Math.min(lower(tops, above), this.rows.length);
+    return [first, Math.max(first, Math.min(lower(tops, below) + 1, this.rows.length))];
+  }
+
+  /** @param {T} row @param {string} id */
+  make(row, id) {
+    const { columns, heading } = this.options;
+    const element = h("tr", { "data-key": id });
+    const cells = columns.map((column, i) => {
+      const place = h(i ? "td" : "th", { "data-col": column.id, "data-room": column.room ?? 1, scope: !i && "row" });
+      element.append(place);
+      if (!i) {
+        place.append(h("button", { type: "button", class: "opener" }, heading ? heading(row) : column.text(row)));
+        return { show: () => {} };
+      }
+      if (!column.cell) return { show: (current) => setText(place, column.text(current)) };
+      const cell = column.cell();
+      place.append(cell.element);
+      return cell;
+    });
+    return { row: element, cells };
+  }
+
+  /** @param {{row: Element, cells: {show: (row: T) => void}[]}} parts @param {T} row @param {number} index
+   * @param {boolean} open */
+  update(parts, row, index, open) {
+    for (const cell of parts.cells) cell.show(row);
+    setAttribute(parts.row, "aria-rowindex", index + 2);
+    setAttribute(parts.row.querySelector(".opener"), "aria-expanded", open);
+    parts.row.classList.toggle("open", open);
+  }
+
+  /** @param {string} id @param {T} row */
+  detail(id, row) {
+    let element = this.details.get(id);
+    const detail = this.open.get(id);
+    if (!element) {
+      element = h("tr", { class: "detail" }, h("td", { colspan: this.options.columns.length }, detail.element));
+      element.dataset.of = id;
+      this.details.set(id, element);
+      this.sizes.observe(element);
+    }
+    detail.show(row);
+    return element;
+  }
+
+  /** Lets go of the details of rows that were closed. */
+  forget() {
+    for (const [id, element] of this.details) {
+      if (this.open.has(id)) continue;
+      this.sizes.unobserve(element);
+      this.details.delete(id);
+      this.heights.delete(id);
+    }
+  }
+
+  /** @param {ResizeObserverEntry[]} entries */
+  measured(entries) {
+    for (const { target } of entries) {
+      if (target.isConnected) this.heights.set(target.dataset.of, target.offsetHeight);
+    }
+    this.ask();
+  }
+
+  /** Moves the focus to the row that is `step` rows further. @param {string} id @param {1 | -1} step */
+  focus(id, step) {
+    const index = this.rows.findIndex((row) => this.options.key(row) === id) + step;
+    if (index < 0 || index >= this.rows.length) return;
+    this.made.get(this.options.key(this.rows[index]))?.row.querySelector(".opener").focus();
+  }
+}
+
+/** Index of the last value that is not above `limit`. @param {number[]} values rising @param {number} limit */
+function lower(values, limit) {
+  let low = 0;
+  let high = values.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (values[middle] <= limit) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+/** @param {HTMLElement} row @param {number} height in pixels */
+function space(row, height) {
+  row.hidden = height <= 0;
+  row.style.height = `${height}px`;
+}
