@@ -38,6 +38,11 @@ def test_wheel_holds_the_native_core_built_and_no_sources_of_it(wheel: Path) -> 
     assert any(name.startswith("relay/_native.") and name.endswith(".so") for name in names)
     assert not [name for name in names if name.endswith((".cpp", ".hpp", ".pyx", ".pxi"))]
     assert "pyspark_relay/__init__.py" in names, "Spark looks for the data source there"
+    page = [
+        path.relative_to(ROOT).as_posix() for path in (ROOT / "relay" / "page").rglob("*.*") if path.suffix != ".pyc"
+    ]
+    assert not set(page) - set(names), "the page is served from the package"
+    assert "relay/page/vendor/uplot/LICENSE" in names
     assert not [name for name in names if not name.startswith(("relay/", "pyspark_relay/", "binlog_relay-"))]
 
 

@@ -57,8 +57,17 @@ async function get(path) {
     const late = error instanceof DOMException && error.name === "TimeoutError";
     throw new Error(late ? `no answer within ${PATIENCE / 1000} s` : "it cannot be reached", { cause: error });
   }
-  if (!response.ok) throw new Error(`it answered with status ${response.status}`);
+  if (!response.ok) throw new Error(await reason(response));
   return response.json();
+}
+
+/** Why a request was not answered with a document. @param {Response} response */
+async function reason(response) {
+  try {
+    return (await response.json()).error;
+  } catch {
+    return `it answered with status ${response.status}`; // something between here and the relay did
+  }
 }
 
 /** @returns {Promise<Stat>} */
