@@ -35,6 +35,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     "killed": Event(_W, "process", "a process did not end in time when the relay stopped"),
     "stopping": Event(_I, "", "the relay ends: nothing is accepted any more"),
     "stopped": Event(_I, "", "the relay has ended"),
+    "notify_failed": Event(_W, "error", "the service manager could not be told"),
     # any process
     "failed": Event(_E, "code error hint", "an error ends this process; `code` as in docs/exit-codes.md"),
     "crashed": Event(_E, "code error traceback", "a defect ends this process; please report it with the traceback"),

@@ -27,6 +27,7 @@ from relay.context import AsideContext, BrokerContext, Context, MonitorContext, 
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.lockfile import held
 from relay.log import Log, logger
+from relay.notify import Notifier
 
 TICK = 0.25  # seconds between looks at the children
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
@@ -85,6 +86,7 @@ class Supervisor:
         self._arena.logged = 0 if config.logger.schema else NOBODY
         self._children = self._make_children(accept_gap)
         self._ending = False
+        self._notifier = Notifier(os.environ, log)
 
     def _make_children(self, accept_gap: bool) -> list[Child]:
         shared, config, arena = self._family, self._config, self._arena
@@ -168,6 +170,7 @@ class Supervisor:
                 self._ending |= number in (signal.SIGTERM, signal.SIGINT)
             self._reap()
             self._check_heartbeats()
+            self._notifier.alive(self._status())
             if not announced and (self._all_up() or time.monotonic() > ready_by):
                 announced = self._announce()
             self._obey(orders)
@@ -248,9 +251,15 @@ class Supervisor:
         }
         print("ready", *(f"{key}={value}" for key, value in facts.items()), flush=True)
         self._log("ready", **facts)
+        self._notifier.ready()
         if stop:
             print(f"relay: {stop['text']} (hint: {stop['hint']})", file=sys.stderr, flush=True)
         return True
+
+    def _status(self) -> str:
+        """What the service manager shows beside the service."""
+        stop = self._arena.stop()
+        return f"stopped: {stop['code']}: {stop['text']} ({stop['hint']})" if stop else self._arena.source_state
 
     def _obey(self, orders: socket.socket) -> None:
         while True:
@@ -279,6 +288,7 @@ class Supervisor:
     def _end(self, signals: socket.socket) -> int:
         """Reader and servers first, so that the export, the log and the broker's last checkpoint see what they did."""
         self._log("stopping")
+        self._notifier.stopping()
         followers = [c for c in self._children if c.context.name in ("exporter", "logger")]
         last = [c for c in self._children if c.context.name == "broker"]
         self._terminate([c for c in self._children if c not in followers + last], STOP_PATIENCE, signals)
