@@ -25,6 +25,7 @@ from tests.types.case import METADATA
 from tests.types.cases import cases
 from tests.types.compare import INSERT, QUESTION, Change, Frame, changes
 from tests.types.lake import sealed_differences
+from tests.types.lines import log_differences
 from tests.types.listed import RIGHT, SPARE, WRONG, verdict
 from tests.types.payloads import Cell, cells
 from tests.types.run import Outcome, Tables
@@ -151,6 +152,12 @@ def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path:
     whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
     wrong = list(sealed_differences(whole, tmp_path))
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_lines_of_the_log_hold_what_the_server_prints(worked: Worked, tmp_path: Path, form: str) -> None:
+    wrong = list(log_differences(worked.judged(RIGHT), tmp_path, form))
+    assert not wrong, "\n".join(wrong[:50])
 
 
 def column_differences(

@@ -23,7 +23,8 @@ def posix_zone(name: str) -> str:
     """The zone as the C library takes it: offsets count the other way there, names are files."""
     offset = re.fullmatch(r"([+-])(\d{1,2}:\d{2})", name)
     if offset:
-        return f"<{name}>{'-' if offset[1] == '+' else '+'}{offset[2]}"
+        # A zone's own name has no colon: with one the C library takes all of it for UTC.
+        return f"<{name.replace(':', '')}>{'-' if offset[1] == '+' else '+'}{offset[2]}"
     folders = [Path(folder) for folder in zoneinfo.TZPATH]
     with suppress(ModuleNotFoundError):  # the package that stands in where the system has no zones
         folders.append(Path(str(resources.files("tzdata"))) / "zoneinfo")
