@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.resources
+import re
 import socket
 import time
 import traceback
@@ -263,7 +264,7 @@ class _HistoryDocument(_Handler):
 class _ClientDocument(_Handler):
     def get(self) -> None:
         wanted = self.get_query_argument("id")
-        if not wanted.isdecimal():
+        if not re.fullmatch(r"\d{1,10}", wanted, re.ASCII):
             raise HTTPError(HTTPStatus.BAD_REQUEST, "id has to be the number of a client")
         detail = self.views.client(self.latest.document(), int(wanted))
         if detail is None:
