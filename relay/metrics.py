@@ -213,6 +213,10 @@ FAMILIES: Final = (
            lambda d: [((t.schema, t.table), t.last or None) for t in d.usage.tables], "schema", "table"),
     _gauge("relay_tables_left_out", "Tables that are not shown because there are too many.",
            _one(lambda d: d.usage.left_out)),
+    _gauge("relay_usage_failing", "1 if the counting of tables' rows does not go on.",
+           _one(lambda d: float(bool(d.usage.trouble)))),
+    _counter("relay_usage_missed_rows", "Rows that the journal lost before they were counted for their table.",
+             _one(lambda d: d.usage.missed)),
     # The lake and the log, where they are configured.
     _gauge("relay_behind_seconds", "How far the export or the log is behind the journal, in time.",
            _behind("lag_seconds"), "part"),

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from relay.board import Counts, TableUsage
+from relay.config import Config
 from relay.deliveries import Delivery
+from relay.explain import explain
 from relay.history import Recorder
 from relay.httpapi import ClientDetail, Follower, History, Minutes, TableColumn, TableDetail, TableSchema
 from relay.journal.frames import Definition
-from relay.stat import Client, Stat
+from relay.stat import Stat
 from relay.usage import Usage
 
 
 class Views:
     """Puts together what several parts of the monitor know. `deliveries` gives a client's last ten by its id."""
 
-    def __init__(self, recorder: Recorder, usage: Usage, deliveries: Callable[[int], list[Delivery]]) -> None:
+    def __init__(
+        self, config: Config, recorder: Recorder, usage: Usage, deliveries: Callable[[int], list[Delivery]]
+    ) -> None:
+        self._config = config
         self._recorder = recorder
         self._usage = usage
         self._deliveries = deliveries
@@ -39,18 +43,15 @@ class Views:
 
     def table(self, document: Stat, schema: str, table: str) -> TableDetail | None:
         """/api/table; None if no row of such a table was read."""
-        usage = next((known for known in document.usage.tables if (known.schema, known.table) == (schema, table)), None)
-        definition = self._usage.definition(schema, table)
-        if usage is None and definition is None:
+        usage = next((known for known in self._usage.tables() if (known.schema, known.table) == (schema, table)), None)
+        if usage is None:
             return None
+        definition = self._usage.definition(schema, table)
+        verdicts = explain(self._config, document, schema, table).clients
         return TableDetail(
-            usage=usage or TableUsage(schema, table, Counts(), Counts(), Counts(), 0.0),
+            usage=usage,
             minutes=self._minutes(schema, table),
-            clients=[
-                Follower(client.id, client.name, kinds)
-                for client in document.clients
-                if (kinds := _asked_for(client, schema, table))
-            ],
+            clients=[Follower(verdict.id, verdict.name, verdict.kinds) for verdict in verdicts if verdict.kinds],
             definition=_table_schema(definition) if definition else None,
         )
 
@@ -63,17 +64,6 @@ class Views:
             update=[counts.update for counts in rows],
             delete=[counts.delete for counts in rows],
         )
-
-
-def _asked_for(client: Client, schema: str, table: str) -> str:
-    """The kinds of events of a table that a client's filters ask for, of "IUD"."""
-    kinds = {
-        kind
-        for wanted in client.filters
-        if wanted.schema in ("*", schema) and wanted.table in ("*", table)
-        for kind in wanted.kinds
-    }
-    return "".join(kind for kind in "IUD" if kind in kinds)
 
 
 def _table_schema(definition: Definition) -> TableSchema:
