@@ -88,19 +88,23 @@ class Content:
 
 
 class Latest:
-    """The stat document, collected anew when it is older than `FRESH`, and what was made of it."""
+    """The stat document, collected anew when it is older than `FRESH`, and what was made of it.
 
-    def __init__(self, collect: Callable[[], Stat]) -> None:
+    `clock` gives seconds of any origin.
+    """
+
+    def __init__(self, collect: Callable[[], Stat], clock: Callable[[], float] = time.monotonic) -> None:
         self._collect = collect
+        self._clock = clock
         self._document: Stat | None = None
         self._until = 0.0
         self._made: dict[str, Content] = {}
 
     def document(self, now: bool = False) -> Stat:
         """The document, not older than `FRESH`; or as it is `now`."""
-        if self._document is None or now or time.monotonic() >= self._until:
+        if self._document is None or now or self._clock() >= self._until:
             self._document, self._made = self._collect(), {}
-            self._until = time.monotonic() + FRESH
+            self._until = self._clock() + FRESH
         return self._document
 
     def made(self, name: str, make: Callable[[Stat], Content]) -> Content:

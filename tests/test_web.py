@@ -1,0 +1,66 @@
+"""The parts of the HTTP interface that need no relay."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+
+import msgspec
+
+from relay import web
+from relay.stat import Stat
+from relay.web import Content, Latest
+from tests.madestat import document
+
+
+def test_a_document_serves_everybody_for_a_moment() -> None:
+    now, collected = [100.0], []
+
+    def collect() -> Stat:
+        collected.append(now[0])
+        return document()
+
+    def made(of: Stat) -> Content:
+        return Content(msgspec.json.encode(of))
+
+    latest = Latest(collect, lambda: now[0])
+    first = latest.made("stat", made)
+    now[0] += web.FRESH / 2
+    assert latest.made("stat", made) is first and latest.document() is latest.document()
+    assert collected == [100.0]
+    latest.document(now=True)
+    assert collected == [100.0, now[0]]
+    now[0] += web.FRESH
+    assert latest.made("stat", made) is not first
+    assert len(collected) == 3
+
+
+def test_a_defect_is_an_answer_and_a_line_in_the_log() -> None:
+    logged: list[tuple[str, dict[str, object]]] = []
+
+    def collect() -> Stat:
+        raise ZeroDivisionError("a secret of ours")
+
+    def log(event: str, **fields: object) -> None:
+        logged.append((event, fields))
+
+    async def asked() -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            web.Server(web.application(Latest(collect), None, log)).serve(listener)  # type: ignore[arg-type]
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(b"GET /api/stat HTTP/1.0\r\n\r\n")
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    answer = asyncio.run(asked())
+    assert answer.startswith(b"HTTP/1.1 500 ") and b"secret" not in answer
+    assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": "Internal Server Error"}
+    ((event, fields),) = logged
+    assert (event, fields["path"], fields["error"]) == (
+        "request_failed",
+        "/api/stat",
+        "ZeroDivisionError('a secret of ours')",
+    )
