@@ -4,16 +4,18 @@
  * @typedef {{code: string, text: string, hint: string}} Stop
  * @typedef {{insert: number, update: number, delete: number}} Counts
  * @typedef {{schema: string, table: string, total: Counts, day: Counts, hour: Counts, last: number}} TableUsage
- * @typedef {{since: number, position: number, tables: TableUsage[], left_out: number}} Usage
+ * @typedef {{since: number, position: number, tables: TableUsage[], left_out: number, missed: number,
+ *   trouble: string}} Usage
  * @typedef {{at: number, file: string, position: number, lag_bytes: number | null, expiry: number | null,
  *   trouble: string}} Watch
  * @typedef {{host: string, port: number, state: string, file: string, position: number, gtid_set: string,
  *   last_event: number, silent_seconds: number, lag_seconds: number | null, lag_bytes: number | null,
  *   loss_seconds: number | null, watch: Watch}} Source
- * @typedef {{name: string, pid: number, state: string, restarts: number, cpu_seconds: number, rss_bytes: number}} Process
+ * @typedef {{name: string, pid: number, state: string, restarts: number, cpu_seconds: number, rss_bytes: number,
+ *   silent_seconds: number}} Process
  * @typedef {{schema: string, table: string, kinds: string, discard: number, limit: number}} Filter
  * @typedef {{limit_oldest: number, limit_newest: number, cut: number, flush: number, undecodable: number}} Dropped
- * @typedef {{id: number, name: string, status: string, address: string, first_seen: number, last_seen: number,
+ * @typedef {{id: number, name: string, connected: boolean, status: string, address: string, first_seen: number, last_seen: number,
  *   filters: Filter[], matched: number, confirmed: number, in_flight: number, waiting: number, max_waiting: number,
  *   served: number, dropped: Dropped, lagging: boolean}} Client
  * @typedef {{state: string, at: number, stop: Stop | null, seq: number, position: number, file: string, offset: number,
@@ -24,7 +26,8 @@
  *   log_file: string, lines: number, bytes: number}} LogStatus
  * @typedef {{path: string, export: ExportStatus, lag_seconds: number, lag_bytes: number, snapshot: SnapshotStatus}} Lake
  * @typedef {{path: string, status: LogStatus, lag_seconds: number, lag_bytes: number}} LineLog
- * @typedef {{first: number, decided: number, committed: number, flushed: number, bytes: number, sequence: number}} Journal
+ * @typedef {{first: number, decided: number, committed: number, flushed: number, bytes: number, sequence: number,
+ *   max_bytes: number}} Journal
  * @typedef {{at: number, before: string, after: string, cause: string}} Gap
  * @typedef {{version: string, protocol: string, at: number, state: string, started: number, stop: Stop | null, gaps: Gap[],
  *   source: Source, journal: Journal, rows: Counts, traffic: Record<string, number>, events: Record<string, number>,
@@ -34,7 +37,7 @@
  * @typedef {(number | null)[]} Curve
  * @typedef {{interval: number, at: number[], insert: Curve, update: Curve, delete: Curve, bytes: Curve,
  *   confirmed: Curve, lag_seconds: Curve, lag_bytes: Curve, waiting: Curve}} History
- * @typedef {{at: number, gap: number | null, schema: string, table: string, kind: string, rows: number}} Delivery
+ * @typedef {{at: number, schema: string, table: string, kind: string, rows: number, gap_ms: number | null}} Delivery
  * @typedef {{client: Client, deliveries: Delivery[],
  *   history: {interval: number, at: number[], waiting: Curve, confirmed: Curve}}} ClientDetail
  * @typedef {{name: string, uid: number, type: string, field_type: number, meta: number, unsigned: boolean,

@@ -14,6 +14,8 @@ const STROKES = {
 };
 const AXIS_FONT = "11px system-ui, sans-serif";
 const HOUR = 3600;
+const HEIGHT = 110;
+const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 /** @type {Set<Chart>} those that are on the page */
 const shown = new Set();
@@ -22,13 +24,14 @@ dark.addEventListener("change", () => shown.forEach((chart) => chart.redraw()));
 
 export class Chart {
   /**
-   * @param {{title: string, series: Series[], format: (value: number) => string, stepped?: boolean, height?: number}} options
+   * @param {{title: string, series: Series[], format: (value: number) => string, binary?: boolean, stepped?: boolean}} options
+   *   `binary`: ticks are at powers of two
    */
-  constructor({ title, series, format, stepped = false, height = 110 }) {
+  constructor({ title, series, format, binary = false, stepped = false }) {
     this.series = series;
     this.format = format;
     this.stepped = stepped;
-    this.height = height;
+    this.binary = binary;
     this.data = [[], ...series.map(() => [])];
     this.canvas = h("div", { class: "chart-area" });
     this.caption = h("figcaption", { class: "chart-caption" }, h("span", { class: "chart-title" }, title));
@@ -68,7 +71,12 @@ export class Chart {
   }
 
   pointed() {
-    return this.plot !== null && this.plot.cursor.idx !== null && this.plot.cursor.idx !== undefined && this.plot.cursor.left >= 0;
+    return (
+      this.plot !== null &&
+      this.plot.cursor.idx !== null &&
+      this.plot.cursor.idx !== undefined &&
+      this.plot.cursor.left >= 0
+    );
   }
 
   /** Makes the plot when there is room for it, and keeps it as wide as the room is. */
@@ -76,7 +84,7 @@ export class Chart {
     const width = Math.floor(this.canvas.clientWidth);
     if (!width) return;
     if (!this.plot) this.plot = new uPlot(this.options(width), this.data, this.canvas);
-    else if (this.plot.width !== width) this.plot.setSize({ width, height: this.height });
+    else if (this.plot.width !== width) this.plot.setSize({ width, height: HEIGHT });
   }
 
   /** Writes the values at an index into the legend. @param {number | null} index @param {boolean} timed */
@@ -85,7 +93,7 @@ export class Chart {
       const value = index === null ? null : this.data[i + 1][index];
       element.textContent = value === null || value === undefined ? "–" : this.format(value);
     });
-    this.at.textContent = timed && index !== null ? clock(this.data[0][index]).replace(/\.\d+/u, "") : "";
+    this.at.textContent = timed && index !== null ? clock(this.data[0][index]).slice(0, 8) : "";
   }
 
   /** @param {number} width @returns {uPlot.Options} */
@@ -93,18 +101,22 @@ export class Chart {
     const axis = { stroke: () => colour("--muted"), font: AXIS_FONT, ticks: { show: false } };
     return {
       width,
-      height: this.height,
+      height: HEIGHT,
       legend: { show: false },
       padding: [6, 4, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
       select: { show: false },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
-      scales: { x: { time: true, range: (_, __, max) => lastHour(max) }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: {
+        x: { time: true, range: (_, __, max) => lastHour(max) },
+        y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
+      },
       axes: [
         { ...axis, size: 22, gap: 3, space: 70, grid: { show: false }, values: (_, splits) => splits.map(minute) },
         {
           ...axis,
           size: 58,
+          incrs: this.binary ? POWERS_OF_TWO : undefined,
           gap: 4,
           space: 28,
           grid: { stroke: () => colour("--line"), width: 1 },
@@ -112,7 +124,11 @@ export class Chart {
         },
       ],
       series: [{}, ...this.series.map(({ stroke }, i) => this.line(STROKES[stroke], i === 0))],
-      hooks: { setCursor: [() => (this.pointed() ? this.tell(this.plot.cursor.idx, true) : this.tell(this.data[0].length - 1, false))] },
+      hooks: {
+        setCursor: [
+          () => (this.pointed() ? this.tell(this.plot.cursor.idx, true) : this.tell(this.data[0].length - 1, false)),
+        ],
+      },
     };
   }
 

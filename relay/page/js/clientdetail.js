@@ -3,47 +3,75 @@
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
 import { queue } from "./clients.js";
-import { h, reconcile, setText } from "./dom.js";
+import { h, reconcile, setText, tableName } from "./dom.js";
 import { Facts } from "./facts.js";
-import { ago, clock, duration, exact, gap, instant, plural, rate, short, visible } from "./format.js";
+import { clock, duration, exact, gap, instant, plural, qualified, rate, short } from "./format.js";
 import { Refresher } from "./poller.js";
 
 const EVERY = 2000;
-const DISCARD = ["the newest rows go when it is full", "the oldest rows go when it is full", "the newest rows go when it is full"];
+const DISCARD = [
+  "the newest rows go when it is full",
+  "the oldest rows go when it is full",
+  "the newest rows go when it is full",
+];
 /** @type {[keyof api.Dropped, string][]} */
 const REASONS = [
-  ["limit_oldest", "Discarded, oldest beyond the limit"],
-  ["limit_newest", "Discarded, newest beyond the limit"],
-  ["cut", "Discarded, cut by retention"],
-  ["flush", "Discarded, flushed by an operator"],
-  ["undecodable", "Discarded, not decodable"],
+  ["limit_oldest", "Oldest, beyond its limit"],
+  ["limit_newest", "Newest, beyond its limit"],
+  ["cut", "Cut by retention"],
+  ["flush", "Flushed by an operator"],
+  ["undecodable", "Not decodable"],
 ];
 
 export class ClientDetail {
   /** @param {number} id @param {import("./clients.js").Clients} clients */
   constructor(id, clients) {
     this.clients = clients;
-    this.waiting = new Chart({ title: "Queue depth", series: [{ label: "rows waiting", stroke: "main" }], format: short });
-    this.confirmed = new Chart({ title: "Rows confirmed per second", series: [{ label: "rows/s", stroke: "main" }], format: rate });
+    this.waiting = new Chart({
+      title: "Queue depth",
+      series: [{ label: "rows waiting", stroke: "main" }],
+      format: short,
+    });
+    this.confirmed = new Chart({
+      title: "Rows confirmed per second",
+      series: [{ label: "rows/s", stroke: "main" }],
+      format: rate,
+    });
     this.filters = h("ul", { class: "plain" });
     this.deliveries = h("ol", { class: "deliveries" });
     this.note = h("p", { class: "note" });
     const facts = h("div");
+    const drops = h("div");
     this.element = h(
       "div",
       { class: "details" },
-      h("section", {}, h("h3", {}, "Figures"), facts),
-      h("section", {}, h("h3", {}, "Filters"), this.filters, h("h3", {}, "Last deliveries"), this.deliveries, this.note),
+      h("section", {}, h("h3", {}, "Figures"), facts, h("h3", {}, "Discarded, by reason"), drops),
+      h(
+        "section",
+        {},
+        h("h3", {}, "Filters"),
+        this.filters,
+        h("h3", {}, "Last deliveries"),
+        this.deliveries,
+        this.note,
+      ),
       h("section", { class: "charts" }, this.waiting.element, this.confirmed.element),
     );
     this.facts = new Facts(facts);
-    this.refresher = new Refresher(EVERY, () => api.client(id), (detail) => this.answered(detail), (error) => this.failed(error));
+    this.drops = new Facts(drops);
+    this.refresher = new Refresher(
+      EVERY,
+      () => api.client(id),
+      (detail) => this.answered(detail),
+      (error) => this.failed(error),
+    );
   }
 
   /** @param {api.Client} client */
   show(client) {
     const { at } = this.clients.view.stat;
     const list = this.facts;
+    list.show("Name", client.name);
     list.show("ID", String(client.id));
     list.show("Status", client.status);
     list.show("Address", client.address, "code");
@@ -53,11 +81,20 @@ export class ClientDetail {
     list.show("Matched", exact(client.matched));
     list.show("Confirmed", exact(client.confirmed));
     list.show("Served", exact(client.served));
-    list.show("Queue", `${exact(queue(client))}: ${exact(client.waiting)} waiting, ${exact(client.in_flight)} in flight`);
+    list.show(
+      "Queue",
+      `${exact(queue(client))}: ${exact(client.waiting)} waiting, ${exact(client.in_flight)} in flight`,
+    );
     list.show("Max queue", exact(client.max_waiting));
-    for (const [reason, label] of REASONS) list.show(label, exact(client.dropped[reason]));
+    for (const [reason, label] of REASONS) this.drops.show(label, exact(client.dropped[reason]));
     list.show("Lagging", client.lagging ? "its queue goes on in the journal" : "");
-    reconcile(this.filters, client.filters, (filter) => JSON.stringify(filter), filterItem, () => {});
+    reconcile(
+      this.filters,
+      client.filters,
+      (filter) => JSON.stringify(filter),
+      filterItem,
+      () => {},
+    );
     this.refresher.tick();
   }
 
@@ -71,7 +108,13 @@ export class ClientDetail {
     this.waiting.show(history.at, history.waiting);
     this.confirmed.show(history.at, history.confirmed);
     const key = ({ at, rows }) => `${at} ${rows}`;
-    reconcile(this.deliveries, deliveries, key, () => h("li", {}, h("time"), h("span", { class: "gap" }), h("bdi")), showDelivery);
+    reconcile(
+      this.deliveries,
+      deliveries,
+      key,
+      () => h("li", {}, h("time"), h("span", { class: "gap" }), h("bdi")),
+      showDelivery,
+    );
     setText(this.note, deliveries.length ? "" : "None yet since the relay started.");
   }
 
@@ -84,14 +127,14 @@ export class ClientDetail {
 /** @param {api.Filter} filter */
 function filterItem({ schema, table, kinds, discard, limit }) {
   const limited = limit ? `, at most ${plural(limit, "row")}: ${DISCARD[discard] ?? DISCARD[0]}` : "";
-  return h("li", {}, h("bdi", { class: "code" }, visible(`${schema}.${table}`)), ` (${kinds})${limited}`);
+  return h("li", {}, tableName(schema, table), ` (${kinds})${limited}`);
 }
 
 /** @param {Element} item @param {api.Delivery} delivery */
-function showDelivery(item, { at, gap: since, schema, table, kind, rows }) {
+function showDelivery(item, { at, gap_ms: since, schema, table, kind, rows }) {
   const [time, between, what] = item.children;
   setText(time, clock(at));
-  setText(between, since === null ? "" : `+${gap(since * 1000)}`);
-  const from = table ? `${visible(`${schema}.${table}`)} (${kind})` : "no longer in the journal";
+  setText(between, since === null ? "" : `+${gap(since)}`);
+  const from = schema ? `${qualified(schema, table)} (${kind})` : "no longer in the journal";
   setText(what, `${plural(rows, "row")}, ${from}`);
 }

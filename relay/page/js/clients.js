@@ -2,7 +2,7 @@
 
 import { ClientDetail } from "./clientdetail.js";
 import { byId, name } from "./dom.js";
-import { ago, count, duration, rate, short, visible } from "./format.js";
+import { ago, count, qualified, rate } from "./format.js";
 import { Grid } from "./grid.js";
 import { Badge } from "./icon.js";
 import { dropped } from "./rates.js";
@@ -28,14 +28,62 @@ export class Clients {
         { id: "name", label: "Name", by: (client) => client.name },
         { id: "id", label: "ID", room: 3, by: ({ id }) => id, text: ({ id }) => String(id) },
         { id: "status", label: "Status", by: ({ status }) => status, cell: status },
-        { id: "filters", label: "Filters", room: 3, by: ({ filters }) => filters.length, text: (client) => visible(filters(client)) },
-        { id: "queue", label: "Queue", title: "Rows waiting and in flight", by: queue, text: (client) => count(queue(client)) },
-        { id: "max", label: "Max queue", title: "The most rows that were waiting", room: 2, by: (c) => c.max_waiting, text: (c) => count(c.max_waiting) },
-        { id: "rate", label: "Rows/s", title: "Rows confirmed a second", room: 2, by: (c) => speed(c) ?? -1, text: (c) => rate(speed(c)) },
-        { id: "served", label: "Served", title: "Rows handed out, repeats included", room: 2, by: (c) => c.served, text: (c) => count(c.served) },
-        { id: "discarded", label: "Discarded", title: "Rows that were asked for and not delivered", room: 2, by: dropped, text: (c) => count(dropped(c)) },
-        { id: "started", label: "Started", title: "First seen", room: 3, by: (c) => c.first_seen, text: (c) => ago(c.first_seen, now()) },
-        { id: "seen", label: "Last seen", title: "Last request", room: 2, by: (c) => c.last_seen, text: (c) => ago(c.last_seen, now()) },
+        { id: "filters", label: "Filters", room: 3, by: ({ filters }) => filters.length, text: filters },
+        {
+          id: "queue",
+          label: "Queue",
+          title: "Rows waiting and in flight",
+          by: queue,
+          text: (client) => count(queue(client)),
+        },
+        {
+          id: "max",
+          label: "Max queue",
+          title: "The most rows that were waiting",
+          room: 2,
+          by: (c) => c.max_waiting,
+          text: (c) => count(c.max_waiting),
+        },
+        {
+          id: "rate",
+          label: "Rows/s",
+          title: "Rows confirmed a second",
+          room: 2,
+          by: (c) => speed(c) ?? -1,
+          text: (c) => rate(speed(c)),
+        },
+        {
+          id: "served",
+          label: "Served",
+          title: "Rows handed out, repeats included",
+          room: 2,
+          by: (c) => c.served,
+          text: (c) => count(c.served),
+        },
+        {
+          id: "discarded",
+          label: "Discarded",
+          title: "Rows that were asked for and not delivered",
+          room: 2,
+          by: dropped,
+          text: (c) => count(dropped(c)),
+        },
+        {
+          id: "started",
+          label: "Started",
+          title: "First seen",
+          room: 3,
+          by: (c) => c.first_seen,
+          text: (c) => ago(c.first_seen, now()),
+        },
+        {
+          id: "seen",
+          label: "Last seen",
+          title: "Last request",
+          room: 2,
+          by: (c) => c.last_seen,
+          text: (c) => ago(c.last_seen, now()),
+        },
       ],
     });
   }
@@ -54,7 +102,7 @@ export function queue({ waiting, in_flight }) {
 
 /** @param {Client} client */
 function filters({ filters }) {
-  return filters.map(({ schema, table, kinds }) => `${schema}.${table} (${kinds})`).join(", ");
+  return filters.map(({ schema, table, kinds }) => `${qualified(schema, table)} (${kinds})`).join(", ");
 }
 
 function status() {

@@ -13,7 +13,8 @@ export class ColumnTable {
     this.body = h("tbody");
     const heads = HEADS.map((label) => h("th", { scope: "col" }, label));
     this.table = h("table", { class: "small definition" }, h("thead", {}, h("tr", {}, ...heads)), this.body);
-    this.element = h("div", { class: "scrolls" }, this.identity, this.table);
+    const scrolls = h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": "Columns" }, this.table);
+    this.element = h("div", {}, this.identity, scrolls);
   }
 
   /** @param {import("./api.js").TableSchema | null} definition */
@@ -49,7 +50,9 @@ function columnRow({ column, index }) {
 
 /** @param {Column} column */
 function traits({ primary, nullable, unsigned }) {
-  return [primary && "primary key", unsigned && "unsigned", nullable ? "nullable" : "not null"].filter(Boolean).join(", ");
+  return [primary && "primary key", unsigned && "unsigned", nullable ? "nullable" : "not null"]
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** @param {number} value @param {number} digits at least */

@@ -26,20 +26,38 @@ export class Counters {
   /** @param {import("./main.js").View} view */
   update({ stat: { rows, traffic, events, gaps } }) {
     const { bytes: size, ...rest } = traffic;
-    const named = [...Object.entries(rows).map(([kind, n]) => [`rows, ${kind}`, exact(n)]), ...Object.entries(rest).map(([what, n]) => [what, exact(n)])];
+    const named = [
+      ...Object.entries(rows).map(([kind, n]) => [`rows, ${kind}`, exact(n)]),
+      ...Object.entries(rest).map(([what, n]) => [what, exact(n)]),
+    ];
     showPairs(this.read, [...named, ["bytes", `${exact(size)} (${bytes(size)})`]]);
     const all = { ...Object.fromEntries(ALWAYS.map((type) => [type, 0])), ...events };
     const received = Object.values(events).reduce((sum, n) => sum + n, 0);
-    showPairs(this.events, [["Events received", exact(received)], ...Object.entries(all).map(([type, n]) => [type, exact(n)])]);
+    showPairs(this.events, [
+      ["Events received", exact(received)],
+      ...Object.entries(all).map(([type, n]) => [type, exact(n)]),
+    ]);
     this.gapSection.hidden = !gaps.length;
-    reconcile(this.gaps, gaps, ({ at, before }) => `${at} ${before}`, gapRow, () => {});
+    reconcile(
+      this.gaps,
+      gaps,
+      ({ at, before }) => `${at} ${before}`,
+      gapRow,
+      () => {},
+    );
   }
 }
 
 /** @param {Element} body @param {string[][]} pairs */
 function showPairs(body, pairs) {
   const make = ([label]) => h("tr", {}, h("th", { scope: "row" }, visible(label)), h("td"));
-  reconcile(body, pairs, ([label]) => label, make, (row, [, text]) => setText(row.lastElementChild, text));
+  reconcile(
+    body,
+    pairs,
+    ([label]) => label,
+    make,
+    (row, [, text]) => setText(row.lastElementChild, text),
+  );
 }
 
 /** @param {import("./api.js").Gap} gap */

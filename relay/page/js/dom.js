@@ -1,6 +1,6 @@
 /** Making and changing elements. Whatever comes from the relay becomes text, never markup. */
 
-import { visible } from "./format.js";
+import { qualified, visible } from "./format.js";
 
 /**
  * An element with attributes and children; strings become text.
@@ -38,9 +38,14 @@ export function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== text) element.setAttribute(name, text);
 }
 
-/** A name from outside, apart from the direction of the text around it. @param {string} text @param {string} [className] */
-export function name(text, className = "") {
-  return h("bdi", className ? { class: className } : {}, visible(text));
+/** A name from outside, apart from the direction of the text around it. @param {string} text */
+export function name(text) {
+  return h("bdi", {}, visible(text) || "(no name)");
+}
+
+/** @param {string} schema @param {string} table */
+export function tableName(schema, table) {
+  return h("bdi", {}, qualified(schema, table));
 }
 
 /**

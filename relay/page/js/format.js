@@ -40,7 +40,13 @@ export function bytes(value) {
 
 /** A rate in a second; null while it is not known. @param {number | null} value */
 export function rate(value) {
-  return value === null ? NONE : value > 0 && value < 0.1 ? "<0.1" : value < 10 ? three.format(round(value)) : short(Math.round(value));
+  return value === null
+    ? NONE
+    : value > 0 && value < 0.1
+      ? "<0.1"
+      : value < 10
+        ? three.format(round(value))
+        : short(Math.round(value));
 }
 
 /** @param {number} value */
@@ -84,9 +90,9 @@ export function instant(seconds) {
   return seconds ? `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : NONE;
 }
 
-/** 15:51:43.207 UTC. @param {number} seconds */
+/** 15:51:43.207, in UTC. @param {number} seconds */
 export function clock(seconds) {
-  return `${new Date(seconds * 1000).toISOString().slice(11, 23)} UTC`;
+  return new Date(seconds * 1000).toISOString().slice(11, 23);
 }
 
 /** How long ago, on the relay's clock. @param {number} then @param {number} now */
@@ -106,8 +112,28 @@ const JOINERS = /^[\u200c\u200d]$/u;
  */
 export function visible(text) {
   return text.replace(UNSEEN, (char) =>
-    JOINERS.test(char) ? char : char === "\n" ? "\\n" : char === "\t" ? "\\t" : `\\u{${char.codePointAt(0).toString(16)}}`,
+    JOINERS.test(char)
+      ? char
+      : char === "\n"
+        ? "\\n"
+        : char === "\t"
+          ? "\\t"
+          : `\\u{${char.codePointAt(0).toString(16)}}`,
   );
+}
+
+/**
+ * A table's full name that cannot be taken for another one's: `a.b`.c is not a.`b.c`.
+ * @param {string} schema @param {string} table
+ */
+export function qualified(schema, table) {
+  return `${quoted(schema)}.${quoted(table)}`;
+}
+
+/** @param {string} text */
+function quoted(text) {
+  const plain = visible(text);
+  return /^\s|\s$|[.`]|^$/u.test(plain) ? `\`${plain.replaceAll("`", "``")}\`` : plain;
 }
 
 /** `5 rows`, `1 row`. @param {number} n @param {string} noun */

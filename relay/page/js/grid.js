@@ -99,9 +99,7 @@ export class Grid {
     const { key, search, noun, empty } = this.options;
     const found = matching(this.rows, this.query, search);
     const by = this.by();
-    const rows = still
-      ? held(found, this.shown, key)
-      : sorted(found, { by, key, descending: this.order.descending });
+    const rows = still ? held(found, this.shown, key) : sorted(found, { by, key, descending: this.order.descending });
     this.shown = rows.map(key);
     const few = this.all ? rows : rows.slice(0, FEW);
     setAttribute(this.table, "aria-rowcount", rows.length + 1);
@@ -185,13 +183,26 @@ export class Grid {
     if (row && !String(getSelection())) this.toggle(row);
   }
 
-  /** Arrow keys go from row to row. @param {KeyboardEvent} event */
+  /** Arrow keys go from row to row, Escape closes one. @param {KeyboardEvent} event */
   moved(event) {
+    if (event.key === "Escape") {
+      this.escape(event.target.closest("tr"));
+      return;
+    }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     const row = event.target.closest("tr[data-key]");
     if (!step || !row) return;
     event.preventDefault();
     this.window.focus(row.dataset.key, step);
+  }
+
+  /** @param {HTMLElement | null} from the row in which the key was pressed, or its detail */
+  escape(from) {
+    const id = from?.dataset.of ?? from?.dataset.key;
+    const row = [...this.body.children].find((one) => one.dataset.key === id);
+    if (!row || !this.open.has(id)) return;
+    row.querySelector(".opener").focus();
+    this.toggle(row);
   }
 
   /** @param {HTMLElement} row */

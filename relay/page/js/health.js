@@ -12,6 +12,7 @@ import { bytes, duration, exact, plural } from "./format.js";
  * @property {string} title
  * @property {string} text
  * @property {string} hint what to do; "" if nothing
+ * @property {boolean} [alert] it is read out at once, and does not change while it stands
  */
 
 /** Behind the source by more than this, in seconds, is worth a word. */
@@ -19,6 +20,13 @@ const LATE = 60;
 /** Parts of the binlog's expiry that may be left before it is worth a word, and before it is urgent. */
 const SCARCE = 0.25;
 const URGENT = 0.05;
+/** Part of the journal's cap from which on its end is in sight. */
+const FULL = 0.9;
+/** Seconds without a heartbeat after which a process hangs, as the supervisor has it (relay/health.py). */
+const HANGS = 60;
+/** The same for those that may wait for a slow store. */
+const HANGS_SLOW = 600;
+const SLOW = new Set(["exporter", "snapshotter", "logger"]);
 /** Seconds without a sign of the source, heartbeats included. */
 const SILENT = 60;
 
@@ -29,6 +37,7 @@ export function findings(stat, rates) {
     ...loss(stat),
     ...source(stat),
     ...processes(stat),
+    ...journal(stat),
     ...losers(stat, rates),
     ...held(stat),
   ];
@@ -45,7 +54,7 @@ function* stops({ stop, lake, log }) {
     ["log", "The log of changes has stopped", log?.status.stop, "Clients are served as before. "],
   ];
   for (const [id, title, why, before] of named) {
-    if (why) yield finding(id, "stop", `${title}: ${why.code}`, before + why.text, why.hint);
+    if (why) yield { ...finding(id, "stop", `${title}: ${why.code}`, before + why.text, why.hint), alert: true };
   }
 }
 
@@ -53,7 +62,8 @@ function* stops({ stop, lake, log }) {
 function* loss({ source: { loss_seconds: left, watch } }) {
   if (left === null || !watch.expiry || left > watch.expiry * SCARCE) return;
   const level = left <= watch.expiry * URGENT ? "stop" : "warn";
-  const title = left > 0 ? `Data will be lost in ${duration(left)}` : "The source may have purged what was not read yet";
+  const title =
+    left > 0 ? `Data will be lost in ${duration(left)}` : "The source may have purged what was not read yet";
   yield finding(
     "loss",
     level,
@@ -64,37 +74,90 @@ function* loss({ source: { loss_seconds: left, watch } }) {
 }
 
 /** @param {Stat} stat */
-function* source({ stop, state, source: { host, port, state: link, silent_seconds: silent, lag_seconds, lag_bytes, watch } }) {
+function* source({
+  stop,
+  state,
+  source: { host, port, state: link, silent_seconds: silent, lag_seconds, lag_bytes, watch },
+}) {
   if (stop) return;
-  if (link === "unreachable") {
+  if (link === "reconnecting") {
     const text = `${host}:${port} has not been heard for ${duration(silent)}. Clients get what is in the journal.`;
-    yield finding("source", "warn", "The source cannot be reached", text, "The relay tries again by itself; see its log for why.");
+    yield finding(
+      "source",
+      "warn",
+      "The source does not answer",
+      text,
+      "The relay tries again by itself; its log says why.",
+    );
   } else if (link === "streaming" && silent > SILENT) {
-    yield finding("source", "warn", "The source is silent", `Nothing for ${duration(silent)}, not even a heartbeat.`, "");
+    yield finding(
+      "source",
+      "warn",
+      "The source is silent",
+      `Nothing for ${duration(silent)}, not even a heartbeat.`,
+      "",
+    );
   }
   if (lag_seconds !== null && lag_seconds > LATE && state === "running") {
     const text = `${duration(lag_seconds)} and ${bytes(lag_bytes)} of its binlog are not in the journal yet.`;
     yield finding("lag", "warn", "Behind the source", text, "");
   }
   if (watch.trouble) {
-    yield finding("watch", "warn", "Lag and time to data loss are not known", watch.trouble, "`relay check` names what is missing.");
+    yield finding(
+      "watch",
+      "warn",
+      "Lag and time to data loss are not known",
+      watch.trouble,
+      "`relay check` names what is missing.",
+    );
   }
 }
 
-/** @param {Stat} stat */
-function* processes({ processes }) {
-  const down = processes.filter(({ state }) => state === "down").map(({ name }) => name);
+/** Those that are down, or hang; not those that stopped by name. @param {Stat} stat */
+function* processes({ stop, lake, log, processes }) {
+  const stops = {
+    reader: stop,
+    exporter: lake?.export.stop,
+    snapshotter: lake?.snapshot.stop,
+    logger: log?.status.stop,
+  };
+  const down = processes.filter(({ name, state }) => state === "down" && !stops[name]).map(({ name }) => name);
   if (down.length) {
     const title = down.length === 1 ? `The process ${down[0]} is down` : `${down.length} processes are down`;
-    yield finding("processes", "warn", title, down.join(", "), "The supervisor starts them again; the log says why they ended.");
+    const text = down.length === 1 ? "" : down.join(", ");
+    yield finding("down", "warn", title, text, "The supervisor starts it again; the log says why it ended.");
   }
+  for (const { name, silent_seconds: silent } of processes) {
+    const patience = SLOW.has(name) ? HANGS_SLOW : HANGS;
+    if (silent > patience) {
+      yield finding(`hangs ${name}`, "warn", `The process ${name} hangs`, `No heartbeat for ${duration(silent)}.`, "");
+    }
+  }
+}
+
+/** Rows that a client has not fetched are about to be cut. @param {Stat} stat */
+function* journal({ journal: { first, committed, max_bytes: cap } }) {
+  const size = committed - first;
+  if (!cap || size < cap * FULL) return;
+  const text = `It has ${bytes(size)} of at most ${bytes(cap)}. Beyond that, rows are cut that clients have not fetched.`;
+  yield finding(
+    "journal",
+    "warn",
+    "The journal is nearly full",
+    text,
+    "Let slow clients catch up, `relay client forget` those that are gone, or raise JournalMaxBytes.",
+  );
 }
 
 /** Clients that are losing rows now. @param {Stat} stat @param {Rates} rates */
 function* losers({ clients }, rates) {
   const losing = clients.filter(({ id }) => (rates.of(`dropped ${id}`) ?? 0) > 0);
   if (!losing.length) return;
-  const names = losing.slice(0, 3).map(({ name }) => name).join(", ") + (losing.length > 3 ? " and others" : "");
+  const names =
+    losing
+      .slice(0, 3)
+      .map(({ name }) => name)
+      .join(", ") + (losing.length > 3 ? " and others" : "");
   yield finding(
     "losers",
     "warn",

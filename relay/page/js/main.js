@@ -27,7 +27,18 @@ const tables = new Tables();
 const schema = new Schema();
 const verdict = new Verdict();
 const topbar = new Topbar({ clients: clients.grid, tables: tables.grid, schema: schema.grid });
-const parts = [verdict, new Overview(), new Source(), clients, tables, schema, new Processes(), new Outputs(), new Counters(), topbar];
+const parts = [
+  verdict,
+  new Overview(),
+  new Source(),
+  clients,
+  tables,
+  schema,
+  new Processes(),
+  new Outputs(),
+  new Counters(),
+  topbar,
+];
 
 /** Milliseconds that figures are called live for. */
 const LIVE = 3500;

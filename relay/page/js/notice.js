@@ -7,10 +7,10 @@ import { icon } from "./icon.js";
 /** @typedef {import("./health.js").Finding} Finding */
 
 /** @param {Finding} finding */
-export function makeNotice({ level }) {
+export function makeNotice({ level, alert = false }) {
   return h(
     "div",
-    { class: "notice" },
+    { class: "notice", role: alert && "alert" },
     icon(level),
     h("div", {}, h("strong", {}, h("bdi")), h("p", { class: "why" }, h("bdi")), h("p", { class: "hint" }, h("bdi"))),
   );

@@ -15,7 +15,10 @@ export class Outputs {
 
   /** @param {import("./main.js").View} view */
   update({ stat: { lake, log } }) {
-    for (const [place, output] of [[this.lake, lake], [this.log, log]]) {
+    for (const [place, output] of [
+      [this.lake, lake],
+      [this.log, log],
+    ]) {
       place.section.hidden = output === null;
       for (const link of document.querySelectorAll(`nav a[href="#${place.section.id}"]`)) link.hidden = output === null;
     }
@@ -25,17 +28,26 @@ export class Outputs {
 
   /** @param {import("./api.js").Lake} lake */
   showLake({ path, export: written, snapshot, lag_seconds: seconds, lag_bytes: left }) {
-    showStops(this.lake.stops, [["Export", written.stop], ["Snapshot", snapshot.stop]]);
+    showStops(this.lake.stops, [
+      ["Export", written.stop],
+      ["Snapshot", snapshot.stop],
+    ]);
     const { facts } = this.lake;
     facts.show("Path", path, "code");
     facts.show("Export", written.state);
     facts.show("Behind", `${duration(seconds)}, ${bytes(left)}`);
     facts.show("Up to", written.file && `${written.file}:${written.offset}`, "code");
     facts.show("Sequence", exact(written.seq));
-    facts.show("Written", `${plural(written.rows, "row")} in ${plural(written.files, "file")} since the exporter began`);
+    facts.show(
+      "Written",
+      `${plural(written.rows, "row")} in ${plural(written.files, "file")} since the exporter began`,
+    );
     facts.show("Last word of the export", written.at ? instant(written.at) : "none yet");
     facts.show("Snapshot", snapshot.state);
-    facts.show("Snapshot of", snapshot.table && `${snapshot.table}: ${exact(snapshot.rows)} of about ${plural(snapshot.total, "row")}`);
+    facts.show(
+      "Snapshot of",
+      snapshot.table && `${snapshot.table}: ${exact(snapshot.rows)} of about ${plural(snapshot.total, "row")}`,
+    );
     facts.show("Tables left", snapshot.left ? exact(snapshot.left) : "");
   }
 

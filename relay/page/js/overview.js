@@ -22,9 +22,18 @@ export class Overview {
       ],
       format: rate,
     });
-    this.queues = new Chart({ title: "Queue depth", series: [{ label: "rows waiting", stroke: "main" }], format: short });
+    this.queues = new Chart({
+      title: "Queue depth",
+      series: [{ label: "rows waiting", stroke: "main" }],
+      format: short,
+    });
     this.lag = new Chart({ title: "Lag, time", series: [{ label: "behind", stroke: "main" }], format: duration });
-    this.lagBytes = new Chart({ title: "Lag, bytes", series: [{ label: "behind", stroke: "main" }], format: bytes });
+    this.lagBytes = new Chart({
+      title: "Lag, bytes",
+      series: [{ label: "behind", stroke: "main" }],
+      format: bytes,
+      binary: true,
+    });
     this.charts = [this.rows, this.queues, this.lag, this.lagBytes];
     byId("charts").append(...this.charts.map(({ element }) => element));
     this.refresher = new Refresher(EVERY, api.history, (history) => this.draw(history));
@@ -35,7 +44,11 @@ export class Overview {
     const { source, clients, journal, usage } = stat;
     this.tile("Rows read", rate(rates.of("rows")), "a second");
     this.tile("Rows confirmed", rate(rates.of("confirmed")), "a second, all clients");
-    this.tile("Lag", duration(source.lag_seconds), source.lag_bytes === null ? "not known" : `${bytes(source.lag_bytes)} of binlog`);
+    this.tile(
+      "Lag",
+      duration(source.lag_seconds),
+      source.lag_bytes === null ? "not known" : `${bytes(source.lag_bytes)} of binlog`,
+    );
     this.tile("Time to data loss", ...loss(source));
     const waiting = clients.reduce((sum, client) => sum + client.waiting + client.in_flight, 0);
     this.tile("Waiting", short(waiting), "rows in all queues");
@@ -70,6 +83,7 @@ export class Overview {
 /** @param {api.Source} source @returns {[string, string]} */
 export function loss({ loss_seconds: left, watch: { expiry } }) {
   if (expiry === 0) return ["never", "the source keeps its binlog"];
-  if (expiry === null || left === null) return ["–", expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
+  if (expiry === null || left === null)
+    return ["–", expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
   return [left > 0 ? duration(left) : "now", `binlog kept for ${duration(expiry)}`];
 }

@@ -1,8 +1,8 @@
 /** Asks again and again, one request at a time, and only while the page is seen. */
 
+/** @template T */
 export class Poller {
   /**
-   * @template T
    * @param {{every: number, load: () => Promise<T>, answered: (answer: T) => void, failed: (error: Error) => void}} options
    *   `every`: milliseconds between the beginnings of two requests
    */
@@ -35,10 +35,12 @@ export class Poller {
   }
 }
 
-/** Loads something that an open part of the page shows, at most each so many milliseconds, when told that time passed. */
+/**
+ * Loads something that an open part of the page shows, at most each so many milliseconds, when told that time passed.
+ * @template T
+ */
 export class Refresher {
   /**
-   * @template T
    * @param {number} every
    * @param {() => Promise<T>} load
    * @param {(answer: T) => void} answered

@@ -12,7 +12,7 @@ const FIGURES = [
   ["memory", 1],
   ["time", 2],
   ["pid", 2],
-  ["restarts", 1],
+  ["restarts", 2],
 ];
 
 export class Processes {
@@ -25,7 +25,13 @@ export class Processes {
   /** @param {import("./main.js").View} view */
   update({ stat: { processes }, rates }) {
     const show = (row, process) => this.show(row, process, rates.of(`cpu ${process.name} ${process.pid}`));
-    reconcile(this.body, processes, ({ name }) => name, (process) => this.make(process), show);
+    reconcile(
+      this.body,
+      processes,
+      ({ name }) => name,
+      (process) => this.make(process),
+      show,
+    );
   }
 
   /** @param {Process} process */

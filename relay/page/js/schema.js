@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { ColumnTable } from "./columntable.js";
-import { byId, h, name, setText } from "./dom.js";
+import { byId, h, setText, tableName } from "./dom.js";
 import { exact } from "./format.js";
 import { Grid } from "./grid.js";
 import { Refresher } from "./poller.js";
@@ -21,13 +21,24 @@ export class Schema {
       order: { column: "name", descending: false },
       key: tableKey,
       search: ({ schema, table, columns }) => `${schema}.${table} ${columns.map((column) => column.name).join(" ")}`,
-      heading: ({ schema, table }) => name(`${schema}.${table}`),
+      heading: ({ schema, table }) => tableName(schema, table),
       detail: columnsOf,
       columns: [
         { id: "name", label: "Table", by: ({ schema, table }) => `${schema}.${table}` },
-        { id: "count", label: "Columns", by: ({ columns }) => columns.length, text: ({ columns }) => exact(columns.length) },
+        {
+          id: "count",
+          label: "Columns",
+          by: ({ columns }) => columns.length,
+          text: ({ columns }) => exact(columns.length),
+        },
         { id: "key", label: "Primary key", room: 2, by: primary, text: primary },
-        { id: "version", label: "Version", room: 2, by: ({ version }) => version, text: ({ version }) => String(version) },
+        {
+          id: "version",
+          label: "Version",
+          room: 2,
+          by: ({ version }) => version,
+          text: ({ version }) => String(version),
+        },
         { id: "names", label: "Names", room: 3, by: names, text: names },
       ],
     });
@@ -35,7 +46,9 @@ export class Schema {
       setText(this.note, "");
       this.grid.show(tables);
     };
-    this.refresher = new Refresher(EVERY, api.schema, answered, (error) => setText(this.note, `The relay did not say: ${error.message}.`));
+    this.refresher = new Refresher(EVERY, api.schema, answered, (error) =>
+      setText(this.note, `The relay did not say: ${error.message}.`),
+    );
     this.disclosure.addEventListener("toggle", () => this.update());
   }
 
@@ -54,7 +67,12 @@ function columnsOf(definition) {
 
 /** @param {api.TableSchema} definition */
 function primary({ columns }) {
-  return columns.filter((column) => column.primary).map((column) => column.name).join(", ") || "none";
+  return (
+    columns
+      .filter((column) => column.primary)
+      .map((column) => column.name)
+      .join(", ") || "none"
+  );
 }
 
 /** @param {api.TableSchema} definition */

@@ -29,11 +29,14 @@ export class Source {
     list.show("Binlog file", source.file, "code");
     list.show("Binlog position", source.file && String(source.position), "code");
     list.show("End of binlog", watch.file && `${watch.file}:${watch.position}`, "code");
-    list.show("Lag", source.lag_seconds === null ? "not known" : `${duration(source.lag_seconds)}, ${bytes(source.lag_bytes)}`);
+    list.show(
+      "Lag",
+      source.lag_seconds === null ? "not known" : `${duration(source.lag_seconds)}, ${bytes(source.lag_bytes)}`,
+    );
     list.show("Time to data loss", loss(source).join(", "));
     list.show("Last event", source.last_event ? `${instant(source.last_event)}, on the source's clock` : "none yet");
-    list.show("Asked", watch.at ? ago(watch.at, at) : "not yet");
-    list.show("Trouble", watch.trouble);
+    list.show("Asked for it", watch.at ? ago(watch.at, at) : "not yet");
+    list.show("No answer", watch.trouble);
     list.show("GTID set", source.gtid_set, "code wide");
   }
 
@@ -54,9 +57,9 @@ export class Source {
   }
 
   /** @param {import("./api.js").Journal} journal */
-  showJournal({ first, decided, committed, flushed, bytes: size, sequence }) {
+  showJournal({ first, decided, committed, flushed, bytes: size, sequence, max_bytes: cap }) {
     const list = this.journal;
-    list.show("On disk", bytes(size));
+    list.show("On disk", `${bytes(size)}, at most ${bytes(cap)}`);
     list.show("History", bytes(committed - first));
     list.show("Not flushed yet", bytes(committed - flushed));
     list.show("Not queued yet", bytes(committed - decided));

@@ -3,8 +3,9 @@
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
 import { ColumnTable } from "./columntable.js";
-import { h, reconcile, setText } from "./dom.js";
-import { exact, instant, short, visible } from "./format.js";
+import { h, name as bdiName, reconcile, setText } from "./dom.js";
+import { Facts } from "./facts.js";
+import { exact, instant, short } from "./format.js";
 import { Refresher } from "./poller.js";
 
 const EVERY = 5000;
@@ -34,12 +35,14 @@ export class TableDetail {
     this.note = h("p", { class: "note" });
     this.columns = new ColumnTable();
     const heads = ["", "Insert", "Update", "Delete"].map((label) => h("th", { scope: "col" }, label));
+    const names = h("div");
     this.element = h(
       "div",
       { class: "details" },
       h(
         "section",
         {},
+        names,
         h("h3", {}, "Rows"),
         h("table", { class: "small numbers" }, h("thead", {}, h("tr", {}, ...heads)), this.counts),
         this.last,
@@ -50,12 +53,26 @@ export class TableDetail {
       h("section", { class: "charts" }, this.chart.element),
       h("section", { class: "wide" }, h("h3", {}, "Columns"), this.columns.element),
     );
-    this.refresher = new Refresher(EVERY, () => api.table(schema, table), (detail) => this.answered(detail), (error) => this.failed(error));
+    const facts = new Facts(names);
+    facts.show("Schema", schema);
+    facts.show("Table", table);
+    this.refresher = new Refresher(
+      EVERY,
+      () => api.table(schema, table),
+      (detail) => this.answered(detail),
+      (error) => this.failed(error),
+    );
   }
 
   /** @param {api.TableUsage} usage */
   show(usage) {
-    reconcile(this.counts, SPANS, ([label]) => label, countRow, (row, [, span]) => showCounts(row, usage[span]));
+    reconcile(
+      this.counts,
+      SPANS,
+      ([label]) => label,
+      countRow,
+      (row, [, span]) => showCounts(row, usage[span]),
+    );
     setText(this.last, usage.last ? `Last row ${instant(usage.last)}, on the source's clock.` : "");
     this.refresher.tick();
   }
@@ -67,7 +84,13 @@ export class TableDetail {
   /** @param {api.TableDetail} detail */
   answered({ minutes, clients, definition }) {
     this.chart.show(minutes.at, minutes.insert, minutes.update, minutes.delete);
-    reconcile(this.clients, clients, ({ id, kinds }) => `${id} ${kinds}`, follower, () => {});
+    reconcile(
+      this.clients,
+      clients,
+      ({ id, kinds }) => `${id} ${kinds}`,
+      follower,
+      () => {},
+    );
     setText(this.note, clients.length ? "" : "None.");
     this.columns.show(definition);
   }
@@ -91,7 +114,7 @@ function showCounts(row, counts) {
   setText(deletes, exact(counts.delete));
 }
 
-/** @param {{name: string, kinds: string}} client */
+/** @param {{id: number, name: string, kinds: string}} client */
 function follower({ name, kinds }) {
-  return h("li", {}, h("bdi", {}, visible(name)), ` (${kinds})`);
+  return h("li", {}, bdiName(name), ` (${kinds})`);
 }

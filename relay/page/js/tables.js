@@ -1,7 +1,7 @@
 /** Tables: what happened in each, whoever asked for it. Counted in rows. */
 
-import { byId, name, setText } from "./dom.js";
-import { ago, count, exact, instant } from "./format.js";
+import { byId, setText, tableName } from "./dom.js";
+import { ago, count, exact, instant, visible } from "./format.js";
 import { Grid } from "./grid.js";
 import { TableDetail } from "./tabledetail.js";
 
@@ -29,13 +29,14 @@ export class Tables {
   constructor() {
     this.at = 0;
     this.since = byId("tables-since");
+    this.trouble = byId("tables-trouble");
     this.grid = new Grid(byId("tables-list"), {
       noun: "table",
       empty: "No row was read yet.",
       order: { column: "Rolling hour", descending: true },
       key: tableKey,
       search: ({ schema, table }) => `${schema}.${table}`,
-      heading: ({ schema, table }) => name(`${schema}.${table}`),
+      heading: ({ schema, table }) => tableName(schema, table),
       detail: (usage) => new TableDetail(usage.schema, usage.table),
       groups: Object.fromEntries(SPANS.map(([span, label]) => [label, (usage) => sum(usage[span])])),
       columns: [
@@ -58,8 +59,14 @@ export class Tables {
   /** @param {import("./main.js").View} view */
   update({ stat: { at, usage } }) {
     this.at = at;
+    this.trouble.hidden = !usage.trouble;
+    setText(this.trouble, usage.trouble && `The counting does not go on: ${visible(usage.trouble)}`);
+    const missed = usage.missed ? ` ${exact(usage.missed)} changes were deleted before they could be counted.` : "";
     const left = usage.left_out ? ` ${exact(usage.left_out)} with the fewest rows of the day are not listed.` : "";
-    setText(this.since, usage.since ? `Rows, counted since ${instant(usage.since)}; an update is one.${left}` : "");
+    setText(
+      this.since,
+      usage.since ? `Rows, counted since ${instant(usage.since)}; an update is one.${left}${missed}` : "",
+    );
     this.grid.show(usage.tables);
   }
 }

@@ -56,6 +56,7 @@ export class Verdict {
     const what = all.map(({ id, level }) => `${id} ${level}`).join(" ");
     if (what === this.said) return;
     this.said = what;
-    setText(this.announcer, all.map(({ title, hint }) => `${title}. ${hint}`).join(" "));
+    const news = all.filter(({ alert }) => !alert); // those are told by their own role
+    setText(this.announcer, news.map(({ title, text, hint }) => `${title}. ${text} ${hint}`).join(" "));
   }
 }

@@ -2,8 +2,10 @@
 
 import { arrange, h, setAttribute, setText } from "./dom.js";
 
-/** Rows that are kept beyond the edges of what is visible. */
-const MARGIN = 12;
+/** Rows that are made beyond the edges of what is visible. */
+const MARGIN = 16;
+/** When fewer than so many of them are left, more are made. */
+const NEAR = 3;
 /** So many rows are made whether they are visible or not. */
 const ALWAYS = 50;
 /** Height of a row until one was measured, in CSS pixels. */
@@ -23,7 +25,11 @@ export class GridWindow {
     /** @type {T[]} */
     this.rows = [];
     this.height = USUAL_HEIGHT;
-    /** @type {Map<string, {row: Element, cells: {show: (row: T) => void}[]}>} rows that are on the page */
+    /** How many columns there is room for. */
+    this.columns = options.columns.length;
+    /** Whether both were measured since the page has its present width. */
+    this.measured = false;
+    /** @type {Map<string, {row: HTMLElement, opener: HTMLElement, cells: {show: (row: T) => void}[]}>} rows that are on the page */
     this.made = new Map();
     /** @type {Map<string, Element>} open rows' details */
     this.details = new Map();
@@ -32,10 +38,11 @@ export class GridWindow {
     this.above = h("tr", { class: "spacer", "aria-hidden": "true" });
     this.below = h("tr", { class: "spacer", "aria-hidden": "true" });
     this.asked = false;
-    this.sizes = new ResizeObserver((entries) => this.measured(entries));
-    const again = () => this.ask();
-    addEventListener("scroll", again, { passive: true });
-    addEventListener("resize", again, { passive: true });
+    this.sizes = new ResizeObserver((entries) => this.resizedDetails(entries));
+    /** @type {[number, number]} index of the first row that is on the page, and of the first after them */
+    this.span = [0, 0];
+    addEventListener("scroll", () => this.ask(), { passive: true });
+    addEventListener("resize", () => this.resized(), { passive: true });
   }
 
   /** @param {T[]} rows in their order */
@@ -44,21 +51,29 @@ export class GridWindow {
     this.render();
   }
 
-  /** Renders with the next frame. */
+  /** Renders with the next frame, if what is visible is not made then. */
   ask() {
     if (this.asked) return;
     this.asked = true;
     requestAnimationFrame(() => {
       this.asked = false;
-      this.render();
+      const [first, last] = this.range(this.tops(), NEAR);
+      if (first < this.span[0] || last > this.span[1]) this.render();
     });
+  }
+
+  /** Rows may have another height now, and room for other columns. */
+  resized() {
+    this.measured = false;
+    this.render();
   }
 
   /** Makes what is near the visible part, updates it, and forgets the rest. */
   render() {
     const { key } = this.options;
     const tops = this.tops();
-    const [first, last] = this.range(tops);
+    const [first, last] = this.range(tops, MARGIN);
+    this.span = [first, last];
     const nodes = [this.above];
     const made = new Map();
     for (let i = first; i < last; i += 1) {
@@ -76,11 +91,17 @@ export class GridWindow {
     space(this.above, tops[first]);
     space(this.below, tops[this.rows.length] - tops[last]);
     arrange(this.body, nodes);
-    const sample = made.values().next().value?.row.offsetHeight;
-    if (sample && sample !== this.height) {
-      this.height = sample;
-      this.ask();
-    }
+    const { value: sample } = made.values().next();
+    if (!this.measured && sample?.row.offsetHeight) this.measure(sample.row);
+  }
+
+  /** @param {HTMLElement} row */
+  measure(row) {
+    this.measured = true;
+    this.height = row.offsetHeight;
+    this.columns = [...row.children].filter((cell) => cell.offsetWidth).length;
+    for (const detail of this.details.values()) setAttribute(detail.firstElementChild, "colspan", this.columns);
+    this.render();
   }
 
   /** Where each row begins, in pixels from the first one; and where the last one ends. */
@@ -99,12 +120,13 @@ export class GridWindow {
     return tops;
   }
 
-  /** Which rows are near the visible part. @param {number[]} tops */
-  range(tops) {
+  /** Which rows are visible, and so many beyond them. @param {number[]} tops @param {number} margin
+   * @returns {[number, number]} */
+  range(tops, margin) {
     if (this.rows.length <= ALWAYS) return [0, this.rows.length];
     const start = this.body.getBoundingClientRect().top;
-    const above = -start - MARGIN * this.height;
-    const below = innerHeight - start + MARGIN * this.height;
+    const above = -start - margin * this.height;
+    const below = innerHeight - start + margin * this.height;
     const first = Math.min(lower(tops, above), this.rows.length);
     return [first, Math.max(first, Math.min(lower(tops, below) + 1, this.rows.length))];
   }
@@ -125,15 +147,15 @@ export class GridWindow {
       place.append(cell.element);
       return cell;
     });
-    return { row: element, cells };
+    return { row: element, opener: element.querySelector(".opener"), cells };
   }
 
-  /** @param {{row: Element, cells: {show: (row: T) => void}[]}} parts @param {T} row @param {number} index
+  /** @param {{row: HTMLElement, opener: HTMLElement, cells: {show: (row: T) => void}[]}} parts @param {T} row @param {number} index
    * @param {boolean} open */
   update(parts, row, index, open) {
     for (const cell of parts.cells) cell.show(row);
     setAttribute(parts.row, "aria-rowindex", index + 2);
-    setAttribute(parts.row.querySelector(".opener"), "aria-expanded", open);
+    setAttribute(parts.opener, "aria-expanded", open);
     parts.row.classList.toggle("open", open);
   }
 
@@ -142,7 +164,7 @@ export class GridWindow {
     let element = this.details.get(id);
     const detail = this.open.get(id);
     if (!element) {
-      element = h("tr", { class: "detail" }, h("td", { colspan: this.options.columns.length }, detail.element));
+      element = h("tr", { class: "detail" }, h("td", { colspan: this.columns }, detail.element));
       element.dataset.of = id;
       this.details.set(id, element);
       this.sizes.observe(element);
@@ -162,7 +184,7 @@ export class GridWindow {
   }
 
   /** @param {ResizeObserverEntry[]} entries */
-  measured(entries) {
+  resizedDetails(entries) {
     for (const { target } of entries) {
       if (target.isConnected) this.heights.set(target.dataset.of, target.offsetHeight);
     }
@@ -173,7 +195,7 @@ export class GridWindow {
   focus(id, step) {
     const index = this.rows.findIndex((row) => this.options.key(row) === id) + step;
     if (index < 0 || index >= this.rows.length) return;
-    this.made.get(this.options.key(this.rows[index]))?.row.querySelector(".opener").focus();
+    this.made.get(this.options.key(this.rows[index]))?.opener.focus();
   }
 }
 
