@@ -121,18 +121,7 @@ def application(latest: Latest, views: Views, log: Log) -> Application:
     files = page_files()
     parts = {"latest": latest, "views": views, "files": files, "log": log}
     return Application(
-        [
-            (r"/", _File, parts),
-            (r"/static/(.+)", _File, parts),
-            (r"/api/stat", _StatDocument, parts),
-            (r"/api/history", _HistoryDocument, parts),
-            (r"/api/client", _ClientDocument, parts),
-            (r"/api/table", _TableDocument, parts),
-            (r"/api/schema", _SchemaDocument, parts),
-            (r"/metrics", _Metrics, parts),
-            (r"/healthz", _Alive, parts),
-            (r"/readyz", _Ready, parts),
-        ],
+        [(path, handler, parts) for path, handler in ENDPOINTS],
         default_handler_class=_Nothing,
         default_handler_args=parts,
         log_function=lambda handler: None,  # a request a second from every open page is no event
@@ -310,3 +299,17 @@ class _Alive(_Handler):
 class _Ready(_Alive):
     def get(self) -> None:
         self.tell(health.not_ready(self.latest.document()))
+
+
+ENDPOINTS: Final = (
+    (r"/", _File),
+    (r"/static/(.+)", _File),
+    (r"/api/stat", _StatDocument),
+    (r"/api/history", _HistoryDocument),
+    (r"/api/client", _ClientDocument),
+    (r"/api/table", _TableDocument),
+    (r"/api/schema", _SchemaDocument),
+    (r"/metrics", _Metrics),
+    (r"/healthz", _Alive),
+    (r"/readyz", _Ready),
+)
