@@ -321,10 +321,13 @@ class _Reader:
         self._keep_low_place()
         state = self._writer.state()
         self._arena.sequence = state.sequence
+        # What comes between transactions, such as the head of a new file, is read as well.
+        whole = not self._ingest.in_transaction and self._writer.committed() == self._writer.end()
+        place = here if whole and here.file else Place(state.file, state.position)
         self._arena.set_source(
             host=self._sources.host,
-            file=state.file,
-            position=state.position,
+            file=place.file,
+            position=place.position,
             gtid_set=state.gtid_set,
             last_event=self._ingest.timestamp,
             heard=self._heard,
