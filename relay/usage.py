@@ -21,7 +21,7 @@ from relay.usagestore import Counted, Table, UsageStore
 
 HOUR: Final = 60  # minutes
 DAY: Final = 1440
-STEP_BYTES: Final = 8 << 20  # of the journal, in one `advance`
+STEP_BYTES = 8 << 20  # of the journal, in one `advance`
 SAVE_SECONDS: Final = 5.0  # what a kill in between takes is counted again
 RETRY_SECONDS: Final = 5.0
 _MINUTE: Final = 60

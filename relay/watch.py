@@ -34,6 +34,11 @@ class Watcher:
         What fails is told in the answer.
         """
         try:
+            if self._connection is not None and host == self._host:
+                try:
+                    return self._look(self._connection, place)
+                except SourceLost:  # a source hangs up on idle connections, and when it is started again
+                    self.close()
             return self._look(self._connected(host), place)
         except (RelayError, SourceLost, OSError) as error:
             self.close()
@@ -46,12 +51,10 @@ class Watcher:
         self._connection = None
 
     def _connected(self, host: str) -> Connection[Any]:
-        if self._connection is None or host != self._host:
-            self.close()
-            server = self._server
-            account = Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
-            self._connection = connect.connect(account)
-            self._host = host
+        self.close()
+        server = self._server
+        account = Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
+        self._host, self._connection = host, connect.connect(account)
         return self._connection
 
     def _look(self, connection: Connection[Any], place: Callable[[], Place]) -> Watch:
@@ -75,5 +78,5 @@ class Watcher:
 def bytes_between(sizes: dict[str, int], here: Place, end: Place) -> int:
     """Bytes of binlogs from one place to another, 0 if that is not behind it; `sizes` are in the binlogs' order."""
     files = list(sizes)
-    passed = files[files.index(here[0]) : files.index(end[0])]
-    return max(0, sum(sizes[file] for file in passed) - here[1] + end[1]) if passed else 0
+    first, last = files.index(here[0]), files.index(end[0])
+    return max(0, sum(sizes[file] for file in files[first:last]) - here[1] + end[1]) if first <= last else 0

@@ -1,0 +1,201 @@
+"""What the source says of itself: how far its binlog is ahead, when it purges, and what follows from it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay import lookout
+from relay.board import Boards, Watch
+from relay.config import Config, load
+from relay.context import MonitorContext
+from relay.lookout import Lookout
+from relay.stat import Source, collect, lags
+from relay.watch import Watcher, bytes_between
+from tests.readerproc import Reader
+
+NOW = 1_700_000_000.0
+EXPIRIES = {
+    "mysql97": ("binlog_expire_logs_seconds", "7200", 7200),
+    "mariadb118": ("expire_logs_days", "0.5", 43200),
+    "mariadb1011": ("expire_logs_days", "3", 259200),
+}
+
+
+@pytest.mark.parametrize(
+    ("here", "end", "wanted"),
+    [
+        (("b.2", 4), ("b.2", 4), 0),
+        (("b.2", 10), ("b.2", 25), 15),
+        (("b.1", 90), ("b.2", 4), 14),
+        (("b.1", 100), ("b.3", 7), 307),
+        (("b.3", 5), ("b.2", 100), 0),
+    ],
+)
+def test_bytes_between_two_places_are_those_of_all_files_from_one_to_the_other(
+    here: tuple[str, int], end: tuple[str, int], wanted: int
+) -> None:
+    assert bytes_between({"b.1": 100, "b.2": 300, "b.3": 50}, here, end) == wanted
+
+
+@pytest.mark.parametrize(
+    ("watch", "last_event", "silent", "wanted"),
+    [
+        (Watch(at=NOW - 2, lag_bytes=0, expiry=3600), NOW - 900, 1.0, (0.0, 3600.0)),
+        (Watch(at=NOW - 2, lag_bytes=1, expiry=3600), NOW - 900, 1.0, (900.0, 2700.0)),
+        (Watch(at=NOW - 2, lag_bytes=1, expiry=600), NOW - 900, 1.0, (900.0, 0.0)),
+        (Watch(at=NOW - 2, lag_bytes=1, expiry=0), NOW - 900, 1.0, (900.0, None)),
+        (Watch(at=NOW - 2, lag_bytes=1, expiry=3600), NOW + 5, 1.0, (0.0, 3600.0)),  # its clock is ahead
+        (Watch(at=NOW - 2, lag_bytes=1, expiry=3600), 0.0, 0.0, (None, 3600.0)),
+        (Watch(at=NOW - 2, expiry=3600, trouble="no answer"), NOW - 900, 300.0, (None, 3300.0)),
+        (Watch(at=NOW - 99, lag_bytes=0, expiry=3600), NOW - 900, 99.0, (None, 3501.0)),
+        (Watch(), 0.0, 0.0, (None, None)),
+    ],
+)
+def test_lag_and_time_to_data_loss_follow_from_what_the_source_said(
+    watch: Watch, last_event: float, silent: float, wanted: tuple[float | None, float | None]
+) -> None:
+    assert lags(watch, last_event, silent, NOW) == wanted
+
+
+def config_of(conf: Path) -> Config:
+    return load(str(conf), {}, {})[0]
+
+
+def binlog_end(server: DatabaseServer) -> tuple[str, int]:
+    status = server.execute("SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS")[0]
+    return str(status[0]), int(status[1])
+
+
+def test_the_lag_is_what_the_binlogs_have_beyond_a_place(
+    server: DatabaseServer, db: str, young_binlog: None, relay_conf: Callable[..., Path]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    here = binlog_end(server)
+    watcher = Watcher(config_of(relay_conf(server)))
+    found = watcher.look("127.0.0.1", lambda: here)
+    assert (found.file, found.position, found.lag_bytes, found.trouble) == (*here, 0, "")
+    assert abs(found.at - time.time()) < 10
+    server.execute(f"INSERT INTO {db}.t VALUES (1)")
+    end = binlog_end(server)
+    assert watcher.look("127.0.0.1", lambda: here).lag_bytes == end[1] - here[1] > 0
+    server.execute("FLUSH BINARY LOGS", f"INSERT INTO {db}.t VALUES (2)", "FLUSH BINARY LOGS")
+    sizes = [int(log[1]) for log in server.execute("SHOW BINARY LOGS")]
+    assert len(sizes) == 3
+    found = watcher.look("127.0.0.1", lambda: here)
+    assert found.lag_bytes == sum(sizes) - here[1]
+    assert (found.file, found.position) == binlog_end(server)
+    found = watcher.look("127.0.0.1", lambda: ("binlog.999999", 4))
+    assert (found.lag_bytes, found.trouble) == (None, "the source has no binlog binlog.999999")
+    found = watcher.look("127.0.0.1", lambda: ("", 0))
+    assert (found.lag_bytes, found.trouble) == (None, "nothing was read from the source yet")
+    watcher.close()
+
+
+def test_the_expiry_is_the_sources_own_as_it_is_now(server: DatabaseServer, relay_conf: Callable[..., Path]) -> None:
+    name, value, seconds = EXPIRIES[server.name]
+    before = server.execute(f"SELECT @@GLOBAL.{name}")[0][0]
+    watcher = Watcher(config_of(relay_conf(server)))
+    end = binlog_end(server)
+    try:
+        watcher.look("127.0.0.1", lambda: end)
+        server.execute(f"SET GLOBAL {name} = {value}")
+        assert watcher.look("127.0.0.1", lambda: end).expiry == seconds
+        if server.kind.mysql:
+            server.execute("SET GLOBAL binlog_expire_logs_auto_purge = OFF")
+            assert watcher.look("127.0.0.1", lambda: end).expiry == 0
+            server.execute("SET GLOBAL binlog_expire_logs_auto_purge = ON")
+        server.execute(f"SET GLOBAL {name} = 0")
+        assert watcher.look("127.0.0.1", lambda: end).expiry == 0
+    finally:
+        server.execute(f"SET GLOBAL {name} = {before}")
+        watcher.close()
+
+
+def test_a_source_that_hangs_up_is_asked_again_by_another_connection(
+    mariadb1011: DatabaseServer, relay_conf: Callable[..., Path]
+) -> None:
+    server = mariadb1011
+    watcher = Watcher(config_of(relay_conf(server)))
+    end = binlog_end(server)
+    assert watcher.look("127.0.0.1", lambda: end).lag_bytes is not None
+    mine = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'relay' AND COMMAND = 'Sleep'"
+    for (connection,) in server.execute(mine):
+        server.execute(f"KILL {connection}")
+    found = watcher.look("127.0.0.1", lambda: end)
+    assert found.trouble == ""
+    assert found.lag_bytes is not None
+    watcher.close()
+
+
+def test_a_source_that_is_gone_or_denies_is_a_text_and_the_expiry_stays(
+    mysql97: DatabaseServer, relay_conf: Callable[..., Path]
+) -> None:
+    watcher = Watcher(config_of(relay_conf(mysql97)))
+    end = binlog_end(mysql97)
+    expiry = watcher.look("127.0.0.1", lambda: end).expiry
+    assert expiry
+    gone = watcher.look("127.0.0.2", lambda: end)  # where nobody listens
+    assert (gone.lag_bytes, gone.file, gone.expiry) == (None, "", expiry)
+    assert gone.trouble.startswith("connect to 127.0.0.2:")
+    assert watcher.look("127.0.0.1", lambda: end).trouble == ""
+    watcher.close()
+    mysql97.execute("CREATE USER watcher@'%' IDENTIFIED BY 'w'")
+    try:
+        settings = {"Server.Login": "watcher", "Server.Password": "w"}
+        denied = Watcher(config_of(relay_conf(mysql97, settings))).look("127.0.0.1", lambda: end)
+    finally:
+        mysql97.execute("DROP USER watcher@'%'")
+    assert "denied" in denied.trouble.lower()
+    assert (denied.lag_bytes, denied.file) == (None, "")
+
+
+class Watched:
+    """A real reader, and beside it what the monitor does to watch its source."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader, self.boards = reader, Boards()
+        context = reader.context
+        common = (context.config, reader.arena, context.log)
+        self.lookout = Lookout(MonitorContext("monitor", 0, *common, boards=self.boards))
+
+    def source(self) -> Source:
+        self.lookout.step()
+        context = self.reader.context
+        return collect(context.config, self.reader.arena, context.data_dir, ["reader"], self.boards).source
+
+    def until(self, condition: Callable[[Source], object]) -> Source:
+        """The source's part of the stat document once it is so."""
+        self.reader.until(lambda: condition(self.source()))
+        return self.source()
+
+
+def test_the_document_tells_lag_and_time_to_data_loss(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookout, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(lookout, "SHOW_SECONDS", 0.1)
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    watched = Watched(make_reader(server).streaming())
+    server.execute(f"INSERT INTO {db}.t VALUES (1)", "FLUSH BINARY LOGS")
+    level = watched.until(lambda source: (source.watch.file, source.watch.position) == binlog_end(server))
+    level = watched.until(lambda source: source.lag_bytes == 0)
+    assert (level.file, level.position) == binlog_end(server), "the head of a new binlog is no lag"
+    assert (level.lag_seconds, level.loss_seconds) == (0, level.watch.expiry or None)
+    watched.reader.arena.paused = True
+    watched.until(lambda source: source.state == "paused")
+    server.execute(f"INSERT INTO {db}.t VALUES (2)")
+    behind = watched.until(lambda source: source.lag_bytes)
+    assert behind.lag_bytes == binlog_end(server)[1] - behind.position
+    assert behind.lag_seconds is not None
+    assert 0 < behind.lag_seconds < 60
+    if level.watch.expiry:
+        assert behind.loss_seconds is not None
+        assert 0 < behind.loss_seconds < level.watch.expiry
+    watched.reader.arena.paused = False
+    assert watched.until(lambda source: source.lag_bytes == 0).lag_seconds == 0
+    watched.lookout.close()
