@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import generate_latest
 
 from relay.board import ExportStatus, LogStatus, SnapshotStatus, Status
 from relay.stat import Client, Stat
 
 Sample = tuple[Sequence[str], float | None]
 """Values of the labels and the value; None is no sample."""
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+"""Prometheus' text format; whoever asks for OpenMetrics takes it, and it is made in a third of the time."""
 
 STATES: Final = ("starting", "running", "pausing", "paused", "draining", "stopped")
 CLIENT_STATES: Final = ("connected", "polling", "away")
@@ -37,7 +40,7 @@ class Family(NamedTuple):
     def metric(self, document: Stat) -> Metric:
         """Of the client library's type, with samples."""
         make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
-        family = make(self.name, self.help, labels=self.labels, unit=self.unit)
+        family = make(self.name, self.help, labels=self.labels)
         for labels, value in self.samples(document):
             if value is not None:
                 family.add_metric(labels, value)
@@ -254,7 +257,6 @@ class Collector:
                 yield metric
 
 
-def renderer(accept: str) -> tuple[str, Callable[[Stat], bytes]]:
-    """The content type and the writer of the format that an Accept header prefers: Prometheus text or OpenMetrics."""
-    encode, kind = choose_encoder(accept)
-    return kind, lambda document: encode(Collector(document))
+def text(document: Stat) -> bytes:
+    """The metrics in `CONTENT_TYPE`."""
+    return generate_latest(Collector(document))

@@ -166,6 +166,11 @@ class Server(HTTPServer):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALL_MILLISECONDS)
         self.add_socket(listener)
 
+    @property
+    def connections(self) -> int:
+        """Those that are open."""
+        return len(self._open)
+
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """A new connection."""
         if len(self._open) >= MAX_CONNECTIONS:
@@ -282,8 +287,7 @@ class _SchemaDocument(_Handler):
 
 class _Metrics(_Handler):
     def get(self) -> None:
-        kind, render = metrics.renderer(self.request.headers.get("Accept", ""))
-        self.answer(self.latest.made(kind, lambda document: Content(render(document), kind)))
+        self.answer(self.latest.made("metrics", lambda document: Content(metrics.text(document), metrics.CONTENT_TYPE)))
 
 
 class _Alive(_Handler):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from contextlib import suppress
 
 import msgspec
+import pytest
 
 from relay import web
 from relay.stat import Stat
@@ -64,3 +66,28 @@ def test_a_defect_is_an_answer_and_a_line_in_the_log() -> None:
         "/api/stat",
         "ZeroDivisionError('a secret of ours')",
     )
+
+
+def test_a_peer_that_takes_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "STALL_MILLISECONDS", 300)
+
+    async def stalled() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as peer:
+            listener.setblocking(False)
+            server = web.Server(web.application(Latest(document), None, quiet))  # type: ignore[arg-type]
+            server.serve(listener)
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.connect(listener.getsockname())
+            peer.setblocking(False)
+            while not server.connections:
+                await asyncio.sleep(0.01)
+            while server.connections:
+                with suppress(BlockingIOError, ConnectionError):
+                    peer.send(b"GET /api/stat HTTP/1.1\r\nHost: a\r\n\r\n" * 100)
+                await asyncio.sleep(0.01)
+
+    asyncio.run(asyncio.wait_for(stalled(), 60))
+
+
+def quiet(event: str, **fields: object) -> None:
+    """A log that nobody reads."""
