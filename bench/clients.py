@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bench.readers import BUILT
 from relay.wire import classic
 from relay.wire.classic import Command, Format, Result
+from tests.relayproc import RelayProcess
 
 
 @dataclass
@@ -74,6 +75,17 @@ def put_load(mode: str, seconds: float, sockets: Sequence[socket.socket], reques
     )
     replies, rows, size, nanoseconds = map(int, done.stdout.split())
     return Load(replies, rows, size, nanoseconds / 1e9)
+
+
+def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:
+    """Until that many rows wait for each of the clients."""
+    deadline = time.monotonic() + 120
+    while True:
+        waiting = {client["name"]: client["waiting"] for client in relay.stat()["clients"]}
+        if all(waiting.get(name) == rows for name in names):
+            return
+        assert time.monotonic() < deadline, f"{rows} rows expected in the queues, {waiting} there"
+        time.sleep(0.05)
 
 
 def arrival_times(client: Client, rows: int) -> tuple[int, int]:

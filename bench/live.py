@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from bench.clients import Client, arrival_times, put_load
+from bench import scrape
+from bench.clients import Client, arrival_times, put_load, wait_queued
 from bench.echo import Echo
 from bench.report import Report, si
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
@@ -28,7 +29,7 @@ SLOT_BYTES = 32  # of a ring, for the rows of one event
 
 def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
     """Start a relay on the server and print all that is measured of it."""
-    for table in ("live", "many", "slow", "idle"):
+    for table in ("live", "many", "slow", "idle", "scraped"):
         create(server, table, NARROW)
     settings: dict[str, object] = {
         "Relay.Workers": WORKERS,
@@ -42,20 +43,10 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
         many(report, server, relay, int(1_500_000 * scale))
         latency(report, server, relay)
         memory_and_idling(report, server, relay)
+        scrape.measure(report, server, relay, "scraped", int(1_000_000 * scale))
         relay.stop()
     finally:
         relay.end()
-
-
-def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:
-    """Until that many rows wait for each of the clients."""
-    deadline = time.monotonic() + 120
-    while True:
-        waiting = {client["name"]: client["waiting"] for client in relay.stat()["clients"]}
-        if all(waiting.get(name) == rows for name in names):
-            return
-        assert time.monotonic() < deadline, f"{rows} rows expected in the queues, {waiting} there"
-        time.sleep(0.05)
 
 
 def polls(report: Report, server: DatabaseServer, relay: RelayProcess, rows: int) -> None:
