@@ -5,12 +5,14 @@ from __future__ import annotations
 import gzip
 import http.client
 import os
+import re
 import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
+from urllib.parse import urljoin
 
 import msgspec
 import psutil
@@ -83,6 +85,26 @@ def test_every_document_is_of_its_type(relay: RelayProcess) -> None:
     status, headers, body = ask(relay, "/metrics")
     assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert b"\nrelay_source_rows_total{" in body
+
+
+def test_the_page_and_all_that_it_asks_for_is_there(relay: RelayProcess) -> None:
+    status, headers, page = ask(relay, "/")
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    wanted = {"/" + path for path in re.findall(r'(?:src|href)="(static/[^"]+)"', page.decode())}
+    asked: dict[str, str] = {}
+    while wanted:
+        path = wanted.pop()
+        status, headers, body = ask(relay, path)
+        assert status == 200, path
+        asked[path] = headers["content-type"]
+        if path.endswith(".js"):
+            imported = re.findall(r'from "(\.[^"]+)"', body.decode())
+            wanted |= {urljoin(path, name) for name in imported} - asked.keys()
+    assert {path.rpartition(".")[2]: kind for path, kind in asked.items()} == {
+        "css": "text/css; charset=utf-8",
+        "js": "text/javascript; charset=utf-8",
+        "svg": "image/svg+xml",
+    }
 
 
 def test_every_answer_is_guarded_and_kept_nowhere(relay: RelayProcess) -> None:
