@@ -27,6 +27,9 @@ from relay.wire import classic
 TIMEOUT: Final = 10.0
 """Seconds that a command may take, connecting included."""
 
+RELOAD_TIMEOUT: Final = 30.0
+"""Seconds that a reload may take, for which the relay waits for its processes."""
+
 T = TypeVar("T")
 
 _BUFFER: Final = 1 << 16
@@ -101,6 +104,11 @@ class AdminClient:
     def kick(self, client: str) -> dict[str, Any]:
         """End the connection of the client of that name; it keeps its queue."""
         return self._ask(classic.Command.KICK_CLIENT, client=client)
+
+    def reload(self) -> dict[str, Any]:
+        """Have it read its configuration anew; answers when all processes work with it (`relay.reload.Outcome`)."""
+        self._socket.settimeout(RELOAD_TIMEOUT)
+        return self._ask(classic.Command.RELOAD)
 
     def explain(self, schema: str, table: str) -> dict[str, Any]:
         """Where events of a table go, and why (`relay.explain.Explanation`)."""

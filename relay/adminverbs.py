@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+import signal
+
 import click
 import msgspec
 
 from relay import admin, clienttext, explaintext
 from relay.config import Config
 from relay.deliveries import Delivery
+from relay.errors import ErrorCode, RelayError
 from relay.explain import Explanation
+from relay.reload import Outcome
 from relay.stat import Client
-from relay.verbs import cli, configured
+from relay.verbs import cli, configured, signal_relay
+
+
+@cli.command()
+@configured
+@click.option("--json", "as_json", is_flag=True, help="The answer itself, on one line.")
+def reload(config: Config, as_json: bool) -> None:
+    """Have the running relay read its configuration anew, and say what came of it."""
+    if not config.server.admin_secret:
+        pid = admin.running_pid(config)
+        signal_relay(config, signal.SIGHUP, "reload")
+        click.echo(f"process {pid} was told to; its log says what came of it")
+        return
+    with admin.connect(config) as connection:
+        try:
+            answer = connection.reload()
+        except RelayError as error:
+            if error.code is ErrorCode.ADMIN_REFUSED:
+                error.hint = (
+                    f"{error.hint}; where AdminSecret itself has changed: kill -HUP {admin.running_pid(config)}"
+                )
+            raise
+    outcome = admin.converted(answer, Outcome)
+    click.echo(msgspec.json.encode(answer).decode() if as_json else _reloaded(outcome))
+    if outcome.missing:
+        hint = "each takes it as soon as it can; `relay stat` shows whether they live"
+        cause = f"the new configuration is not in use yet by {', '.join(outcome.missing)}"
+        raise RelayError(ErrorCode.UNEXPECTED, "reload", cause, hint=hint)
+
+
+def _reloaded(outcome: Outcome) -> str:
+    lines = [f"changed: {', '.join(outcome.changed)}" if outcome.changed else "nothing has changed"]
+    if outcome.restarted:
+        lines.append(f"restarted: {', '.join(outcome.restarted)}")
+    if outcome.waiting:
+        lines.append(f"needs a restart of the relay: {', '.join(outcome.waiting)}")
+    return "\n".join(lines)
 
 
 @cli.command("explain")

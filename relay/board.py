@@ -19,6 +19,9 @@ STATUS_BYTES: Final = 8192
 SEEN_BYTES: Final = 8 << 20
 """Room for `Seen`; memory is taken where something was written only."""
 
+OUTCOME_BYTES: Final = 1 << 20
+"""Room for what came of the last reloads."""
+
 _HEAD: Final = 2  # words before the text: its bytes, its CRC
 
 
@@ -190,6 +193,7 @@ class Boards:
     snapshotter: Board = field(default_factory=Board)
     logger: Board = field(default_factory=Board)
     monitor: Board = field(default_factory=lambda: Board(SEEN_BYTES))  # shows a `Seen`
+    supervisor: Board = field(default_factory=lambda: Board(OUTCOME_BYTES))  # shows outcomes of reloads
 
 
 def export_status(board: Board) -> ExportStatus:

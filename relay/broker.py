@@ -13,6 +13,7 @@ import time
 
 from relay import messages
 from relay._native import Broker
+from relay.config import Config
 from relay.context import BrokerContext
 from relay.errors import RelayError, StopCode
 from relay.queues.registry import Registry
@@ -29,7 +30,12 @@ def run(context: BrokerContext) -> int:
         return 0
     state = ClientState(context.data_dir / "state.db")
     broker = Broker(context.arena, str(context.journal_dir), context.allocate)
-    broker.refuse_unproven = context.config.relay.on_unproven == "stop"
+
+    def apply(config: Config) -> None:
+        broker.refuse_unproven = config.relay.on_unproven == "stop"
+
+    apply(context.config)
+    context.apply = apply
     registry = Registry(context, broker, state)
     registry.load()
     context.arena.mark_running(context.slot)

@@ -202,8 +202,23 @@ def _patterns(value: str, parts: int, example: str) -> list[str]:
     return patterns
 
 
+LIVE: Final = "reload"
+"""A reload applies the key: every process takes the new value while it runs."""
+
+START: Final = "start"
+"""The key is applied when the relay starts; a reload leaves it as it is, and says so."""
+
+
+def anew(*processes: str) -> str:
+    """A reload applies the key, and has these processes restarted for it; nobody is connected to them."""
+    return f"{LIVE}: {', '.join(processes)}"
+
+
 class Key(NamedTuple):
-    """One key of the file. `default` is text in the file's own notation; `files` allows `NAMEFile = PATH`."""
+    """One key of the file. `default` is text in the file's own notation; `files` allows `NAMEFile = PATH`.
+
+    `applies` is `LIVE`, `START`, or what `anew` makes of the processes that are restarted.
+    """
 
     section: str
     name: str
@@ -213,6 +228,13 @@ class Key(NamedTuple):
     doc: str
     aliases: tuple[str, ...] = ()
     files: bool = False
+    applies: str = START
+
+    @property
+    def processes(self) -> list[str]:
+        """Those that a reload restarts if the key has changed."""
+        _, _, names = self.applies.partition(": ")
+        return names.split(", ") if names else []
 
     def value(self, content: str, position: str) -> Value:
         """Read `content`, which stands at `position`. Raises `RelayError` (config).
@@ -235,22 +257,29 @@ class Key(NamedTuple):
 
 _PORT: Final = integer(0, 65535)
 
+_READER: Final = anew("reader")
+_ACCOUNT: Final = anew("reader", "snapshotter")
+_RULES: Final = anew("reader", "snapshotter")
+_UNPROVEN: Final = anew("exporter", "logger")
+
 KEYS: Final[tuple[Key, ...]] = (
     Key("Server", "IPAddr", "ip_addr", listing, "127.0.0.1",
-        "host of the source; a comma list of hosts fails over by GTID"),
-    Key("Server", "Port", "port", integer(1, 65535), "3306", "port of the source"),
-    Key("Server", "Login", "login", text, "", "account on the source; required"),
-    Key("Server", "Password", "password", secret, "", "password of that account", files=True),
+        "host of the source; a comma list of hosts fails over by GTID", applies=_ACCOUNT),
+    Key("Server", "Port", "port", integer(1, 65535), "3306", "port of the source", applies=_ACCOUNT),
+    Key("Server", "Login", "login", text, "", "account on the source; required", applies=_ACCOUNT),
+    Key("Server", "Password", "password", secret, "", "password of that account", files=True, applies=_ACCOUNT),
     Key("Server", "Database", "database", text, "", "read for the original's sake, not needed",
-        aliases=("DatabaseName",)),
+        aliases=("DatabaseName",), applies=LIVE),
     Key("Server", "SourceTLS", "source_tls", choice("off", "prefer", "required", "verify"), "prefer",
-        "TLS to the source: off, prefer, required, or verify (also checks the certificate)"),
-    Key("Server", "SourceCA", "source_ca", text, "", "file of CA certificates for verify; empty: the system's"),
-    Key("Server", "AuthSecret", "auth_secret", secret, "", "secret shared by all clients; required", files=True),
+        "TLS to the source: off, prefer, required, or verify (also checks the certificate)", applies=_ACCOUNT),
+    Key("Server", "SourceCA", "source_ca", text, "", "file of CA certificates for verify; empty: the system's",
+        applies=_ACCOUNT),
+    Key("Server", "AuthSecret", "auth_secret", secret, "", "secret shared by all clients; required", files=True,
+        applies=LIVE),
     Key("Server", "AdminSecret", "admin_secret", secret, "", "secret of admin commands; empty switches them off",
-        files=True),
+        files=True, applies=LIVE),
     Key("Server", "AdminFrom", "admin_from", networks, "",
-        "addresses and networks admin commands may come from, besides loopback"),
+        "addresses and networks admin commands may come from, besides loopback", applies=LIVE),
     Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to"),
     Key("Server", "ServerPort", "server_port", _PORT, "6001",
         "port that clients connect to; 0 picks a free one, which the ready line names"),
@@ -258,42 +287,48 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("Server", "HTTPPort", "http_port", _PORT, "6081",
         "port of the monitoring page; 0 picks a free one, which the ready line names"),
     Key("Server", "TLS", "tls", choice("off", "optional", "required"), "off",
-        "TLS for clients: off, optional or required"),
-    Key("Server", "TLSCert", "tls_cert", text, "", "certificate chain of the relay, PEM"),
-    Key("Server", "TLSKey", "tls_key", text, "", "private key to it, PEM"),
+        "TLS for clients: off, optional or required", applies=LIVE),
+    Key("Server", "TLSCert", "tls_cert", text, "", "certificate chain of the relay, PEM", applies=LIVE),
+    Key("Server", "TLSKey", "tls_key", text, "", "private key to it, PEM", applies=LIVE),
     Key("Server", "LegacyKeys", "legacy_keys", boolean, "yes",
-        "accept the three further hashes of AuthSecret that the original's clients send"),
+        "accept the three further hashes of AuthSecret that the original's clients send", applies=LIVE),
     Key("Server", "UnlistedClients", "unlisted_clients", choice("allow", "deny"), "allow",
-        "whether a client may log in that has no [Client NAME] section"),
+        "whether a client may log in that has no [Client NAME] section", applies=LIVE),
     Key("Server", "MaxConnections", "max_connections", integer(1, 1_000_000), "10000",
-        "client connections at a time; more are refused"),
+        "client connections at a time; more are refused", applies=LIVE),
     Key("Server", "AuthAttempts", "auth_attempts", integer(1, 1_000_000), "10",
-        "failed logins a minute from one address before further ones are refused"),
-    Key("MySQL", "Host", "host", text, "", "host for schema queries; empty: as in [Server]", aliases=("IPAddr",)),
-    Key("MySQL", "Port", "port", _PORT, "0", "port for schema queries; 0: as in [Server]"),
-    Key("MySQL", "Login", "login", text, "", "account for schema queries; empty: account and password of [Server]"),
-    Key("MySQL", "Password", "password", secret, "", "password of that account", files=True),
-    Key("Logger", "Path", "path", text, "/var/log/replicaterelay/", "folder of the log"),
-    Key("Logger", "Schema", "schema", listing, "", "schemas to log, names or patterns, * for all; empty: no log"),
+        "failed logins a minute from one address before further ones are refused", applies=LIVE),
+    Key("MySQL", "Host", "host", text, "", "host for schema queries; empty: as in [Server]", aliases=("IPAddr",),
+        applies=_ACCOUNT),
+    Key("MySQL", "Port", "port", _PORT, "0", "port for schema queries; 0: as in [Server]", applies=_ACCOUNT),
+    Key("MySQL", "Login", "login", text, "", "account for schema queries; empty: account and password of [Server]",
+        applies=_ACCOUNT),
+    Key("MySQL", "Password", "password", secret, "", "password of that account", files=True, applies=_ACCOUNT),
+    Key("Logger", "Path", "path", text, "/var/log/replicaterelay/", "folder of the log", applies=anew("logger")),
+    Key("Logger", "Schema", "schema", listing, "", "schemas to log, names or patterns, * for all; empty: no log",
+        applies=anew("logger")),
     Key("Logger", "Excludes", "excludes", listing, "",
-        "tables to leave out of the log, names or patterns: table or schema.table"),
+        "tables to leave out of the log, names or patterns: table or schema.table", applies=anew("logger")),
     Key("Logger", "Format", "format", choice("csv", "json"), "csv",
-        "lines as the original wrote them, or as JSON objects"),
+        "lines as the original wrote them, or as JSON objects", applies=anew("logger")),
     Key("Logger", "TimeZone", "time_zone", log_time_zone, "local",
-        "zone of the lines' times and of the files' dates: local (the machine's), UTC, +02:00, Europe/Brussels"),
+        "zone of the lines' times and of the files' dates: local (the machine's), UTC, +02:00, Europe/Brussels",
+        applies=anew("logger")),
     Key("Logger", "RotateBytes", "rotate_bytes", size(0), "0",
-        "size at which another file is begun on the same day; 0: by date only"),
-    Key("Logger", "KeepFor", "keep_for", duration(0), "never", "age at which files of the log are deleted"),
-    Key("Source", "Tables", "tables", tables, "*.*", "tables to read, patterns schema.table"),
-    Key("Source", "ExcludeTables", "exclude_tables", tables, "", "tables never to read, patterns schema.table"),
+        "size at which another file is begun on the same day; 0: by date only", applies=anew("logger")),
+    Key("Logger", "KeepFor", "keep_for", duration(0), "never", "age at which files of the log are deleted",
+        applies=anew("logger")),
+    Key("Source", "Tables", "tables", tables, "*.*", "tables to read, patterns schema.table", applies=_RULES),
+    Key("Source", "ExcludeTables", "exclude_tables", tables, "", "tables never to read, patterns schema.table",
+        applies=_RULES),
     Key("Source", "ExcludeColumns", "exclude_columns", columns, "",
-        "columns never to store, patterns schema.table.column"),
+        "columns never to store, patterns schema.table.column", applies=_RULES),
     Key("Source", "StartPosition", "start_position", start_position, "newest",
-        "where the very first start begins: newest, oldest, FILE:POS or a GTID set"),
+        "where the very first start begins: newest, oldest, FILE:POS or a GTID set", applies=_READER),
     Key("Source", "ServerId", "server_id", integer(0, MAX_U32), "0",
-        "replica id shown to the source; 0 picks one at random and keeps it"),
+        "replica id shown to the source; 0 picks one at random and keeps it", applies=_READER),
     Key("Source", "Heartbeat", "heartbeat_seconds", duration(1, 3600), "10s",
-        "how often a silent source has to show that it lives"),
+        "how often a silent source has to show that it lives", applies=_READER),
     Key("Relay", "DataDir", "data_dir", text, "/var/lib/relay", "folder of the journal and of all state"),
     Key("Relay", "Workers", "workers", integer(0, 256), "0", "server processes; 0: by number of cores"),
     Key("Relay", "Delivery", "delivery", choice("at-least-once", "at-most-once"), "at-least-once",
@@ -303,41 +338,67 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("Relay", "NullText", "null_text", text, "NULL", "text of SQL NULL in Poll and PollV2"),
     Key("Relay", "TimeZone", "time_zone", time_zone, "UTC", "zone of TIMESTAMP values: UTC, +02:00, Europe/Brussels"),
     Key("Relay", "OnUnknown", "on_unknown", choice("stop", "skip"), "stop",
-        "an event or column that is not understood: stop by name, or skip and count"),
+        "an event or column that is not understood: stop by name, or skip and count", applies=_READER),
     Key("Relay", "OnPartialImage", "on_partial_image", choice("stop", "send"), "stop",
-        "a row without all its columns: stop by name, or send what is there"),
+        "a row without all its columns: stop by name, or send what is there", applies=_READER),
     Key("Relay", "OnUnproven", "on_unproven", choice("stop", "positional"), "stop",
-        "a row whose column names cannot be proven: stop by name, or send it with names @1, @2, ..."),
-    Key("Relay", "JournalKeepBytes", "journal_keep_bytes", size(0), "1GiB", "history kept in any case, by size"),
-    Key("Relay", "JournalKeepAge", "journal_keep_age", duration(0), "24h", "history kept in any case, by age"),
+        "a row whose column names cannot be proven: stop by name, or send it with names @1, @2, ...",
+        applies=_UNPROVEN),
+    Key("Relay", "JournalKeepBytes", "journal_keep_bytes", size(0), "1GiB", "history kept in any case, by size",
+        applies=LIVE),
+    Key("Relay", "JournalKeepAge", "journal_keep_age", duration(0), "24h", "history kept in any case, by age",
+        applies=LIVE),
     Key("Relay", "JournalMaxBytes", "journal_max_bytes", size(2**20), "20GiB",
-        "size at which history is cut even if a client still needs it"),
-    Key("Relay", "SegmentBytes", "segment_bytes", size(2**16, 2**40), "256MiB", "size of a journal file"),
+        "size at which history is cut even if a client still needs it", applies=LIVE),
+    Key("Relay", "SegmentBytes", "segment_bytes", size(2**16, 2**40), "256MiB", "size of a journal file",
+        applies=_READER),
     Key("Relay", "ClientExpiry", "client_expiry", duration(0), "never",
-        "how long a client may be away before it is forgotten"),
+        "how long a client may be away before it is forgotten", applies=LIVE),
     Key("Relay", "MaxClients", "max_clients", integer(1, 100_000), "1000", "clients known by name"),
-    Key("Relay", "MaxFilters", "max_filters", integer(1, 100_000), "1000", "filters of one client"),
-    Key("Relay", "MaxRequestBytes", "max_request_bytes", size(1024, MAX_U32), "64MiB", "largest request payload"),
+    Key("Relay", "MaxFilters", "max_filters", integer(1, 100_000), "1000", "filters of one client", applies=LIVE),
+    Key("Relay", "MaxRequestBytes", "max_request_bytes", size(1024, MAX_U32), "64MiB", "largest request payload",
+        applies=LIVE),
     Key("Relay", "MaxBufferedBytes", "max_buffered_bytes", size(2**16), "256MiB",
-        "bytes of replies that may wait in one connection"),
+        "bytes of replies that may wait in one connection", applies=LIVE),
     Key("Relay", "QueueMemory", "queue_memory", size(2**20), "64MiB", "memory for the queues of clients with limits"),
     Key("Relay", "LogFormat", "log_format", choice("text", "json"), "text",
         "form of a log line on standard error: text or json"),
-    Key("Relay", "DrainTimeout", "drain_timeout", duration(1), "60s", "how long a drain lets the queues empty"),
+    Key("Relay", "DrainTimeout", "drain_timeout", duration(1), "60s", "how long a drain lets the queues empty",
+        applies=LIVE),
     Key("Lake", "Path", "path", lake_path, "",
         "folder or URL (s3://bucket/prefix) that changes are exported to as Parquet; empty: no export"),
-    Key("Lake", "Tables", "tables", tables, "*.*", "tables to export, patterns schema.table"),
+    Key("Lake", "Tables", "tables", tables, "*.*", "tables to export, patterns schema.table",
+        applies=anew("exporter", "snapshotter")),
     Key("Lake", "RollSeconds", "roll_seconds", duration(1, 86400), "10s",
-        "longest time that changes wait for their files to be sealed"),
+        "longest time that changes wait for their files to be sealed", applies=anew("exporter")),
     Key("Lake", "RollBytes", "roll_bytes", size(2**20, 2**34), "128MiB",
-        "bytes of columns in memory, of all tables together, at which files are sealed sooner"),
+        "bytes of columns in memory, of all tables together, at which files are sealed sooner",
+        applies=anew("exporter")),
     Key("Lake", "Snapshot", "snapshot", choice("auto", "manual"), "auto",
-        "rows from before the export: auto fetches those of incomplete tables, manual waits for `relay snapshot`"),
+        "rows from before the export: auto fetches those of incomplete tables, manual waits for `relay snapshot`",
+        applies=anew("snapshotter")),
 )  # fmt: skip
 
 CLIENT_KEYS: Final[tuple[Key, ...]] = (
-    Key("Client NAME", "Secret", "secret", secret, "", "the only secret this name may use; required", files=True),
-    Key("Client NAME", "Tables", "tables", tables, "*.*", "tables this name may ask for, patterns schema.table"),
+    Key(
+        "Client NAME",
+        "Secret",
+        "secret",
+        secret,
+        "",
+        "the only secret this name may use; required",
+        files=True,
+        applies=LIVE,
+    ),
+    Key(
+        "Client NAME",
+        "Tables",
+        "tables",
+        tables,
+        "*.*",
+        "tables this name may ask for, patterns schema.table",
+        applies=LIVE,
+    ),
 )
 
 ORIGINAL_ONLY: Final = frozenset({("mysql", "database"), ("module", "loglevel")})

@@ -20,6 +20,7 @@ from relay.board import Board, Boards, Status, Stop
 from relay.config import Config
 from relay.errors import RelayError, StopCode
 from relay.log import Log
+from relay.settings import Settings
 
 if TYPE_CHECKING:
     from relay._native import Arena
@@ -35,10 +36,34 @@ class Context:
     arena: Arena
     log: Log
     stopping: bool = False  # set by SIGTERM: finish what is in hand and return
+    settings: Settings | None = None  # where a new `config` comes from, None where there is none to come
+    number: int = 0  # of `config`
+    apply: Callable[[Config], None] = lambda config: None  # has the process work with a new `config`; may refuse it
+
+    def begin(self) -> None:
+        """The process that was just forked works with `config`."""
+        if self.settings is not None:
+            self.settings.acknowledge(self.slot, self.number)
+        self.beat()
 
     def beat(self) -> None:
-        """Tells the supervisor that the work loop turns; sent by the loop itself, at least once in some seconds."""
+        """Tells the supervisor that the work loop turns; sent by the loop itself, at least once in some seconds.
+
+        Where a new configuration has come, the process works with it from here on.
+        """
         self.arena.beat(self.slot, os.getpid())
+        if self.settings is not None and self.settings.number != self.number:
+            self._take(self.settings)
+
+    def _take(self, settings: Settings) -> None:
+        self.number, config = settings.read()
+        try:
+            self.apply(config)
+        except RelayError as error:  # it is not acknowledged, and whoever asked for the reload is told so
+            self.log("config_not_applied", number=self.number, code=error.code, error=error, hint=error.hint)
+            return
+        self.config = config
+        settings.acknowledge(self.slot, self.number)
 
     def await_journal(self) -> bool:
         """Waits until the reader has opened the journal; False if told to stop before."""
@@ -92,7 +117,8 @@ class ServerContext(Context):
     broker: socket.socket | None = None  # control messages to the broker (SOCK_SEQPACKET)
     broker_wake: int = -1  # the broker's eventfd: a ring that was full has room again
     connections: memoryview = field(default_factory=lambda: memoryview(bytearray(8)).cast("Q"))  # u64 of each server
-    supervisor: Callable[[str], None] = lambda command: None  # "stop", "drain", "pause", "resume"
+    supervisor: Callable[[str], None] = lambda command: None  # "stop", "drain", "pause", "resume", "reload REQUEST"
+    reloads: Board = field(default_factory=Board)  # what came of them, by request (relay/reload.py)
     stat: Callable[[], dict[str, object]] = dict  # the stat document, as JSON-able values
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from relay.bar import Bar
+from relay.columns import size_text
 from relay.config import Config
 from relay.config_keys import lake_path, tables
 from relay.errors import ErrorCode, RelayError, StopCode, printable
-from relay.columns import size_text
 from relay.verbs import cli, configured
 
 if TYPE_CHECKING:

@@ -29,6 +29,12 @@ EVENTS: Final[Mapping[str, Event]] = {
     # the supervisor
     "ready": Event(_I, "classic http source state workers pid", "all processes are up: what the ready line says"),
     "command": Event(_I, "command", "an admin command reached the supervisor"),
+    "reloaded": Event(
+        _I,
+        "number changed restarted waiting missing",
+        "the configuration was read anew: what has changed, what waits for a start, who does not work with it yet",
+    ),
+    "reload_refused": Event(_W, "code error hint", "a new configuration is not valid: nothing has changed"),
     "died": Event(_W, "process code restart_in", "a process ended; another takes its place in `restart_in` seconds"),
     "held": Event(_W, "process code text hint", "a process ended at a named stop or a drain's end; resume starts it"),
     "hung": Event(_E, "process silent", "a process gave no sign of life for `silent` seconds and is killed"),
@@ -39,6 +45,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     # any process
     "failed": Event(_E, "code error hint", "an error ends this process; `code` as in docs/exit-codes.md"),
     "crashed": Event(_E, "code error traceback", "a defect ends this process; please report it with the traceback"),
+    "config_not_applied": Event(_E, "number code error hint", "this process cannot work with the new configuration"),
     # the reader
     "streaming": Event(_I, "host source position", "the binlog is read from here on"),
     "source_lost": Event(_W, "cause retry_in", "the source is not to be reached; next attempt in `retry_in` seconds"),

@@ -46,8 +46,13 @@ class Lookout:
         self.usage.close()
 
     def _keep_watching(self) -> None:
-        watcher = Watcher(self._context.config)
+        config = self._context.config
+        watcher = Watcher(config)
         while not self._ending.is_set():
+            if config is not self._context.config:
+                config = self._context.config
+                watcher.close()
+                watcher = Watcher(config)
             host = self._context.arena.source()["host"] or self._context.config.server.ip_addr[0]
             self._watch = watcher.look(host, self._place)
             self._ending.wait(WATCH_SECONDS)

@@ -31,9 +31,10 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the supervisor decides
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGABRT, signal.SIG_DFL)
-    context.beat()
+    context.begin()
     try:
         return run()
     except RelayError as error:

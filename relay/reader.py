@@ -25,6 +25,7 @@ from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
 from relay.binlog.replication import Flag
 from relay.binlog.sources import Sources
+from relay.config import Config
 from relay.context import ReaderContext
 from relay.errors import RelayError, StopCode
 from relay.journal.keeper import Keeper
@@ -42,17 +43,25 @@ _GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WR
 
 def run(context: ReaderContext) -> int:
     """Reads until told to stop or, in a drain, to a transaction's end. A named stop leaves as `RelayError`."""
-    relay = context.config.relay
     context.arena.source_state = "starting"
     with closing(Catalog(context.data_dir / "state.db")) as catalog:
-        writer = JournalWriter(context.journal_dir, relay.segment_bytes)
+        writer = JournalWriter(context.journal_dir, context.config.relay.segment_bytes)
         gap = _check_generation(context, catalog, writer)
         context.arena.attach_writer(writer)
         context.arena.first = writer.first()
-        limits = Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
-        with Keeper(writer, context.arena, limits, context.log) as keeper:
+        with Keeper(writer, context.arena, _limits(context.config), context.log) as keeper:
+
+            def apply(config: Config) -> None:
+                keeper.limits = _limits(config)
+
+            context.apply = apply
             _Reader(context, catalog, writer, keeper, gap).run()
     return 0
+
+
+def _limits(config: Config) -> Limits:
+    relay = config.relay
+    return Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
 
 
 def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> RelayError | None:

@@ -21,6 +21,7 @@ from typing import Final
 
 from relay import messages
 from relay._native import Server, Session
+from relay.config import Config
 from relay.context import ServerContext
 from relay.errors import RelayError
 from relay.messages import Handover, Kick
@@ -80,11 +81,9 @@ class _Loop:
             utc=relay.time_zone == "UTC",
             event_position=relay.event_position,
             at_most_once=relay.delivery == "at-most-once",
-            max_reply=relay.max_buffered_bytes,
             broker_wake=context.broker_wake,
         )
         self._native.clear_connections(context.index, context.workers)
-        self._max_payload = relay.max_request_bytes
         self.now = time.monotonic()
         self._epoll = select.epoll()
         self._peers: dict[int, Peer] = {}  # by descriptor
@@ -94,8 +93,6 @@ class _Loop:
         self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
         self._numbers = count(1)
         self._door = Door(context, self._epoll, self._admit)
-        self._max_connections = context.config.server.max_connections
-        self._max_peers = _descriptors(self._max_connections)
         self._broker = BrokerLink(context.broker, self._kicked)
         self._answers = Answers(context, self._broker, self)
         self._wakeup, wakeup = socket.socketpair()
@@ -106,7 +103,21 @@ class _Loop:
         for fd in (context.wake, self._broker.fileno(), self._inbox.fileno(), self._wakeup.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
         context.connections[context.index] = 0
+        self._limit(context.config)
+        context.apply = self._apply
         self._door.open()
+
+    def _limit(self, config: Config) -> None:
+        self._native.max_reply = config.relay.max_buffered_bytes
+        self._max_payload = config.relay.max_request_bytes
+        self._max_connections = config.server.max_connections
+        self._max_peers = _descriptors(self._max_connections)
+
+    def _apply(self, config: Config) -> None:
+        """Work with this configuration from now on; who is connected stays so. Raises `RelayError`."""
+        self._door.apply(config)
+        self._limit(config)
+        self._answers.apply(config)
 
     def serve(self) -> None:
         """Serve until `context.stopping`."""
@@ -340,6 +351,7 @@ class _Loop:
     def _beat(self) -> None:
         self._context.beat()
         self._broker.tick(self.now)
+        self._answers.tick()
         self._native.release_before(self._context.arena.first)
         self._door.open()
 

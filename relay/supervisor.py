@@ -13,9 +13,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from relay import broker, exporter, family, health, memory, monitor, process, reader, server, snapshotter, stat
@@ -28,6 +29,8 @@ from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.lockfile import held
 from relay.log import Log, logger
 from relay.notify import Notifier
+from relay.reload import Reloads
+from relay.settings import Settings
 
 TICK = 0.25  # seconds between looks at the children
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
@@ -35,15 +38,20 @@ EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to keep what th
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
 BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
 NOBODY = 2**64 - 1  # as `Arena.exported` and `Arena.logged`: retention waits for nobody
+INSIST = 1.0  # seconds after which a process that has not ended is told so again
 QUICK = 2.0  # a child that lived for less seconds died quickly
 
 
-def run(config: Config, config_path: str | None, accept_gap: bool) -> int:
-    """`relay start`: serves until SIGTERM, SIGINT or the admin command stop; returns the command's exit code."""
+def run(load: Callable[[], Config], accept_gap: bool) -> int:
+    """`relay start`: serves until SIGTERM, SIGINT or the admin command stop; returns the command's exit code.
+
+    `load` reads the configuration, now and at each reload.
+    """
+    config = load()
     data_dir = Path(config.relay.data_dir)
     data_dir.mkdir(parents=True, exist_ok=True)
     with _locked(data_dir):
-        return Supervisor(config, data_dir, accept_gap, logger("supervisor", config.relay.log_format)).serve()
+        return Supervisor(config, load, accept_gap, logger("supervisor", config.relay.log_format)).serve()
 
 
 def _locked(data_dir: Path) -> AbstractContextManager[None]:
@@ -69,15 +77,16 @@ class Child:
     due: float = 0.0  # when it is to be started, if it does not run
     ended_well: bool = False
     held: bool = False  # not to be restarted: it stopped by name, or ended its work in a drain
+    told: float = 0.0  # when it was last told to end for a successor with a new configuration, 0 if it was not
 
 
 class Supervisor:
     """The loop over signals, commands, deaths and heartbeats."""
 
-    def __init__(self, config: Config, data_dir: Path, accept_gap: bool, log: Log) -> None:
-        self._data_dir = data_dir
+    def __init__(self, config: Config, load: Callable[[], Config], accept_gap: bool, log: Log) -> None:
+        self._data_dir = Path(config.relay.data_dir)
         self._log = log
-        self._family = family.assemble(config, data_dir)
+        self._family = family.assemble(config, self._data_dir)
         self._config = self._family.with_bound_ports(config)
         self._arena = self._family.arena
         self._arena.paused = self._arena.draining = False
@@ -85,6 +94,10 @@ class Supervisor:
         self._arena.exported = 0 if config.lake.path else NOBODY
         self._arena.logged = 0 if config.logger.schema else NOBODY
         self._children = self._make_children(accept_gap)
+        self._settings = Settings(self._config, len(self._children))
+        for child in self._children:
+            child.context.settings, child.context.number = self._settings, self._settings.number
+        self._reloads = Reloads(config, load, self, self._family.boards.supervisor, log)
         self._ending = False
         self._notifier = Notifier(os.environ, log)
 
@@ -97,8 +110,8 @@ class Supervisor:
         def common(name: str) -> tuple[str, int, Config, Arena, Log]:
             return name, names.index(name), config, arena, logger(name, config.relay.log_format)
 
-        def stat_document() -> dict[str, object]:
-            return stat.document(config, arena, self._data_dir, names, shared.boards)
+        def stat_document(context: Context) -> dict[str, object]:
+            return stat.document(context.config, arena, self._data_dir, names, shared.boards)
 
         reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
         broker_context = BrokerContext(
@@ -143,8 +156,9 @@ class Supervisor:
                 broker_wake=shared.broker_wake,
                 connections=connections,
                 supervisor=self._order,
-                stat=stat_document,
+                reloads=shared.boards.supervisor,
             )
+            server_context.stat = partial(stat_document, server_context)
             children.append(Child(server_context, lambda context=server_context: server.run(context)))  # type: ignore[misc]
         return children
 
@@ -158,7 +172,7 @@ class Supervisor:
         signals.setblocking(False)
         wakeup.setblocking(False)
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
-        for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+        for caught in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
             signal.signal(caught, lambda *_: None)  # the wakeup socket carries its number into the loop
         orders = self._family.orders[0]
         ready_by = time.monotonic() + READY_PATIENCE
@@ -168,12 +182,16 @@ class Supervisor:
             select.select([signals, orders], [], [], TICK)
             for number in _drained(signals):  # first: a whole process group may be told to stop
                 self._ending |= number in (signal.SIGTERM, signal.SIGINT)
+                if number == signal.SIGHUP:
+                    self._reloads.ask("")
             self._reap()
             self._check_heartbeats()
             self._notifier.alive(self._status())
             if not announced and (self._all_up() or time.monotonic() > ready_by):
                 announced = self._announce()
             self._obey(orders)
+            self._reloads.step(time.monotonic())
+            self._insist()
         return self._end(signals)
 
     def _start_due(self) -> None:
@@ -185,6 +203,7 @@ class Supervisor:
     def _fork(self, child: Child, now: float) -> None:
         supervisor = os.getpid()
         self._arena.beat(child.context.slot, 0)
+        self._settings.acknowledge(child.context.slot, 0)
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
@@ -208,6 +227,9 @@ class Supervisor:
         child.pid = 0
         child.ended_well = code == ExitCode.OK
         if self._ending:
+            return
+        if child.told:
+            self._make_due(child)
             return
         if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):
             child.held = True
@@ -276,6 +298,8 @@ class Supervisor:
                 self._arena.paused = True
             elif command == "resume":
                 self._resume()
+            elif command.startswith("reload "):
+                self._reloads.ask(command.removeprefix("reload "))
 
     def _resume(self) -> None:
         """Ends a pause, and tries again what stopped by name: the operator has mended the cause."""
@@ -283,7 +307,56 @@ class Supervisor:
         self._arena.clear_stop()
         for child in self._children:
             if child.held:
-                child.held, child.due, child.quick_deaths = False, 0.0, 0
+                self._make_due(child)
+
+    def _make_due(self, child: Child) -> None:
+        """Have the process started at once, whatever its predecessor died of."""
+        child.held, child.due, child.quick_deaths, child.told = False, 0.0, 0, 0.0
+
+    # -- what a reload needs --
+
+    @property
+    def processes(self) -> list[str]:
+        """Names of all that are kept alive."""
+        return [child.context.name for child in self._children]
+
+    def publish(self, config: Config) -> int:
+        """Have all processes, and those to be forked, work with this configuration, and return its number."""
+        config = self._family.with_bound_ports(config)
+        number = self._settings.publish(config)
+        self._config = config
+        for child in self._children:
+            child.context.config, child.context.number = config, number
+        return number
+
+    def restart(self, names: Collection[str]) -> None:
+        """Have these processes end, so that their successors begin with the configuration that was published."""
+        for child in self._children:
+            if child.context.name not in names or (child.held and self._arena.draining):
+                continue
+            if child.pid:
+                child.told = time.monotonic()
+                os.kill(child.pid, signal.SIGTERM)
+                continue
+            if child.held and child.context.name == "reader":
+                self._arena.clear_stop()
+            self._make_due(child)
+
+    def lagging(self, number: int) -> list[str]:
+        """Names of processes that do not work with configuration `number` yet; one that is held will, if ever."""
+        return [
+            child.context.name
+            for child in self._children
+            if not child.held and (child.told or self._settings.acknowledged(child.context.slot) != number)
+        ]
+
+    def _insist(self) -> None:
+        """A signal that comes before a process is ready for it is lost."""
+        now = time.monotonic()
+        for child in self._children:
+            if child.pid and child.told and now - child.told > INSIST:
+                child.told = now
+                os.kill(child.pid, signal.SIGTERM)
 
     def _end(self, signals: socket.socket) -> int:
         """Reader and servers first, so that the export, the log and the broker's last checkpoint see what they did."""

@@ -55,12 +55,11 @@ def configurable(verb: Callable[..., None]) -> Callable[..., None]:
                   help="Override a key of the configuration; may be repeated.")  # fmt: skip
     @wraps(verb)
     def wrapper(path: str | None, flags: Mapping[str, str], **arguments: Any) -> None:
+        found = configuration.find(path)
+
         def load() -> Config:
-            found = configuration.find(path)
             config, warnings = configuration.load(found, os.environ, flags)
-            context = click.get_current_context()
-            context.obj = found
-            if context.command.name in ("start", "check"):
+            if click.get_current_context().command.name in ("start", "check"):
                 for warning in warnings:
                     click.echo(f"relay: warning: {warning}", err=True)
             return config
@@ -92,14 +91,14 @@ def _as_long_as_read() -> Iterator[None]:
 
 
 @cli.command()
-@configured
+@configurable
 @click.option("--accept-gap", is_flag=True, help="Go on after events that are lost, and record the gap.")
 @click.pass_context
-def start(context: click.Context, config: Config, accept_gap: bool) -> None:
-    """Run in the foreground until SIGTERM, SIGINT or `relay stop`."""
+def start(context: click.Context, load: Callable[[], Config], accept_gap: bool) -> None:
+    """Run in the foreground until SIGTERM, SIGINT or `relay stop`; SIGHUP reloads the configuration."""
     from relay import supervisor  # the native core is needed by this verb only
 
-    context.exit(supervisor.run(config, context.obj, accept_gap))
+    context.exit(supervisor.run(load, accept_gap))
 
 
 @cli.command()
@@ -151,20 +150,21 @@ def stop(config: Config) -> None:
         with admin.connect(config) as client:
             client.stop()
     else:
-        _terminate(config)
+        signal_relay(config, signal.SIGTERM, "stop")
     _await_end(config)
     click.echo("stopped")
 
 
-def _terminate(config: Config) -> None:
+def signal_relay(config: Config, number: signal.Signals, operation: str) -> None:
+    """Send the running relay a signal."""
     pid = admin.running_pid(config)
     if pid is None:
-        raise RelayError(ErrorCode.NOT_RUNNING, "stop", "nobody holds the lock", position=config.relay.data_dir)
+        raise RelayError(ErrorCode.NOT_RUNNING, operation, "nobody holds the lock", position=config.relay.data_dir)
     try:
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, number)
     except PermissionError as error:
         raise RelayError(
-            ErrorCode.ENVIRONMENT, "stop", error, position=f"process {pid}", hint="be its user, or set AdminSecret"
+            ErrorCode.ENVIRONMENT, operation, error, position=f"process {pid}", hint="be its user, or set AdminSecret"
         ) from None
 
 

@@ -321,7 +321,7 @@ def _rows(keys: tuple[Key, ...]) -> list[str]:
     return [
         "| "
         + ", ".join(f"`{name}`" for name in (key.name, *key.aliases, *([key.name + "File"] if key.files else [])))
-        + f" | {f'`{key.default}`' if key.default else ''} | {key.doc} |"
+        + f" | {f'`{key.default}`' if key.default else ''} | {key.applies} | {key.doc} |"
         for key in keys
     ]
 

@@ -62,6 +62,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.logevents",
         "relay.messages",
         "relay.queues",
+        "relay.settings",
         "relay.wire",
     ),
     "contexts": ("relay.context",),

@@ -18,12 +18,15 @@ PREPARED_BYTES: Final = 64 << 20  # of journal kept in memory ahead of the strea
 
 
 class Keeper:
-    """Runs while in its `with` block. A failure ends it; `check` raises it in the thread that appends."""
+    """Runs while in its `with` block. A failure ends it; `check` raises it in the thread that appends.
+
+    `limits` may be replaced at any time.
+    """
 
     def __init__(self, writer: JournalWriter, arena: Arena, limits: Limits, log: Log) -> None:
         self._writer = writer
         self._arena = arena
-        self._limits = limits
+        self.limits = limits
         self._log = log
         self._ending = threading.Event()
         self._failure: Exception | None = None
@@ -60,7 +63,7 @@ class Keeper:
         # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
         needed = min(self._arena.needed, self._arena.flushed)
         exported = min(self._arena.exported, self._arena.logged)
-        cut = decide(self._writer.segments(), needed, exported, time.time(), self._limits)
+        cut = decide(self._writer.segments(), needed, exported, time.time(), self.limits)
         self._announce(cut)
         if cut.drop > self._arena.first:
             if cut.drop > exported:
@@ -77,7 +80,5 @@ class Keeper:
 
     def _announce(self, cut: Cut) -> None:
         if cut.near and not self._announced:
-            self._log(
-                "journal_cap_near", cap=self._limits.max_bytes, hint="clients, lake or log are about to lose rows"
-            )
+            self._log("journal_cap_near", cap=self.limits.max_bytes, hint="clients, lake or log are about to lose rows")
         self._announced = cut.near

@@ -145,7 +145,7 @@ Outcome Server::poll(Hold& hold, int version, std::string& out, std::string* err
   size_t start = out.size();
   return hand_out(hold, 1, error, [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
     if (!append_poll(out, version, row, queue_size, options_.render, why)) return Fit::failed;
-    if (out.size() - start <= options_.max_reply) return Fit::taken;
+    if (out.size() - start <= max_reply) return Fit::taken;
     *why = too_large(out.size() - start);
     out.resize(start);
     return Fit::full;
@@ -168,7 +168,7 @@ Outcome Server::poll_many(Hold& hold, const ManyRequest& request, std::string& o
     bool decoded = packed ? append_many_msgpack(out, number + 1, row, options_.render, why)
                           : append_many_text(out, number + 1, row, queue_size, options_.render, why);
     if (!decoded) return Fit::failed;
-    if (out.size() - start > most && (rows > 0 || out.size() - start > options_.max_reply)) {
+    if (out.size() - start > most && (rows > 0 || out.size() - start > max_reply)) {
       *why = too_large(out.size() - before);
       out.resize(before);
       return Fit::full;
@@ -195,7 +195,7 @@ Outcome Server::poll_columns(Hold& hold, const ManyRequest& request, ColumnBatch
     ColumnBatch::Added added = batches.add(at.definition(), row, number + 1, why);
     if (added == ColumnBatch::Added::undecodable) return Fit::failed;
     if (added == ColumnBatch::Added::full) return Fit::full;
-    if (batches.stream_bytes() > most && (*rows > 0 || batches.stream_bytes() > options_.max_reply)) {
+    if (batches.stream_bytes() > most && (*rows > 0 || batches.stream_bytes() > max_reply)) {
       *why = too_large(batches.stream_bytes());
       batches.undo();
       return Fit::full;
@@ -206,7 +206,7 @@ Outcome Server::poll_columns(Hold& hold, const ManyRequest& request, ColumnBatch
 }
 
 uint64_t Server::limit(const ManyRequest& request) const {
-  return request.max_bytes > 0 ? std::min<uint64_t>(options_.max_reply, request.max_bytes) : options_.max_reply;
+  return request.max_bytes > 0 ? std::min<uint64_t>(max_reply, request.max_bytes) : max_reply;
 }
 
 bool Server::wait(const Hold& hold) { return gone(hold) || QueueServer(arena_, hold.slot).wait(); }

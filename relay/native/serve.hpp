@@ -12,7 +12,6 @@ struct ServeOptions {
   RenderOptions render;
   EventPosition event_position = EventPosition::position;
   bool at_most_once = false;
-  uint64_t max_reply = 256 << 20;  // bytes of the largest payload
 };
 
 // What a connection holds of its client.
@@ -69,6 +68,7 @@ class Server {
   void release_before(uint64_t position);
 
   // Whether the caller encodes columns as Arrow streams. Until it does, a PollMany for these is held as a request.
+  uint64_t max_reply = 256 << 20;  // bytes of the largest payload
   bool encodes_arrow = false;
 
  private:

@@ -39,7 +39,6 @@ cdef extern from "session.hpp" namespace "relay":
         ServeRender render
         ServeEventPosition event_position
         cbool at_most_once
-        uint64_t max_reply
 
     cdef cppclass ServeHold "relay::Hold":
         uint32_t client_id
@@ -54,6 +53,7 @@ cdef extern from "session.hpp" namespace "relay":
         void clear_connections(uint64_t index, uint64_t workers)
         void release_before(uint64_t position) except +
         cbool encodes_arrow
+        uint64_t max_reply
 
     cdef enum class ServeHeld "relay::Session::Held":
         no
@@ -112,8 +112,8 @@ def byte_sum(data):
 cdef class Server:
     """Turns what waits in the queues of this process's clients into replies.
 
-    `event_position` is one of position, timestamped and sequence; `max_reply` bounds the payload of a reply in bytes;
-    `broker_wake` is the broker's eventfd. TIMESTAMP values are in the process's time zone unless `utc`.
+    `event_position` is one of position, timestamped and sequence; `broker_wake` is the broker's eventfd. TIMESTAMP
+    values are in the process's time zone unless `utc`.
     """
 
     cdef CServer* server
@@ -124,8 +124,7 @@ cdef class Server:
     cdef uint8_t received[RECEIVE_BYTES]
 
     def __cinit__(self, Arena arena not None, str journal, *, str null_text="NULL", bint utc=True,
-                  str event_position="position", bint at_most_once=False, uint64_t max_reply=256 << 20,
-                  int broker_wake=-1):
+                  str event_position="position", bint at_most_once=False, int broker_wake=-1):
         cdef ServeOptions options
         options.render.null_text = null_text.encode()
         options.render.utc = utc
@@ -135,13 +134,21 @@ cdef class Server:
         elif event_position == "sequence":
             options.event_position = ServeEventPosition.sequence
         options.at_most_once = at_most_once
-        options.max_reply = max_reply
         self.arena = arena
         self.broker_wake = broker_wake
         self.server = new CServer((<ServeArena*>arena.c)[0], journal.encode(), options)
 
     def __dealloc__(self):
         del self.server
+
+    @property
+    def max_reply(self):
+        """Bytes that the payload of a reply may have; may be changed."""
+        return self.server.max_reply
+
+    @max_reply.setter
+    def max_reply(self, uint64_t size):
+        self.server.max_reply = size
 
     def encode_with(self, encode not None):
         """From now on answer PollMany in format 2, with the streams that `encode` makes of a list of `Columns`.

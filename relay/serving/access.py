@@ -18,16 +18,16 @@ MAX_ADDRESSES: Final = 4096
 
 
 class Attempts:
-    """Failed attempts by address, over a window of time: the brake on guessing."""
+    """Failed attempts by address, over a window of time: the brake on guessing. `allowed` may be changed."""
 
     def __init__(self, allowed: int) -> None:
-        self._allowed = allowed
+        self.allowed = allowed
         self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # start of the window, failures in it
 
     def blocked(self, address: str, now: float) -> bool:
         """Whether the address has used up its attempts."""
         started, failures = self._failures.get(address, (now, 0))
-        return now - started < WINDOW and failures >= self._allowed
+        return now - started < WINDOW and failures >= self.allowed
 
     def failed(self, address: str, now: float) -> None:
         """Count one."""
@@ -43,6 +43,10 @@ class Access:
     """The rules of `[Server]` and of each `[Client NAME]`."""
 
     def __init__(self, config: Config) -> None:
+        self.apply(config)
+
+    def apply(self, config: Config) -> None:
+        """Go by the rules of this configuration from now on."""
         server = config.server
         legacy = server.legacy_keys
         self._shared = classic.accepted_keys(_raw(server.auth_secret), legacy=legacy)

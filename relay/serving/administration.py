@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from itertools import count
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from relay import messages
+from relay import messages, reload
 from relay.context import ServerContext
 from relay.deliveries import deliveries
 from relay.errors import RelayError
@@ -22,10 +24,15 @@ from relay.wire import classic
 from relay.wire.classic import Command, MalformedPayload, Result
 
 _SUPERVISED: Final = {Command.DRAIN: "drain", Command.STOP: "stop", Command.PAUSE: "pause", Command.RESUME: "resume"}
+_RELOAD_SECONDS: Final = reload.PATIENCE + 5.0
+"""How long the outcome of a reload is waited for; the supervisor waits for the processes meanwhile."""
+
 _LOGGED_ARGUMENTS: Final = 200
 """Bytes of a command's arguments that its line in the log shows."""
 
 T = TypeVar("T")
+_Done: TypeAlias = Callable[[dict[str, Any], str], None]
+"""Takes a command's answer, or why there is none."""
 
 
 class _OfClient(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,6 +71,23 @@ class Administration:
         self._desk = desk
         self._access = access
         self._attempts = attempts
+        self._reload_numbers = count(1)
+        self._reloads: dict[str, tuple[float, _Done]] = {}  # by request: when to give up, what to call
+
+    def tick(self) -> None:
+        """Answer who waits for a reload, if it has come to its end."""
+        if not self._reloads:
+            return
+        found = reload.outcomes(self._context.reloads)
+        for request, (due, done) in list(self._reloads.items()):
+            outcome = found.get(request)
+            if outcome is not None:
+                del self._reloads[request]
+                refusal = f"{outcome.error} ({outcome.hint})" if outcome.error else ""
+                done(msgspec.to_builtins(outcome), refusal)
+            elif self._desk.now >= due:
+                del self._reloads[request]
+                done({}, "the supervisor does not say what came of it")
 
     def handle(self, peer: Peer, payload: bytes) -> None:
         """Answer the command that the peer's session holds, now or when it has been carried out."""
@@ -88,21 +112,23 @@ class Administration:
         self._desk.answer(peer, classic.encode_error(text))
 
     def _carry_out(self, peer: Peer, command: Command, payload: bytes) -> None:
-        def done(document: dict[str, Any], error: str = "") -> None:
+        def done(document: dict[str, Any], error: str) -> None:
             self._audit(peer, command, payload, error)
             if self._desk.is_open(peer):
                 self._desk.answer(peer, classic.encode_error(error) if error else _json(document))
 
         try:
             if command == Command.STAT:
-                done(self._context.stat())
+                done(self._context.stat(), "")
             elif command == Command.LIST_CLIENTS:
-                done(self._clients(_parse(payload, _Which, command)))
+                done(self._clients(_parse(payload, _Which, command)), "")
             elif command == Command.EXPLAIN:
-                done(self._explain(_parse(payload, _Table, command)))
+                done(self._explain(_parse(payload, _Table, command)), "")
+            elif command == Command.RELOAD:
+                self._reload(done)
             elif command in _SUPERVISED:
                 self._context.supervisor(_SUPERVISED[command])
-                done({})
+                done({}, "")
             else:
                 self._ask_broker(_request(self._broker.next_id(), command, payload), done)
         except (MalformedPayload, _Refused, RelayError) as error:
@@ -136,7 +162,12 @@ class Administration:
         found: dict[str, Any] = msgspec.to_builtins(explain(self._context.config, document, asked.schema, asked.table))
         return found
 
-    def _ask_broker(self, request: messages.Request, done: Callable[[dict[str, Any], str], None]) -> None:
+    def _reload(self, done: _Done) -> None:
+        request = f"{os.getpid()}-{next(self._reload_numbers)}"
+        self._context.supervisor(f"reload {request}")
+        self._reloads[request] = (self._desk.now + _RELOAD_SECONDS, done)
+
+    def _ask_broker(self, request: messages.Request, done: _Done) -> None:
         def replied(reply: Reply) -> None:
             done((reply.data if isinstance(reply, Done) else None) or {}, reply.error)
 

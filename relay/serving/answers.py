@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from relay import messages
+from relay.config import Config
 from relay.context import ServerContext
 from relay.errors import RelayError
 from relay.messages import Done, Filters, Registered, Reply
@@ -49,6 +50,15 @@ class Answers:
             Action.REFUSE_UNKNOWN: self._refuse_unknown,
             Action.DISCONNECT: lambda peer, _: desk.refuse(peer, _DISCONNECTED),
         }
+
+    def apply(self, config: Config) -> None:
+        """Who may do what is from now on as this configuration says."""
+        self._access.apply(config)
+        self._attempts.allowed = config.server.auth_attempts
+
+    def tick(self) -> None:
+        """To be called about once a second."""
+        self._administration.tick()
 
     def handle(self, peer: Peer) -> None:
         """Answer the request that the peer's session holds, now or when the broker has replied."""

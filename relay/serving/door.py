@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from relay.config import Config
 from relay.context import ServerContext
 from relay.serving import tls
 
@@ -35,11 +36,15 @@ class Door:
         self._listener = context.listener
         self._epoll = epoll
         self._admit = admit
-        self._tls = tls.make_context(context.config.server)
-        self._tls_required = context.config.server.tls == "required"
+        self.apply(context.config)
         self._bridges: dict[int, tls.Bridge] = {}  # by either descriptor
         self._undecided: dict[int, tuple[socket.socket, str]] = {}  # by descriptor
         self._open = False
+
+    def apply(self, config: Config) -> None:
+        """Speak TLS as this configuration says with who comes from now on. Raises `RelayError` and changes nothing."""
+        self._tls = tls.make_context(config.server)
+        self._tls_required = config.server.tls == "required"
 
     def open(self) -> None:
         """Accept connections, from now on or again."""
@@ -109,7 +114,7 @@ class Door:
             first = b""
         del self._undecided[fd]
         self._epoll.unregister(fd)
-        if not first:
+        if not first or (first[0] == tls.CLIENT_HELLO and self._tls is None):  # switched off in between
             sock.close()
         elif first[0] == tls.CLIENT_HELLO:
             self._bridge(sock, address)

@@ -57,6 +57,7 @@ class Command(IntEnum):
     LIST_CLIENTS = 0x0108
     KICK_CLIENT = 0x0109
     EXPLAIN = 0x010A
+    RELOAD = 0x010B
 
 
 class Result(IntEnum):
