@@ -57,6 +57,6 @@ export class Verdict {
     if (what === this.said) return;
     this.said = what;
     const news = all.filter(({ alert }) => !alert); // those are told by their own role
-    setText(this.announcer, news.map(({ title, text, hint }) => `${title}. ${text} ${hint}`).join(" "));
+    setText(this.announcer, news.map(({ title, text, hint }) => [`${title}.`, text, hint].filter(Boolean).join(" ")).join(" "));
   }
 }

@@ -155,7 +155,7 @@ export class GridWindow {
   update(parts, row, index, open) {
     for (const cell of parts.cells) cell.show(row);
     setAttribute(parts.row, "aria-rowindex", index + 2);
-    setAttribute(parts.opener, "aria-expanded", open);
+    setAttribute(parts.opener, "aria-expanded", String(open));
     parts.row.classList.toggle("open", open);
   }
 
