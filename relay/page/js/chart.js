@@ -14,7 +14,11 @@ const STROKES = {
 };
 const AXIS_FONT = "11px system-ui, sans-serif";
 const HOUR = 3600;
+/** What is shown of a relay that is younger, in seconds. */
+const LEAST = 600;
 const HEIGHT = 110;
+/** Pixels from the left edge below which a label of the time would meet those of the values. */
+const EDGE = 16;
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 /** @type {Set<Chart>} those that are on the page */
@@ -108,11 +112,18 @@ export class Chart {
       select: { show: false },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: {
-        x: { time: true, range: (_, __, max) => lastHour(max) },
+        x: { time: true, range: (_, min, max) => span(min, max) },
         y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] },
       },
       axes: [
-        { ...axis, size: 22, gap: 3, space: 70, grid: { show: false }, values: (_, splits) => splits.map(minute) },
+        {
+          ...axis,
+          size: 22,
+          gap: 3,
+          space: 70,
+          grid: { show: false },
+          values: (plot, splits) => splits.map((at) => (plot.valToPos(at, "x") < EDGE ? "" : minute(at))),
+        },
         {
           ...axis,
           size: 58,
@@ -146,11 +157,14 @@ export class Chart {
   }
 }
 
-/** The hour before the newest value, so that a relay just started does not show its first seconds as wide as an hour.
- * @param {number | null} newest */
-function lastHour(newest) {
+/**
+ * What a chart shows: as much of the last hour as there is, but no few seconds as wide as an hour.
+ * @param {number | null} oldest
+ * @param {number | null} newest
+ */
+function span(oldest, newest) {
   const end = newest ?? Date.now() / 1000;
-  return [end - HOUR, end];
+  return [Math.max(end - HOUR, Math.min(oldest ?? end, end - LEAST)), end];
 }
 
 /** @param {number} seconds */

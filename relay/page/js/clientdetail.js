@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { Chart } from "./chart.js";
 import { queue } from "./clients.js";
 import { h, reconcile, setText, tableName } from "./dom.js";
+import { REASONS } from "./drops.js";
 import { Facts } from "./facts.js";
 import { clock, duration, exact, gap, instant, plural, qualified, rate, short } from "./format.js";
 import { Refresher } from "./poller.js";
@@ -13,14 +14,6 @@ const DISCARD = [
   "the newest rows go when it is full",
   "the oldest rows go when it is full",
   "the newest rows go when it is full",
-];
-/** @type {[keyof api.Dropped, string][]} */
-const REASONS = [
-  ["limit_oldest", "Oldest, beyond its limit"],
-  ["limit_newest", "Newest, beyond its limit"],
-  ["cut", "Cut by retention"],
-  ["flush", "Flushed by an operator"],
-  ["undecodable", "Not decodable"],
 ];
 
 export class ClientDetail {

@@ -1,11 +1,11 @@
 /** Clients: who they are, what they asked for, and how their queues stand. */
 
 import { ClientDetail } from "./clientdetail.js";
-import { byId, name } from "./dom.js";
-import { ago, count, qualified, rate } from "./format.js";
+import { byId, name, setText } from "./dom.js";
+import { dropped, droppedByReason } from "./drops.js";
+import { ago, count, exact, qualified, rate } from "./format.js";
 import { Grid } from "./grid.js";
 import { Badge } from "./icon.js";
-import { dropped } from "./rates.js";
 import { level } from "./states.js";
 
 /** @typedef {import("./api.js").Client} Client */
@@ -14,6 +14,7 @@ export class Clients {
   constructor() {
     /** @type {import("./main.js").View | null} */
     this.view = null;
+    this.note = byId("clients-note");
     const now = () => this.view.stat.at;
     const speed = ({ id }) => this.view.rates.of(`confirmed ${id}`);
     this.grid = new Grid(byId("clients-list"), {
@@ -91,6 +92,8 @@ export class Clients {
   /** @param {import("./main.js").View} view */
   update(view) {
     this.view = view;
+    const drops = droppedByReason(view.stat.clients).map(({ rows, words }) => `${exact(rows)} ${words}`);
+    setText(this.note, drops.length ? `Rows discarded: ${drops.join("; ")}.` : "");
     this.grid.show(view.stat.clients);
   }
 }

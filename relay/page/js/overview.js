@@ -82,7 +82,7 @@ export class Overview {
 
 /** @param {api.Source} source @returns {[string, string]} */
 export function loss({ loss_seconds: left, watch: { expiry } }) {
-  if (expiry === 0) return ["never", "the source keeps its binlog"];
+  if (expiry === 0) return ["never", "binlog kept for ever"];
   if (expiry === null || left === null)
     return ["–", expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
   return [left > 0 ? duration(left) : "now", `binlog kept for ${duration(expiry)}`];

@@ -1,5 +1,7 @@
 /** Rates from the counters of successive stat documents. */
 
+import { dropped } from "./drops.js";
+
 /** @typedef {import("./api.js").Stat} Stat */
 
 /** How many seconds a rate is taken over. */
@@ -51,11 +53,4 @@ function counters(stat) {
     if (process.pid) found.set(`cpu ${process.name} ${process.pid}`, process.cpu_seconds);
   }
   return found;
-}
-
-/** Rows that a client did not get, for whatever reason. @param {import("./api.js").Client} client */
-export function dropped(client) {
-  let sum = 0;
-  for (const value of Object.values(client.dropped)) sum += value;
-  return sum;
 }

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { ColumnTable } from "./columntable.js";
 import { byId, h, setText, tableName } from "./dom.js";
-import { exact } from "./format.js";
+import { exact, visible } from "./format.js";
 import { Grid } from "./grid.js";
 import { Refresher } from "./poller.js";
 import { tableKey } from "./tables.js";
@@ -31,7 +31,7 @@ export class Schema {
           by: ({ columns }) => columns.length,
           text: ({ columns }) => exact(columns.length),
         },
-        { id: "key", label: "Primary key", room: 2, by: primary, text: primary },
+        { id: "key", label: "Primary key", room: 2, by: primary, text: (table) => visible(primary(table)) },
         {
           id: "version",
           label: "Version",
@@ -50,6 +50,10 @@ export class Schema {
       setText(this.note, `The relay did not say: ${error.message}.`),
     );
     this.disclosure.addEventListener("toggle", () => this.update());
+    const link = document.querySelector('nav a[href="#schema"]');
+    link.addEventListener("click", () => {
+      this.disclosure.open = true;
+    });
   }
 
   update() {

@@ -32,6 +32,7 @@ export class Topbar {
 
   /** @param {string} words how old what is shown is */
   stale(words) {
+    this.state.show("idle", "not known");
     this.fresh.show("stop", words);
   }
 

@@ -57,6 +57,9 @@ export class Verdict {
     if (what === this.said) return;
     this.said = what;
     const news = all.filter(({ alert }) => !alert); // those are told by their own role
-    setText(this.announcer, news.map(({ title, text, hint }) => [`${title}.`, text, hint].filter(Boolean).join(" ")).join(" "));
+    setText(
+      this.announcer,
+      news.map(({ title, text, hint }) => [`${title}.`, text, hint].filter(Boolean).join(" ")).join(" "),
+    );
   }
 }
