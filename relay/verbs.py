@@ -24,6 +24,7 @@ from relay.client import RelayClient
 from relay.config import Config
 from relay.config_keys import start_position
 from relay.errors import ErrorCode, RelayError
+from relay.narrow import narrowed
 
 _STOP_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 10.0
@@ -105,18 +106,27 @@ def start(context: click.Context, load: Callable[[], Config], accept_gap: bool) 
 @configured
 @click.option("--json", "as_json", is_flag=True, help="The document itself, on one line.")
 @click.option("--watch", is_flag=True, help="Again every second, until Ctrl-C.")
-def stat(config: Config, as_json: bool, watch: bool) -> None:
-    """Show what the running relay does."""
+@click.option("--client", "clients", multiple=True, metavar="PATTERN", help="Of clients, those so named. Repeatable.")
+@click.option("--table", "tables", multiple=True, metavar="PATTERN", help="Of tables, those SCHEMA.TABLE. Repeatable.")
+def stat(config: Config, as_json: bool, watch: bool, clients: tuple[str, ...], tables: tuple[str, ...]) -> None:
+    """Show what the running relay does.
+
+    Patterns are those that shells have for files: `shop.*`, `cache-?`.
+    """
+
+    def look() -> dict[str, Any]:
+        return narrowed(admin.stat(config), clients, tables)
+
     with _as_long_as_read():
         if watch and not as_json:
-            screen.watch(lambda: admin.typed(admin.stat(config)), _WATCH_SECONDS)
+            screen.watch(lambda: admin.typed(look()), _WATCH_SECONDS)
         while as_json:
-            click.echo(msgspec.json.encode(admin.stat(config)).decode())
+            click.echo(msgspec.json.encode(look()).decode())
             if not watch:
                 return
             time.sleep(_WATCH_SECONDS)
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else render.WIDTH
-        click.echo(render.stat(admin.typed(admin.stat(config)), max(render.WIDTH, width)))
+        click.echo(render.stat(admin.typed(look()), max(render.WIDTH, width)))
 
 
 @cli.command()

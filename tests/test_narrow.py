@@ -1,0 +1,48 @@
+"""`relay stat` for a few clients and tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+from examples.dbserver import DatabaseServer
+from relay.client import RelayClient
+from relay.narrow import narrowed
+from tests.relayproc import SECRET, RelayProcess, run_relay
+
+
+def test_stat_shows_only_clients_and_tables_that_are_asked_for(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Callable[..., RelayProcess]
+) -> None:
+    db = make_db(mariadb118)
+    relay = start_relay(mariadb118)
+    for name in ("cache-1", "cache-2", "index"):
+        with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
+            client.add_filter(db, "orders")
+    for table in ("orders", "order_items", "people"):
+        mariadb118.execute(f"CREATE TABLE {db}.{table} (id INT PRIMARY KEY)", f"INSERT INTO {db}.{table} VALUES (1)")
+    deadline = time.monotonic() + 20
+    while sum(table["schema"] == db for table in relay.stat()["usage"]["tables"]) < 3:
+        assert time.monotonic() < deadline, "the monitor does not count"
+        time.sleep(0.05)
+    asked = ("--client", "cache-?", "--table", f"{db}.order*")
+    shown = json.loads(run_relay("stat", "--json", "-c", relay.conf, *asked).stdout)
+    assert [client["name"] for client in shown["clients"]] == ["cache-1", "cache-2"]
+    assert {table["table"] for table in shown["usage"]["tables"]} == {"orders", "order_items"}
+    text = run_relay("stat", "-c", relay.conf, *asked, "--client", "index").stdout
+    assert "cache-1" in text
+    assert "index" in text
+    assert f"{db}.people" not in text
+
+
+def test_patterns_are_case_sensitive_and_none_leaves_everything() -> None:
+    document = {
+        "state": "running",
+        "clients": [{"name": "Cache"}, {"name": "cache"}],
+        "usage": {"since": 1.0, "tables": [{"schema": "a", "table": "b"}, {"schema": "a", "table": "B"}]},
+    }
+    assert narrowed(document, [], []) == document
+    shown = narrowed(document, ["cache"], ["a.b", "c.*"])
+    assert shown["clients"] == [{"name": "cache"}]
+    assert shown["usage"] == {"since": 1.0, "tables": [{"schema": "a", "table": "b"}]}
