@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Self
 from relay.linelog.cursor import sync_folder
 
 SUFFIXES: Final = {"csv": "txt", "json": "jsonl"}
+FORMS: Final = {suffix: form for form, suffix in SUFFIXES.items()}
 _EPOCH: Final = date(1970, 1, 1)
 _NAMES: Final = re.compile(r"relaylogs-(\d{4})(\d{2})(\d{2})(?:\.(\d+))?\.(txt|jsonl)", re.ASCII)
 

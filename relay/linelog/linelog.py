@@ -52,6 +52,14 @@ class Settings(NamedTuple):
     accept_gap: bool = False
 
 
+class Place(NamedTuple):
+    """A place in the journal: everything before it is written. As in `Cursor`."""
+
+    generation: int
+    position: int
+    sequence: int
+
+
 class Progress(NamedTuple):
     """How far the log has come. Positions are the journal's.
 
@@ -88,7 +96,7 @@ class LineLog:
         self._log = log
         self._reader: LineReader
         self._file: LogFile | None = None
-        self._generation = 0
+        self._place: Place  # what the next commit says
         self._read_to = 0  # all that can be read up to there was read
         self._committed = 0
         self._committed_at = 0.0  # monotonic, as is the next
@@ -114,7 +122,7 @@ class LineLog:
     def finish(self) -> Progress:
         """Commit all that was read; nothing is read any more."""
         with self._storage():
-            if self._reader.position > self._committed:
+            if self._place.position > self._committed:
                 self._commit()
             flushed = self._journal.flushed()
             return self._progress(flushed, self._read_to >= flushed)
@@ -128,18 +136,19 @@ class LineLog:
 
     def _begin(self) -> None:
         """Go on at the cursor, or without one with the oldest rows that the journal has."""
-        self._generation = self._journal.generation()
         cursor = self._load()
         if cursor is None:
             self._open_journal(0)
+            self._reach()
             self._commit()
             return
+        self._place = Place(cursor.generation, cursor.position, cursor.sequence)
+        self._committed, self._committed_at, self._unflushed = cursor.position, time.monotonic(), 0
         losses = [loss for loss in (self._open_file(cursor), self._find_place(cursor)) if loss]
         if losses:
             self._note("; ".join(losses))
-        elif self._file and self._file.name.suffix != self._suffix:
+        if self._file and self._file.name.suffix != self._suffix:
             self._roll(self._file.name.day)
-        self._committed, self._committed_at = self._reader.position, time.monotonic()
 
     def _load(self) -> Cursor | None:
         try:
@@ -169,8 +178,9 @@ class LineLog:
 
     def _find_place(self, cursor: Cursor) -> str:
         """Take up the journal at the cursor; else, if that is accepted, at its beginning, and why."""
-        if cursor.generation != self._generation:
-            cause = f"its id is {self._generation}, the log was made from {cursor.generation}"
+        generation = self._journal.generation()
+        if cursor.generation != generation:
+            cause = f"its id is {generation}, the log was made from {cursor.generation}"
         elif cursor.position < self._journal.first():
             cause = f"retention deleted what comes after position {cursor.position}"
         else:
@@ -208,18 +218,25 @@ class LineLog:
             reached = self._reader.read(flushed, self._room(), day, self._today())
         except RelayError as error:
             self._write(self._reader.take(), self._reader.lines - before)
+            self._reach()
             self._commit()
             if error.code is not StopCode.JOURNAL_LOST or self._reader.position >= self._journal.first():
                 raise
             self._begin()
             return
+        if reached.why == "gap":
+            self._note(reached.text)
+            return
         self._write(self._reader.take(), self._reader.lines - before)
+        self._reach()
         if reached.why == "end":
             self._read_to = flushed
         elif reached.why == "day":
             self._roll(reached.day)
-        elif reached.why == "gap":
-            self._note(reached.text)
+
+    def _reach(self) -> None:
+        """Everything that was read is written."""
+        self._place = Place(self._reader.generation, self._reader.position, self._reader.sequence)
 
     def _room(self) -> int:
         """Bytes to read at once, so that a file does not become much larger than it may."""
@@ -239,6 +256,10 @@ class LineLog:
         full = self._settings.rotate_bytes
         if full and self._file.length >= full:
             self._roll(self._file.name.day)
+        self._append(lines, count)
+
+    def _append(self, lines: bytes, count: int) -> None:
+        assert self._file is not None
         self._file.append(lines)
         self._unflushed += len(lines)
         self._lines += count
@@ -253,12 +274,14 @@ class LineLog:
         self._retired_at = 0.0
 
     def _note(self, loss: str) -> None:
-        """A line about lines that are missing."""
-        day = self._today()
-        if self._file is None or self._file.name.suffix != self._suffix or day > self._file.name.day:
-            self._roll(max(day, self._file.name.day if self._file else day))
+        """A line about lines that are missing. The cursor passes the place only with it, and names the same file."""
         now = int(time.time())
-        self._write(gap_line(self._settings.form, now, self._zone.offset(now)[0], loss), 1)
+        if self._file is None:
+            self._roll(self._today())
+        assert self._file is not None
+        form = files.FORMS[self._file.name.suffix]
+        self._append(gap_line(form, now, self._zone.offset(now)[0], loss), 1)
+        self._reach()
         self._commit()
         self._log("log_gap", cause=loss)
 
@@ -266,7 +289,7 @@ class LineLog:
         waited = time.monotonic() - self._committed_at
         if self._unflushed:
             return level or waited >= COMMIT_SECONDS or self._unflushed >= COMMIT_BYTES
-        return self._reader.position > self._committed and waited >= IDLE_COMMIT_SECONDS
+        return self._place.position > self._committed and waited >= IDLE_COMMIT_SECONDS
 
     def _commit(self) -> None:
         """Let the lines be on disk, and then the cursor."""
@@ -280,14 +303,8 @@ class LineLog:
                 self._log("log_file_gone", file=file)
                 self._file = LogFile(self._folder, self._file.name)
                 length = self._file.length
-        position = self._reader.position
-        cursors.save(
-            self._folder,
-            Cursor(
-                generation=self._generation, position=position, sequence=self._reader.sequence, file=file, length=length
-            ),
-        )
-        self._committed, self._committed_at, self._unflushed = position, time.monotonic(), 0
+        cursors.save(self._folder, Cursor(**self._place._asdict(), file=file, length=length))
+        self._committed, self._committed_at, self._unflushed = self._place.position, time.monotonic(), 0
 
     def _close(self) -> None:
         if self._file is not None:

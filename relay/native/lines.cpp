@@ -57,6 +57,10 @@ LinesReached LineReader::read(uint64_t until, uint64_t max_bytes, int64_t day, i
       return told;
     }
     const FrameView view = journal_.frame(at_, true);
+    if (view.kind() == FrameKind::gap && lines_.size() > 0) {
+      told.why = LinesReached::Why::full;  // the lines before a gap are apart from it
+      return told;
+    }
     if (view.kind() == FrameKind::rows && !log_rows(view, day, latest, &told)) return told;
     pass(view);
     if (view.kind() == FrameKind::gap) {

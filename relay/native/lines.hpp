@@ -13,7 +13,7 @@ struct LinesReached {
     full,    // there are as many bytes of lines as may be
     more,    // much has been looked at: so that the caller may do other things in between
     day,     // the next row is of a later day, `day`
-    gap,     // events were lost here; `text` is the reason
+    gap,     // events were lost here, and no lines are there; `text` is the reason
     table,   // whether rows of `schema`.`text` are wanted has to be decided
     offset,  // the lines' time zone at `timestamp` has to be told
   };

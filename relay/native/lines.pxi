@@ -88,8 +88,8 @@ cdef class LineReader:
     def read(self, uint64_t until, uint64_t max_bytes, int64_t day, int64_t latest):
         """Add lines up to the position `until`, which is flushed, without the GIL; the LinesReached.
 
-        Returns before that with `max_bytes` of lines, before an event of a later day than `day`, and after each gap. An
-        event of a later day than `latest` counts as of that. Lines stay until `take`.
+        Returns before that with `max_bytes` of lines, before an event of a later day than `day`, and after each gap, with
+        no lines then. An event of a later day than `latest` counts as of that. Lines stay until `take`.
         """
         cdef CLinesReached reached
         while True:

@@ -1,0 +1,198 @@
+"""A logger that is killed, before any of its changes to the folder or at any time, loses no line and repeats none."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import relay.linelog.linelog as engine
+from examples.dbserver import DatabaseServer
+from relay.linelog.linelog import LineLog, Settings
+from tests.linelines import content, csv_lines
+from tests.madejournal import DELETE, INSERT, NOON, UPDATE, Made, body, row
+from tests.metadata import full_metadata_of
+from tests.relayproc import RelayProcess
+
+KILLS = int(os.environ.get("RELAY_KILLS", "25"))
+_CHANGES = ("write", "fsync", "ftruncate", "replace", "open")
+
+
+@pytest.fixture
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Events on three days, a long transaction and a gap among them; each of them is read alone."""
+    monkeypatch.setattr(engine, "READ_BYTES", 1)
+    (tmp_path / "journal").mkdir()
+    made = Made(tmp_path / "journal", 1 << 12)  # so that transactions go over segments
+    for number in range(24):
+        when = NOON + number // 8 * 86400
+        made.place += 100
+        images = [row(number * 10 + more, b"x" * 20) for more in range(3)]
+        made.writer.rows(made.table, INSERT, made.place, when, 3, body(INSERT, 2, *images))
+        if number % 3 == 1:
+            made.rows(UPDATE, images[0], row(number * 10, b"new"))
+            made.rows(DELETE, images[1])
+        if number % 5 != 2:
+            made.commit(when)
+    made.commit()
+    made.flush()
+    return made.folder
+
+
+def log(journal: Path, folder: Path, commit_always: bool) -> None:
+    """All of it; with as many commits as can be, or as few."""
+    if commit_always:
+        engine.COMMIT_SECONDS = 0  # type: ignore[misc]
+    log = LineLog(journal, Settings(str(folder), ["*"], rotate_bytes=500))
+    while not log.step().level:
+        pass
+    log.finish()
+
+
+def arm(at: int) -> None:
+    """From now on this process lives until its `at`-th change to files, of which a write is half done then."""
+    count = 0
+
+    def armed(name: str) -> Callable[..., Any]:
+        real = getattr(os, name)
+
+        def change(*arguments: Any, **options: Any) -> Any:
+            nonlocal count
+            count += 1
+            if count == at:
+                if name == "write":
+                    real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
+                os.kill(os.getpid(), signal.SIGKILL)
+            # Pages outlive a process, so a flush does nothing here but take its time.
+            return None if name == "fsync" else real(*arguments, **options)
+
+        return change
+
+    for name in _CHANGES:
+        setattr(os, name, armed(name))
+
+
+def killed(at: int, work: Callable[[], None]) -> bool:
+    """Run `work` in a fork that dies at its `at`-th change to files. False: it came to its end before."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            arm(at)
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    _, how = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(how):
+        assert os.WTERMSIG(how) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(how) == 0, f"the work failed; killed at change {at} it was to be"
+    return False
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("relaylogs-*")}
+
+
+@pytest.mark.parametrize("commit_always", [True, False], ids=["many commits", "few commits"])
+def test_killed_at_any_of_its_changes_it_goes_on_as_if_it_had_lived(
+    journal: Path, tmp_path: Path, commit_always: bool
+) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    assert not killed(0, lambda: log(journal, folder, commit_always))
+    expected = files(folder)
+    assert len(expected) > 6 and len(csv_lines(content(folder))) == 24 * 3 + 8 * 2
+    rng = random.Random(5)
+    for at in itertools.count(1):
+        shutil.rmtree(folder)
+        folder.mkdir()
+        if not killed(at, lambda: log(journal, folder, commit_always)):
+            break
+        killed(rng.randint(1, 20), lambda: log(journal, folder, commit_always))
+        assert not killed(0, lambda: log(journal, folder, commit_always))
+        assert files(folder) == expected, f"killed at change {at}"
+    assert at > 40
+
+
+@pytest.fixture(params=["mysql97", "mariadb118"])
+def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
+    """A server whose rows tell the names of their columns."""
+    server: DatabaseServer = request.getfixturevalue(request.param)
+    with full_metadata_of(server):
+        yield server
+
+
+@pytest.mark.slow
+def test_killed_at_random_times_under_load_every_line_is_there_once(
+    server: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Callable[..., RelayProcess]
+) -> None:
+    db = make_db(server)
+    server.execute(f"CREATE TABLE {db}.a (id INT PRIMARY KEY AUTO_INCREMENT, v INT, s VARCHAR(200))")
+    relay = start_relay(server, {"Logger.Path": "log/", "Logger.Schema": db, "Logger.RotateBytes": "256KiB"})
+    ended = threading.Event()
+    load = threading.Thread(target=_load, args=(server, db, ended))
+    load.start()
+    rng = random.Random(7)
+    try:
+        for number in range(KILLS):
+            time.sleep(rng.uniform(0.05, 1.0))
+            if number % 8 == 7:
+                relay.kill()
+                relay.start()
+            else:
+                with suppress(ProcessLookupError, KeyError):
+                    os.kill(relay.pids()["logger"], signal.SIGKILL)
+    finally:
+        ended.set()
+        load.join()
+    source = {row[0]: row[1] for row in server.execute(f"SELECT id, v FROM {db}.a")}
+    deadline = time.monotonic() + 60
+    while (current := _current(relay.conf.parent / "log")) != source:
+        assert time.monotonic() < deadline, f"{len(current)} rows, the source has {len(source)}"
+        time.sleep(0.5)
+    assert relay.stop() == 0
+
+
+def _load(server: DatabaseServer, db: str, ended: threading.Event) -> None:
+    with server.connect(database=db, autocommit=False) as connection, connection.cursor() as cursor:
+        for number in itertools.count():
+            if ended.is_set():
+                return
+            for _ in range(1 + number % 20):
+                cursor.execute("INSERT INTO a (v, s) VALUES (%s, REPEAT('x', 200))" + ", (1, 'y')" * 20, (number,))
+            cursor.execute("UPDATE a SET v = v + 1 ORDER BY id DESC LIMIT 3")
+            cursor.execute("DELETE FROM a ORDER BY id DESC LIMIT 1")
+            connection.commit()
+            time.sleep(0.02)
+
+
+def _current(folder: Path) -> dict[int, int]:
+    """The table as the lines make it. A line that is not there, or there twice, does not fit those after it."""
+    values: dict[int, int] = {}
+    whole = content(folder)
+    for line in csv_lines(whole[: whole.rfind(b"\n") + 1]):  # the last one may be under way
+        kind, number = line[3].text, int(line[5].text)
+        if kind == b"I":
+            assert number not in values
+            values[number] = int(line[7].text)
+        elif kind == b"U":
+            assert values[number] == int(line[8].text)
+            values[number] = int(line[9].text)
+        else:
+            assert values.pop(number) == int(line[7].text)
+    return values
