@@ -35,7 +35,7 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     def last_ten(client_id: int) -> list[Delivery]:
         return deliveries(context.arena, context.journal_dir, client_id) or []
 
-    views = Views(context.config, recorder, lookout.usage, last_ten)
+    views = Views(lambda: context.config, recorder, lookout.usage, last_ten)
     server = Server(application(latest, views, context.log))
     server.serve(context.listener)
     context.arena.mark_running(context.slot)

@@ -15,10 +15,17 @@ from relay.usage import Usage
 
 
 class Views:
-    """Puts together what several parts of the monitor know. `deliveries` gives a client's last ten by its id."""
+    """Puts together what several parts of the monitor know.
+
+    `config` gives the configuration in force, `deliveries` a client's last ten by its id.
+    """
 
     def __init__(
-        self, config: Config, recorder: Recorder, usage: Usage, deliveries: Callable[[int], list[Delivery]]
+        self,
+        config: Callable[[], Config],
+        recorder: Recorder,
+        usage: Usage,
+        deliveries: Callable[[int], list[Delivery]],
     ) -> None:
         self._config = config
         self._recorder = recorder
@@ -47,7 +54,7 @@ class Views:
         if usage is None:
             return None
         definition = self._usage.definition(schema, table)
-        verdicts = explain(self._config, document, schema, table).clients
+        verdicts = explain(self._config(), document, schema, table).clients
         return TableDetail(
             usage=usage,
             minutes=self._minutes(schema, table),

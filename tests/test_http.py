@@ -43,8 +43,12 @@ PATHS = {
 def relay(mariadb1011: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayProcess]:
     """One for all tests that leave it as it was."""
     process = RelayProcess(write_conf(tmp_path_factory.mktemp("relay"), mariadb1011))
-    yield process.start()
-    process.end()
+    process.start()
+    try:
+        until(lambda: ask(process, "/readyz")[0] == 200, "ready")  # what was collected before may still be told
+        yield process
+    finally:
+        process.end()
 
 
 def ask(relay: RelayProcess, path: str, method: str = "GET", **headers: str) -> Answer:

@@ -96,6 +96,18 @@ def test_alerts_fire_when_they_should_and_not_before() -> None:
     assert alerts == tested
 
 
+def test_every_panel_of_the_dashboard_stands_alone_and_says_what_it_shows() -> None:
+    panels = json.loads((ROOT / "conf" / "grafana-dashboard.json").read_text())["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels) > 20
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        cells = {(place["x"] + x, place["y"] + y) for x in range(place["w"]) for y in range(place["h"])}
+        assert not cells & taken and max(x for x, _ in cells) < 24, panel["title"]
+        taken |= cells
+        assert panel["type"] == "row" or panel["description"].endswith("."), panel["title"]
+
+
 @pytest.mark.parametrize("text", [ALERTS.read_text(), *expressions()])
 def test_every_metric_of_alerts_and_dashboard_exists(text: str) -> None:
     named = set(re.findall(r"\brelay_\w+", text))
@@ -103,9 +115,13 @@ def test_every_metric_of_alerts_and_dashboard_exists(text: str) -> None:
 
 
 def test_a_prometheus_scrapes_it_and_understands_every_query_of_the_dashboard(
-    mariadb1011: DatabaseServer, start_relay: Callable[..., RelayProcess], tmp_path: Path
+    mariadb1011: DatabaseServer,
+    make_db: Callable[[DatabaseServer], str],
+    start_relay: Callable[..., RelayProcess],
+    tmp_path: Path,
 ) -> None:
-    relay = start_relay(mariadb1011)
+    db, relay = make_db(mariadb1011), start_relay(mariadb1011)
+    mariadb1011.execute(f"CREATE TABLE {db}.t (a INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2), (3)")
     with (
         RelayClient("127.0.0.1", relay.port, HOSTILE, SECRET),
         Prometheus(tmp_path, f"127.0.0.1:{relay.http_port}") as prometheus,
@@ -113,6 +129,7 @@ def test_a_prometheus_scrapes_it_and_understands_every_query_of_the_dashboard(
         (sample,) = prometheus.await_samples("relay_client_connected")
         assert sample["metric"]["client"] == HOSTILE
         assert sample["value"][1] == "1"
+        prometheus.await_samples(f'relay_table_rows_total{{schema="{db}", table="t", kind="insert"}} == 3')
         for expression in expressions():
             prometheus.query(expression)
         prometheus.await_samples("count(rate(relay_process_cpu_seconds_total[10s]))")
