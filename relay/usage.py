@@ -159,7 +159,7 @@ class Usage:
             for id, *rows in leave_day:
                 _add(usages[id].day, Counts(*rows), -1)
         else:  # at the start, after a standstill, or if the clock was put back: what is ahead of it counts as now
-            hours, days = store.since(minute - HOUR + 1), store.since(minute - DAY + 1)
+            hours, days = store.since(minute - HOUR + 1, minute), store.since(minute - DAY + 1, minute)
             for id, usage in usages.items():
                 usage.hour, usage.day = hours.get(id, Counts()), days.get(id, Counts())
         self._minute = minute

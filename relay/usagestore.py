@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS minutes (
   deletes INTEGER NOT NULL, PRIMARY KEY (minute, table_id)) WITHOUT ROWID;
 """
 _FORGOTTEN_AT_A_TIME: Final = 60  # minutes
+_SLICE: Final = 60  # minutes
 _LAST_MINUTE: Final = 2**62
 
 
@@ -89,9 +90,18 @@ class UsageStore:
             (after, last),
         ).fetchall()
 
-    def since(self, first: int) -> dict[int, Counts]:
-        """By table id, the rows in a minute and all after it."""
-        return {id: Counts(*rows) for id, *rows in self.between(first - 1, _LAST_MINUTE)}
+    def since(self, first: int, now: int) -> dict[int, Counts]:
+        """By table id, the rows in a minute and all after it, those after `now` too."""
+        found: dict[int, Counts] = {}
+        # In slices, since SQLite sorts what it sums up in memory.
+        for after in range(first - 1, now, _SLICE):
+            last = after + _SLICE if after + _SLICE < now else _LAST_MINUTE
+            for id, insert, update, delete in self.between(after, last):
+                counts = found.setdefault(id, Counts())
+                counts.insert += insert
+                counts.update += update
+                counts.delete += delete
+        return found
 
     def minutes(self, table: Table, minutes: range) -> list[Counts]:
         """Rows of a table in each of these minutes."""
