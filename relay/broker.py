@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import sqlite3
 import time
 
 from relay import messages
@@ -54,6 +55,7 @@ class _Loop:
         self._registry = registry
         self._servers = {end.fileno(): end for end in context.servers}
         self._stuck = False  # by a named stop: nothing more is decided until it is cleared
+        self._failing = False  # to write what is durable
         self._epoll = select.epoll()
         for fd in (context.wake, *self._servers):
             self._epoll.register(fd, select.EPOLLIN)
@@ -67,10 +69,7 @@ class _Loop:
             if now >= checkpoint_due:
                 checkpoint_due = now + CHECKPOINT_SECONDS
                 self._context.beat()
-                self._registry.checkpoint()
-                self._registry.expire()
-                self._kick()
-                self._registry.cut()
+                self._keep()
             idle = self._stuck or not self._broker.pending()
             if idle and not self._stuck:
                 # Reader and servers look at the flag after they have made work; whoever comes second sees the other.
@@ -83,6 +82,19 @@ class _Loop:
                     os.eventfd_read(fd)
                 else:
                     self._answer(self._servers[fd])
+
+    def _keep(self) -> None:
+        """What is due now and then. Where the disk takes nothing, queues are served from memory until it does again."""
+        try:
+            self._registry.checkpoint()
+            self._registry.expire()
+            self._failing = False
+        except sqlite3.OperationalError as error:
+            if not self._failing:
+                self._context.log("checkpoint_failed", error=error)
+            self._failing = True
+        self._kick()
+        self._registry.cut()
 
     def _step(self) -> None:
         """Decides some frames. A named stop ends the deciding, not the process: clients are served as before."""

@@ -90,7 +90,7 @@ def _head(rates: Rates, width: int) -> list[Line]:
     lines = [Line(first + f"{clock:>{max(len(clock) + 1, width - len(first))}}", Style.HEADING)]
     lines += _stop(now.stop, width)
     heard = source.state == "streaming" and now.stop is None
-    lines += _lines(fact("source", f"{whereabouts(source)}, at {source.file}:{source.position}", width),
+    lines += _lines(fact("source", f"{whereabouts(now)}, at {source.file}:{source.position}", width),
                     Style.PLAIN if heard or now.stop else Style.ALARM)  # fmt: skip
     lines += _lines(fact("lag", lag(source), width))
     soon = source.loss_seconds is not None and source.loss_seconds < _SOON

@@ -70,6 +70,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     "client_moved": Event(_W, "client position", "an operator had a client continue at a journal position"),
     "client_expired": Event(_W, "client away lost_rows", "a client was away for `away` seconds (ClientExpiry)"),
     "queues_cut": Event(_E, "position", "rows before this journal position were dropped from queues (the cap)"),
+    "checkpoint_failed": Event(_E, "error", "where clients stand cannot be written down; it is tried again"),
     "reply_dropped": Event(_W, "request", "an answer to a server process did not fit; it asks again"),
     # the server processes
     "accept_failed": Event(_E, "error", "connections cannot be accepted for the moment"),

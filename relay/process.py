@@ -9,7 +9,8 @@ import traceback
 from collections.abc import Callable
 from types import FrameType
 
-from relay.context import Context
+from relay import diskstops
+from relay.context import BrokerContext, Context, ReaderContext
 from relay.errors import ErrorCode, ExitCode, RelayError
 
 _PR_SET_PDEATHSIG = 1
@@ -42,6 +43,11 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
         context.failed(error)
         return error.exit_code
     except Exception as error:
+        disk = diskstops.named(error) if isinstance(context, (ReaderContext, BrokerContext)) else None
+        if disk is not None:
+            context.log("failed", code=disk.code, error=disk, hint=disk.hint)
+            context.failed(disk)
+            return disk.exit_code
         context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error), traceback=traceback.format_exc())
         context.failed(RelayError(ErrorCode.UNEXPECTED, "run", repr(error)))
         return ExitCode.UNEXPECTED

@@ -25,7 +25,7 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     lines += stopped(document.stop, width)
     for gap in document.gaps:
         lines += fact("gap", f"{gap.before} to {gap.after}, accepted {moment(gap.at)} UTC: {gap.cause}", width)
-    lines += fact("source", whereabouts(source), width)
+    lines += fact("source", whereabouts(document), width)
     lines += fact("position", f"{source.file}:{source.position}", width)
     lines += fact("gtid", source.gtid_set, width) if source.gtid_set else []
     lines += fact("lag", lag(source), width)
@@ -57,9 +57,11 @@ def stopped(stop: Stop | None, width: int) -> list[str]:
     return fact("stop", f"{stop.code}: {stop.text}", width) + fact("hint", stop.hint, width) if stop else []
 
 
-def whereabouts(source: Source) -> str:
+def whereabouts(document: Stat) -> str:
     """Who the source is, and whether it is heard."""
-    return f"{source.host}:{source.port} {source.state}, heard {span(source.silent_seconds)} ago"
+    source = document.source
+    state = "not read any more" if document.stop else source.state
+    return f"{source.host}:{source.port} {state}, heard {span(source.silent_seconds)} ago"
 
 
 def lag(source: Source) -> str:

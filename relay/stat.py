@@ -197,11 +197,12 @@ def _kinds(mask: int) -> str:
 
 
 def _stored(data_dir: Path, query: str, *values: bytes) -> list[tuple[Any, ...]]:
-    """Rows of the state file; none while its owner's first start has not made the file or its tables."""
+    """Rows of the state file; none while its owner's first start has not made the file or its tables, or while it is
+    damaged, which stops the reader by name."""
     try:
         with closing(state.connect(data_dir / "state.db", readonly=True)) as database:
             return list(database.execute(query, values))
-    except sqlite3.OperationalError:
+    except sqlite3.DatabaseError:
         return []
 
 

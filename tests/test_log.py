@@ -132,9 +132,8 @@ def fails(verb: Callable[[], object]) -> None:
         verb()
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
 def test_no_secret_is_ever_in_a_log_line_or_an_error(
-    mariadb1011: DatabaseServer, start_relay: Callable[..., RelayProcess], form: str
+    mariadb1011: DatabaseServer, start_relay: Callable[..., RelayProcess]
 ) -> None:
     marks = {name: f"Mark{name}{os.urandom(5).hex()}" for name in ("Source", "Schema", "Auth", "Admin", "Own", "Wrong")}
     user = f"u_{os.urandom(4).hex()}"
@@ -147,7 +146,7 @@ def test_no_secret_is_ever_in_a_log_line_or_an_error(
         {
             "Server.Login": user, "Server.Password": marks["Source"], "Server.AuthSecret": marks["Auth"],
             "Server.AdminSecret": marks["Admin"], "Client shop.Secret": marks["Own"], "Client shop.Tables": "shop.*",
-            "MySQL.Login": user, "MySQL.Password": marks["Schema"], "Relay.LogFormat": form,
+            "MySQL.Login": user, "MySQL.Password": marks["Schema"], "Relay.LogFormat": "json",
         },
     )  # fmt: skip
     told = ""
@@ -183,6 +182,5 @@ def test_no_secret_is_ever_in_a_log_line_or_an_error(
         assert secret not in told
         for key in accepted_keys(secret.encode(), legacy=True):
             assert not re.search(f"{key}|{key:x}|{key & 0xFFFFFFFF}|{key >> 32}", told, re.IGNORECASE)
-    if form == "json":
-        lines = [line for line in relay.stderr.read_text().splitlines() if not line.startswith("relay: ")]
-        assert {json.loads(line)["level"] for line in lines} == {"info", "warning", "error"}
+    lines = [line for line in relay.stderr.read_text().splitlines() if not line.startswith("relay: ")]
+    assert {json.loads(line)["level"] for line in lines} == {"info", "warning", "error"}

@@ -5,6 +5,7 @@ Every answer to a server is given after its effect is on disk, so what was ackno
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from functools import singledispatchmethod
 
@@ -80,7 +81,7 @@ class Registry:
         """Carries out a server's request. What cannot be done is told in the reply and changes nothing."""
         try:
             return self._do(request)
-        except (Refused, QueueError, JournalError) as refusal:
+        except (Refused, QueueError, JournalError, sqlite3.OperationalError) as refusal:
             if isinstance(request, messages.Register):
                 return messages.Registered(request.request, error=str(refusal))
             return messages.Done(request.request, error=str(refusal))
@@ -213,10 +214,10 @@ class Registry:
         for client_id, slot in self._slots.items():
             packed = self._broker.checkpoint(slot)
             if packed is not None and self._stored.get(client_id) != packed:
-                self._stored[client_id] = packed
                 changed.append((client_id, packed))
         if changed:
             self._store.checkpoint(changed)
+            self._stored.update(changed)
         self._arena.needed = self._broker.needed()
 
     def expire(self) -> None:

@@ -1,0 +1,113 @@
+"""Disks that are full or damaged: a named stop, nothing lost, and clients that are served meanwhile."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay.client import RelayClient
+from relay.diskstops import named
+from relay.errors import RelayError
+from tests.relayproc import SECRET, RelayProcess, run_relay
+
+Start = Callable[..., RelayProcess]
+
+
+def until(done: Callable[[], object], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ids(client: RelayClient, wait: float) -> list[object]:
+    return [row.after["id"] for row in client.poll_many(wait=wait) if row.after]
+
+
+def room(pid: int, size: int) -> None:
+    """Let the process write files of up to `size` bytes; -1: of any size."""
+    psutil.Process(pid).rlimit(psutil.RLIMIT_FSIZE, (size, -1))
+
+
+def test_a_journal_without_room_is_a_named_stop_and_goes_on_where_it_stood(
+    mariadb1011: DatabaseServer, start_relay: Start, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    db = make_db(mariadb1011)
+    mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, v TEXT)")
+    relay = start_relay(mariadb1011)
+    with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
+        client.add_filter(db)
+        room(relay.pids()["reader"], 1 << 20)  # of which a file of the journal takes four
+        values = ", ".join(["(REPEAT('x', 4000))"] * 500)
+        for _ in range(4):  # beyond the file that is there
+            mariadb1011.execute(f"INSERT INTO {db}.t (v) VALUES {values}")
+        until(lambda: relay.stat()["stop"])
+        assert relay.stat()["stop"]["code"] == "disk_full"
+        assert "make room for DataDir" in relay.stat()["stop"]["hint"]
+        got = ids(client, 5)
+        assert got, "what is in the queues is served"
+        assert run_relay("resume", "-c", relay.conf).returncode == 0  # the successor has no limit
+        while len(got) < 2000:
+            got += ids(client, 10)
+        assert got == list(range(1, 2001))
+
+
+def test_a_broker_that_can_write_nothing_down_goes_on_serving(
+    mariadb1011: DatabaseServer, start_relay: Start, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    db = make_db(mariadb1011)
+    mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT)")
+    relay = start_relay(mariadb1011)
+    with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
+        client.add_filter(db)
+        broker = relay.pids()["broker"]
+        room(broker, 8192)  # of which state.db has more, and the log less
+        mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1), (2)")
+        assert ids(client, 10) == [1, 2]
+        until(lambda: "checkpoint_failed" in relay.stderr.read_text())
+        with pytest.raises(RelayError, match="disk"):
+            RelayClient("127.0.0.1", relay.port, "stranger", SECRET, patience=0).connect()
+        assert relay.stat()["state"] == "running" and relay.pids()["broker"] == broker
+        room(broker, -1)
+        with RelayClient("127.0.0.1", relay.port, "stranger", SECRET) as stranger:
+            stranger.add_filter(db)
+        mariadb1011.execute(f"INSERT INTO {db}.t VALUES (3)")
+        assert ids(client, 10) == [3]
+    time.sleep(1.5)  # a checkpoint
+    relay.stop()
+    assert relay.stderr.read_text().count("checkpoint_failed") == 1, "told once, not each second"
+
+
+def test_a_damaged_state_file_is_a_named_stop(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    relay.stop()
+    for file in (relay.conf.parent / "data").glob("state.db*"):
+        file.write_bytes(b"no database " * 1000)
+    relay.start()
+    assert "state=stopped:journal_corrupt" in relay.ready
+    stop = relay.stat()["stop"]
+    assert "state.db" in stop["text"] and "restore DataDir" in stop["hint"]
+
+
+def test_only_a_full_disk_and_a_damaged_file_are_named(tmp_path: Path) -> None:
+    database = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    database.execute("CREATE TABLE t (v BLOB)")
+    database.execute("PRAGMA max_page_count = 2")
+    with pytest.raises(sqlite3.OperationalError) as full:
+        database.execute("INSERT INTO t VALUES (ZEROBLOB(1000000))")
+    (tmp_path / "b.db").write_bytes(b"no database " * 1000)
+    with pytest.raises(sqlite3.DatabaseError) as damaged:
+        sqlite3.connect(tmp_path / "b.db").execute("SELECT * FROM t")
+    with pytest.raises(sqlite3.OperationalError) as wrong:
+        database.execute("SELECT * FROM nothing")
+    with pytest.raises(OSError) as device, open("/dev/full", "wb", buffering=0) as file:
+        file.write(b"x")
+    codes = [stop and str(stop.code) for stop in map(named, (full.value, device.value, damaged.value, wrong.value))]
+    assert codes == ["disk_full", "disk_full", "journal_corrupt", None]
+    assert named(FileNotFoundError("x")) is None and named(sqlite3.ProgrammingError("closed")) is None
