@@ -23,7 +23,8 @@ PATIENCE: Final = 10.0
 """Seconds after which those that do not work with the new configuration are named."""
 
 _SHOWN: Final = 16  # outcomes: whoever asked looks every second
-_NAMED: Final = 100  # keys and clients in an outcome
+_NAMED: Final = 50  # keys and clients in an outcome
+_NAME: Final = 300  # characters of each
 _STRUCTS: Final = {
     "Server": "server",
     "MySQL": "schema_account",
@@ -131,6 +132,12 @@ class Family(Protocol):
     def lagging(self, number: int) -> list[str]:
         """Those that do not work with configuration `number` yet."""
 
+    def reloading(self) -> None:
+        """A reload begins."""
+
+    def reloaded(self) -> None:
+        """It has come to its end, whatever came of it."""
+
 
 class _Pending(NamedTuple):
     requests: list[str]
@@ -164,17 +171,8 @@ class Reloads:
         outcome = self._pending.outcome
         outcome.missing = self._family.lagging(outcome.number)
         if not outcome.missing or now >= self._pending.due:
-            fields = (outcome.changed, outcome.restarted, outcome.waiting, outcome.missing)
-            changed, restarted, waiting, missing = map(", ".join, fields)
-            self._log(
-                "reloaded",
-                number=outcome.number,
-                changed=changed,
-                restarted=restarted,
-                waiting=waiting,
-                missing=missing,
-            )
-            self._show(self._pending.requests, outcome)
+            self._tell(outcome)
+            self._conclude(self._pending.requests, outcome)
             self._pending = None
 
     def _tell(self, outcome: Outcome) -> None:
@@ -188,13 +186,14 @@ class Reloads:
         )
 
     def _begin(self, requests: list[str], now: float) -> None:
+        self._family.reloading()
         try:
             found = plan(self._now, self._load(), self._family.processes)
             tls.make_context(found.config.server)  # what no server process could use is refused here
             number = self._publish(found.config)
         except RelayError as error:
             self._log("reload_refused", code=error.code, error=error, hint=error.hint)
-            self._show(requests, Outcome(error=str(error), hint=error.hint))
+            self._conclude(requests, Outcome(error=str(error), hint=error.hint))
             return
         self._now = found.config
         self._family.restart(found.restarted)
@@ -207,12 +206,14 @@ class Reloads:
         except ValueError as error:
             raise RelayError(ErrorCode.CONFIG, "publish the configuration", error, hint="restart the relay") from None
 
-    def _show(self, requests: list[str], outcome: Outcome) -> None:
+    def _conclude(self, requests: list[str], outcome: Outcome) -> None:
+        self._family.reloaded()
         shown = outcomes(self._board) | dict.fromkeys(filter(None, requests), outcome)
         newest = dict(list(shown.items())[-_SHOWN:])
         self._board.write(msgspec.msgpack.encode(newest))
 
 
 def _shortened(names: list[str]) -> list[str]:
-    """At most so many names as anybody reads."""
-    return names if len(names) <= _NAMED else [*names[:_NAMED], f"and {len(names) - _NAMED} more"]
+    """At most so many names, and so much of each, as anybody reads."""
+    shown = [name[:_NAME] for name in names[:_NAMED]]
+    return shown if len(names) <= _NAMED else [*shown, f"and {len(names) - _NAMED} more"]

@@ -190,7 +190,8 @@ class Supervisor:
             if not announced and (self._all_up() or time.monotonic() > ready_by):
                 announced = self._announce()
             self._obey(orders)
-            self._reloads.step(time.monotonic())
+            if announced:  # until then the service manager takes nothing for an end of a reload
+                self._reloads.step(time.monotonic())
             self._insist()
         return self._end(signals)
 
@@ -352,6 +353,14 @@ class Supervisor:
             for child in self._children
             if not child.held and (child.told or self._settings.acknowledged(child.context.slot) != number)
         ]
+
+    def reloading(self) -> None:
+        """The service manager is told that a reload begins."""
+        self._notifier.reloading()
+
+    def reloaded(self) -> None:
+        """And that it has ended."""
+        self._notifier.ready()
 
     def _insist(self) -> None:
         """A signal that comes before a process is ready for it is lost."""

@@ -159,6 +159,7 @@ class Family:
     slow: list[str] = field(default_factory=list)
     published: list[Config] = field(default_factory=list)
     restarted: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     def publish(self, config: Config) -> int:
         """Keep it."""
@@ -174,6 +175,14 @@ class Family:
     def lagging(self, number: int) -> list[str]:
         """Those that are slow."""
         return list(self.slow)
+
+    def reloading(self) -> None:
+        """Keep it."""
+        self.told.append("reloading")
+
+    def reloaded(self) -> None:
+        """Keep it."""
+        self.told.append("reloaded")
 
 
 @dataclass
@@ -209,9 +218,10 @@ def test_the_outcome_is_told_when_all_processes_work_with_it() -> None:
     bench.reloads.ask("one")
     bench.reloads.step(100.0)
     bench.reloads.step(101.0)
-    assert bench.outcome("one") is None
+    assert (bench.outcome("one"), bench.family.told) == (None, ["reloading"])
     bench.family.slow = []
     bench.reloads.step(102.0)
+    assert bench.family.told == ["reloading", "reloaded"]
     restarted = ["reader", "snapshotter"]
     assert bench.outcome("one") == Outcome(2, ["[Source] Tables"], restarted, ["[Relay] Workers"], [])
     assert bench.family.restarted == restarted
@@ -246,6 +256,7 @@ def test_what_is_not_valid_changes_nothing(wanted: Config | RelayError, words: s
     assert outcome is not None
     assert (words in outcome.error, bool(outcome.hint), outcome.number) == (True, True, 0)
     assert (bench.family.published, bench.family.restarted) == ([], [])
+    assert bench.family.told == ["reloading", "reloaded"]
     assert [event for event, _ in bench.lines] == ["reload_refused"]
     bench.wanted = config(Relay__MaxFilters="9")
     bench.reloads.ask("two")
@@ -283,5 +294,5 @@ def test_outcomes_of_thousands_of_clients_and_of_many_requests_are_shown_as_far_
         bench.reloads.step(float(number))
     newest = bench.outcome("request-49")
     assert newest is not None
-    assert (newest.changed[0], newest.changed[-1]) == (f"[Client {'c' * 200}48-0]", "and 3900 more")
+    assert (newest.changed[0], newest.changed[-1]) == (f"[Client {'c' * 200}48-0]", "and 3950 more")
     assert bench.outcome("request-0") is None
