@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Final
 
+from relay.binlog.connect import Account
 from relay.board import Seen, Watch, show_seen
 from relay.context import MonitorContext
 from relay.usage import Usage
@@ -46,17 +47,17 @@ class Lookout:
         self.usage.close()
 
     def _keep_watching(self) -> None:
-        config = self._context.config
-        watcher = Watcher(config)
+        watcher = Watcher()
         while not self._ending.is_set():
-            if config is not self._context.config:
-                config = self._context.config
-                watcher.close()
-                watcher = Watcher(config)
-            host = self._context.arena.source()["host"] or self._context.config.server.ip_addr[0]
-            self._watch = watcher.look(host, self._place)
+            self._watch = watcher.look(self._account(), self._place)
             self._ending.wait(WATCH_SECONDS)
         watcher.close()
+
+    def _account(self) -> Account:
+        """The one that reads the binlog, where it does so: whoever may read it may ask how far it is."""
+        server = self._context.config.server
+        host = self._context.arena.source()["host"] or server.ip_addr[0]
+        return Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
 
     def _place(self) -> Place:
         source = self._context.arena.source()

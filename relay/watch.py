@@ -12,7 +12,6 @@ from relay.binlog import connect, facts
 from relay.binlog.connect import Account
 from relay.binlog.failures import SourceLost
 from relay.board import Watch
-from relay.config import Config
 from relay.errors import RelayError
 
 Place = tuple[str, int]
@@ -20,26 +19,25 @@ Place = tuple[str, int]
 
 
 class Watcher:
-    """Looks at a source by a connection of its own, with the account that reads the binlog: it may ask all of this."""
+    """Looks at a source by a connection of its own, which it keeps."""
 
-    def __init__(self, config: Config) -> None:
-        self._server = config.server
-        self._host = ""
+    def __init__(self) -> None:
+        self._account: Account | None = None
         self._connection: Connection[Any] | None = None
         self._expiry: int | None = None
 
-    def look(self, host: str, place: Callable[[], Place]) -> Watch:
-        """Ask `host`, which may take until a timeout; `place` tells up to where the journal has the binlog.
+    def look(self, account: Account, place: Callable[[], Place]) -> Watch:
+        """Ask a source, which may take until a timeout; `place` tells up to where the journal has its binlog.
 
         What fails is told in the answer.
         """
         try:
-            if self._connection is not None and host == self._host:
+            if self._connection is not None and account == self._account:
                 try:
                     return self._look(self._connection, place)
                 except SourceLost:  # a source hangs up on idle connections, and when it is started again
                     self.close()
-            return self._look(self._connected(host), place)
+            return self._look(self._connected(account), place)
         except (RelayError, SourceLost, OSError) as error:
             self.close()
             return Watch(at=time.time(), expiry=self._expiry, trouble=str(error))
@@ -50,11 +48,9 @@ class Watcher:
             self._connection.close()
         self._connection = None
 
-    def _connected(self, host: str) -> Connection[Any]:
+    def _connected(self, account: Account) -> Connection[Any]:
         self.close()
-        server = self._server
-        account = Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
-        self._host, self._connection = host, connect.connect(account)
+        self._account, self._connection = account, connect.connect(account)
         return self._connection
 
     def _look(self, connection: Connection[Any], place: Callable[[], Place]) -> Watch:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay import lookout
+from relay.binlog.connect import Account
 from relay.board import Boards, Watch
-from relay.config import Config, load
 from relay.context import MonitorContext
 from relay.lookout import Lookout
 from relay.stat import Source, collect, lags
@@ -62,8 +61,8 @@ def test_lag_and_time_to_data_loss_follow_from_what_the_source_said(
     assert lags(watch, last_event, silent, NOW) == wanted
 
 
-def config_of(conf: Path) -> Config:
-    return load(str(conf), {}, {})[0]
+def at(server: DatabaseServer, host: str = "127.0.0.1", login: str = USER, password: str = PASSWORD) -> Account:
+    return Account(host, server.port, login, password)
 
 
 def binlog_end(server: DatabaseServer) -> tuple[str, int]:
@@ -71,87 +70,80 @@ def binlog_end(server: DatabaseServer) -> tuple[str, int]:
     return str(status[0]), int(status[1])
 
 
-def test_the_lag_is_what_the_binlogs_have_beyond_a_place(
-    server: DatabaseServer, db: str, young_binlog: None, relay_conf: Callable[..., Path]
-) -> None:
+def test_the_lag_is_what_the_binlogs_have_beyond_a_place(server: DatabaseServer, db: str, young_binlog: None) -> None:
     server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
     here = binlog_end(server)
-    watcher = Watcher(config_of(relay_conf(server)))
-    found = watcher.look("127.0.0.1", lambda: here)
+    watcher = Watcher()
+    found = watcher.look(at(server), lambda: here)
     assert (found.file, found.position, found.lag_bytes, found.trouble) == (*here, 0, "")
     assert abs(found.at - time.time()) < 10
     server.execute(f"INSERT INTO {db}.t VALUES (1)")
     end = binlog_end(server)
-    assert watcher.look("127.0.0.1", lambda: here).lag_bytes == end[1] - here[1] > 0
+    assert watcher.look(at(server), lambda: here).lag_bytes == end[1] - here[1] > 0
     server.execute("FLUSH BINARY LOGS", f"INSERT INTO {db}.t VALUES (2)", "FLUSH BINARY LOGS")
     sizes = [int(log[1]) for log in server.execute("SHOW BINARY LOGS")]
     assert len(sizes) == 3
-    found = watcher.look("127.0.0.1", lambda: here)
+    found = watcher.look(at(server), lambda: here)
     assert found.lag_bytes == sum(sizes) - here[1]
     assert (found.file, found.position) == binlog_end(server)
-    found = watcher.look("127.0.0.1", lambda: ("binlog.999999", 4))
+    found = watcher.look(at(server), lambda: ("binlog.999999", 4))
     assert (found.lag_bytes, found.trouble) == (None, "the source has no binlog binlog.999999")
-    found = watcher.look("127.0.0.1", lambda: ("", 0))
+    found = watcher.look(at(server), lambda: ("", 0))
     assert (found.lag_bytes, found.trouble) == (None, "nothing was read from the source yet")
     watcher.close()
 
 
-def test_the_expiry_is_the_sources_own_as_it_is_now(server: DatabaseServer, relay_conf: Callable[..., Path]) -> None:
+def test_the_expiry_is_the_sources_own_as_it_is_now(server: DatabaseServer) -> None:
     name, value, seconds = EXPIRIES[server.name]
     before = server.execute(f"SELECT @@GLOBAL.{name}")[0][0]
-    watcher = Watcher(config_of(relay_conf(server)))
+    watcher = Watcher()
     end = binlog_end(server)
     try:
-        watcher.look("127.0.0.1", lambda: end)
+        watcher.look(at(server), lambda: end)
         server.execute(f"SET GLOBAL {name} = {value}")
-        assert watcher.look("127.0.0.1", lambda: end).expiry == seconds
+        assert watcher.look(at(server), lambda: end).expiry == seconds
         if server.kind.mysql:
             server.execute("SET GLOBAL binlog_expire_logs_auto_purge = OFF")
-            assert watcher.look("127.0.0.1", lambda: end).expiry == 0
+            assert watcher.look(at(server), lambda: end).expiry == 0
             server.execute("SET GLOBAL binlog_expire_logs_auto_purge = ON")
         server.execute(f"SET GLOBAL {name} = 0")
-        assert watcher.look("127.0.0.1", lambda: end).expiry == 0
+        assert watcher.look(at(server), lambda: end).expiry == 0
     finally:
         server.execute(f"SET GLOBAL {name} = {before}")
         watcher.close()
 
 
-def test_a_source_that_hangs_up_is_asked_again_by_another_connection(
-    mariadb1011: DatabaseServer, relay_conf: Callable[..., Path]
-) -> None:
+def test_a_source_that_hangs_up_is_asked_again_by_another_connection(mariadb1011: DatabaseServer) -> None:
     server = mariadb1011
-    watcher = Watcher(config_of(relay_conf(server)))
+    watcher = Watcher()
     end = binlog_end(server)
-    assert watcher.look("127.0.0.1", lambda: end).lag_bytes is not None
+    assert watcher.look(at(server), lambda: end).lag_bytes is not None
     mine = "SELECT ID FROM information_schema.PROCESSLIST WHERE USER = 'relay' AND COMMAND = 'Sleep'"
     for (connection,) in server.execute(mine):
         server.execute(f"KILL {connection}")
-    found = watcher.look("127.0.0.1", lambda: end)
+    found = watcher.look(at(server), lambda: end)
     assert found.trouble == ""
     assert found.lag_bytes is not None
     watcher.close()
 
 
-def test_a_source_that_is_gone_or_denies_is_a_text_and_the_expiry_stays(
-    mysql97: DatabaseServer, relay_conf: Callable[..., Path]
-) -> None:
-    watcher = Watcher(config_of(relay_conf(mysql97)))
+def test_a_source_that_is_gone_or_denies_is_a_text_and_the_expiry_stays(mysql97: DatabaseServer) -> None:
+    watcher = Watcher()
     end = binlog_end(mysql97)
-    expiry = watcher.look("127.0.0.1", lambda: end).expiry
+    expiry = watcher.look(at(mysql97), lambda: end).expiry
     assert expiry
-    gone = watcher.look("127.0.0.2", lambda: end)  # where nobody listens
+    gone = watcher.look(at(mysql97, "127.0.0.2"), lambda: end)  # where nobody listens
     assert (gone.lag_bytes, gone.file, gone.expiry) == (None, "", expiry)
     assert gone.trouble.startswith("connect to 127.0.0.2:")
-    assert watcher.look("127.0.0.1", lambda: end).trouble == ""
-    watcher.close()
+    assert watcher.look(at(mysql97), lambda: end).trouble == ""
     mysql97.execute("CREATE USER watcher@'%' IDENTIFIED BY 'w'")
     try:
-        settings = {"Server.Login": "watcher", "Server.Password": "w"}
-        denied = Watcher(config_of(relay_conf(mysql97, settings))).look("127.0.0.1", lambda: end)
+        denied = watcher.look(at(mysql97, login="watcher", password="w"), lambda: end)
     finally:
         mysql97.execute("DROP USER watcher@'%'")
     assert "denied" in denied.trouble.lower()
     assert (denied.lag_bytes, denied.file) == (None, "")
+    watcher.close()
 
 
 class Watched:
