@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -397,6 +398,22 @@ def test_a_journal_that_is_another_one_is_a_stop_until_it_is_accepted(
     else:
         kinds = [(record["kind"], "reason" in record) for record in json_lines(content(folder))]
         assert kinds == [("insert", False), ("gap", True), ("insert", False)]
+
+
+def test_a_journal_that_was_set_back_is_a_stop_until_it_is_accepted(made: Made, folder: Path, tmp_path: Path) -> None:
+    made.inserted(1)
+    made.flush()
+    backup = tmp_path / "backup"
+    shutil.copytree(made.folder, backup)
+    made.inserted(2, 3)
+    log(made, folder)
+    with pytest.raises(RelayError) as stopped:
+        LineLog(backup, Settings(str(folder), ["*"]))
+    assert stopped.value.code == "journal_lost"
+    again = LineLog(backup, Settings(str(folder), ["*"], accept_gap=True))
+    while not again.step().level:
+        pass
+    assert [line[5].text for line in csv_lines(content(folder)) if line[3].text == b"I"] == [b"1", b"2", b"3", b"1"]
 
 
 def test_what_retention_took_is_a_stop_until_it_is_accepted(made: Made, folder: Path) -> None:

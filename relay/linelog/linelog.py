@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from relay._native import JournalReader, LineReader
+from relay._native import JournalError, JournalReader, LineReader
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.linelog import cursor as cursors
 from relay.linelog import files
@@ -178,19 +178,29 @@ class LineLog:
 
     def _find_place(self, cursor: Cursor) -> str:
         """Take up the journal at the cursor; else, if that is accepted, at its beginning, and why."""
-        generation = self._journal.generation()
-        if cursor.generation != generation:
-            cause = f"its id is {generation}, the log was made from {cursor.generation}"
-        elif cursor.position < self._journal.first():
-            cause = f"retention deleted what comes after position {cursor.position}"
-        else:
-            self._open_journal(cursor.position)
-            if not cursor.sequence or self._reader.sequence in (0, cursor.sequence):
-                return ""
-            cause = f"what stands before position {cursor.position} is not what was logged"
+        cause = self._taken_up(cursor)
+        if not cause:
+            return ""
         lost = self._lost(StopCode.JOURNAL_LOST, f"the journal: {cause}")
         self._open_journal(0)
         return lost
+
+    def _taken_up(self, cursor: Cursor) -> str:
+        """Nothing, or why the journal has no such place."""
+        generation = self._journal.generation()
+        if cursor.generation != generation:
+            return f"its id is {generation}, the log was made from {cursor.generation}"
+        if cursor.position < self._journal.first():
+            return f"retention deleted what comes after position {cursor.position}"
+        try:
+            self._open_journal(cursor.position)
+        except JournalError as error:
+            if error.code is not StopCode.JOURNAL_LOST:
+                raise
+            return error.cause
+        if cursor.sequence and self._reader.sequence not in (0, cursor.sequence):
+            return f"what stands before position {cursor.position} is not what was logged"
+        return ""
 
     def _lost(self, code: StopCode, cause: str) -> str:
         if not self._settings.accept_gap:
@@ -301,6 +311,7 @@ class LineLog:
                 raise RelayError(StopCode.LOG_DAMAGED, _OPERATION, cause, position=str(self._folder), hint=_ACCEPT_GAP)
             if not self._file.is_in_place():
                 self._log("log_file_gone", file=file)
+                self._file.close()
                 self._file = LogFile(self._folder, self._file.name)
                 length = self._file.length
         cursors.save(self._folder, Cursor(**self._place._asdict(), file=file, length=length))

@@ -46,9 +46,9 @@ def log_differences(outcomes: list[Outcome], folder: Path, form: str) -> Iterato
     assert len(lines) == len(expected)
     for line, (packed, kind, sides, typed) in zip(lines, expected, strict=True):
         definition = msgspec.msgpack.decode(packed, type=Definition)
-        right = _csv(definition, kind, sides) if form == "csv" else _json(definition, kind, sides, typed)
-        if line != right:
-            told = _told(line, right) if form == "json" else list(zip(line, right, strict=False))
+        wanted: Any = _csv(definition, kind, sides) if form == "csv" else _json(definition, kind, sides, typed)
+        if line != wanted:
+            told = _told(line, wanted) if form == "json" else list(zip(line, wanted, strict=False))
             yield f"{definition.table}: {[pair for pair in told if pair[0] != pair[1]]!r:.400}"
 
 
