@@ -13,7 +13,7 @@ export class ColumnTable {
     this.body = h("tbody");
     const heads = HEADS.map((label) => h("th", { scope: "col" }, label));
     this.table = h("table", { class: "small definition" }, h("thead", {}, h("tr", {}, ...heads)), this.body);
-    const scrolls = h("div", { class: "scrolls", tabindex: 0, role: "region", "aria-label": "Columns" }, this.table);
+    const scrolls = h("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "Columns" }, this.table);
     this.element = h("div", {}, this.identity, scrolls);
   }
 

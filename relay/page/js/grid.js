@@ -37,6 +37,8 @@ import { GridWindow } from "./window.js";
  * @property {string} empty what is said when there are none
  */
 
+/** Whether something points without touching: a finger that has gone still counts as hovering. */
+const pointer = matchMedia("(hover: hover)");
 /** How many rows are shown until more are asked for. */
 const FEW = 25;
 
@@ -60,7 +62,8 @@ export class Grid {
     this.note = h("p", { class: "note" });
     this.more.addEventListener("click", () => this.showAll(!this.all));
     place.append(this.table, this.note, this.more);
-    this.window = new GridWindow(this.body, options, this.open);
+    this.heads = this.table.tHead.rows.length;
+    this.window = new GridWindow(this.body, options, this.open, this.heads);
     this.body.addEventListener("click", (event) => this.clicked(event));
     this.body.addEventListener("keydown", (event) => this.moved(event));
   }
@@ -91,7 +94,7 @@ export class Grid {
 
   /** Somebody points at a row or works in it: rows must not change places now. */
   busy() {
-    return this.body.matches(":hover") || this.body.contains(document.activeElement);
+    return (pointer.matches && this.body.matches(":hover")) || this.body.contains(document.activeElement);
   }
 
   /** @param {boolean} still rows keep their order */
@@ -102,7 +105,7 @@ export class Grid {
     const rows = still ? held(found, this.shown, key) : sorted(found, { by, key, descending: this.order.descending });
     this.shown = rows.map(key);
     const few = this.all ? rows : rows.slice(0, FEW);
-    setAttribute(this.table, "aria-rowcount", rows.length + 1);
+    setAttribute(this.table, "aria-rowcount", rows.length + this.heads);
     this.table.hidden = !rows.length;
     this.note.hidden = rows.length > 0;
     setText(this.note, this.rows.length ? `None of ${plural(this.rows.length, noun)} matches the filter.` : empty);

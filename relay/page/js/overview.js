@@ -36,7 +36,13 @@ export class Overview {
     });
     this.charts = [this.rows, this.queues, this.lag, this.lagBytes];
     byId("charts").append(...this.charts.map(({ element }) => element));
-    this.refresher = new Refresher(EVERY, api.history, (history) => this.draw(history));
+    this.note = byId("charts-note");
+    this.refresher = new Refresher(
+      EVERY,
+      api.history,
+      (history) => this.draw(history),
+      (error) => setText(this.note, `The last hour is as it was when the relay told it last: ${error.message}.`),
+    );
   }
 
   /** @param {import("./main.js").View} view */
@@ -73,6 +79,7 @@ export class Overview {
 
   /** @param {api.History} history */
   draw(history) {
+    setText(this.note, "");
     this.rows.show(history.at, history.insert, history.update, history.delete);
     this.queues.show(history.at, history.waiting);
     this.lag.show(history.at, history.lag_seconds);

@@ -44,9 +44,9 @@ export class Refresher {
    * @param {number} every
    * @param {() => Promise<T>} load
    * @param {(answer: T) => void} answered
-   * @param {(error: Error) => void} [failed]
+   * @param {(error: Error) => void} failed
    */
-  constructor(every, load, answered, failed = () => {}) {
+  constructor(every, load, answered, failed) {
     this.every = every;
     this.load = load;
     this.answered = answered;

@@ -34,7 +34,7 @@ export class TableDetail {
     this.clients = h("ul", { class: "plain" });
     this.note = h("p", { class: "note" });
     this.columns = new ColumnTable();
-    const heads = ["", "Insert", "Update", "Delete"].map((label) => h("th", { scope: "col" }, label));
+    const heads = ["Counted over", "Insert", "Update", "Delete"].map((label) => h("th", { scope: "col" }, label));
     const names = h("div");
     this.element = h(
       "div",

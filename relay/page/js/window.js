@@ -17,11 +17,13 @@ export class GridWindow {
    * @param {HTMLTableSectionElement} body
    * @param {import("./grid.js").GridOptions<T>} options
    * @param {Map<string, import("./grid.js").Detail<T>>} open by key
+   * @param {number} heads rows of the header
    */
-  constructor(body, options, open) {
+  constructor(body, options, open, heads) {
     this.body = body;
     this.options = options;
     this.open = open;
+    this.heads = heads;
     /** @type {T[]} */
     this.rows = [];
     this.height = USUAL_HEIGHT;
@@ -154,7 +156,7 @@ export class GridWindow {
    * @param {boolean} open */
   update(parts, row, index, open) {
     for (const cell of parts.cells) cell.show(row);
-    setAttribute(parts.row, "aria-rowindex", index + 2);
+    setAttribute(parts.row, "aria-rowindex", this.heads + index + 1);
     setAttribute(parts.opener, "aria-expanded", String(open));
     parts.row.classList.toggle("open", open);
   }
