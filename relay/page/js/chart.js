@@ -36,6 +36,7 @@ export class Chart {
     this.format = format;
     this.stepped = stepped;
     this.binary = binary;
+    /** @type {uPlot.AlignedData} */
     this.data = [[], ...series.map(() => [])];
     this.canvas = h("div", { class: "chart-area" });
     this.caption = h("figcaption", { class: "chart-caption" }, h("span", { class: "chart-title" }, title));
@@ -109,7 +110,7 @@ export class Chart {
       legend: { show: false },
       padding: [6, 4, 0, 0],
       cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-      select: { show: false },
+      select: { show: false, left: 0, top: 0, width: 0, height: 0 },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: {
         x: { time: true, range: (_, min, max) => span(min, max) },
@@ -161,6 +162,7 @@ export class Chart {
  * What a chart shows: as much of the last hour as there is, but no few seconds as wide as an hour.
  * @param {number | null} oldest
  * @param {number | null} newest
+ * @returns {[number, number]}
  */
 function span(oldest, newest) {
   const end = newest ?? Date.now() / 1000;

@@ -110,5 +110,7 @@ function filters({ filters }) {
 
 function status() {
   const badge = new Badge();
-  return { element: badge.element, show: ({ status }) => badge.show(level(status), status) };
+  /** @param {Client} client */
+  const show = ({ status }) => badge.show(level(status), status);
+  return { element: badge.element, show };
 }

@@ -4,9 +4,11 @@ import { qualified, visible } from "./format.js";
 
 /**
  * An element with attributes and children; strings become text.
- * @param {string} tag
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
  * @param {Record<string, string | number | boolean>} [attributes] `false` leaves one out, `true` sets it empty
  * @param {...(Node | string)} children
+ * @returns {HTMLElementTagNameMap[K]}
  */
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -54,11 +56,12 @@ export function tableName(schema, table) {
  * @param {Element} parent
  * @param {T[]} items
  * @param {(item: T) => string} key
- * @param {(item: T) => Element} make
- * @param {(element: Element, item: T) => void} update
+ * @param {(item: T) => HTMLElement} make
+ * @param {(element: HTMLElement, item: T) => void} update
  */
 export function reconcile(parent, items, key, make, update) {
-  const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const children = /** @type {HTMLElement[]} */ ([...parent.children]);
+  const known = new Map(children.map((child) => [child.dataset.key, child]));
   const wanted = items.map((item) => {
     const id = key(item);
     const child = known.get(id) ?? make(item);

@@ -170,11 +170,11 @@ export class Grid {
   sort(id) {
     const same = this.order.column === id;
     this.order = { column: id, descending: same ? !this.order.descending : id !== this.options.columns[0].id };
-    for (const cell of this.table.querySelectorAll("thead th")) this.mark(cell);
+    for (const row of this.table.tHead.rows) for (const cell of row.cells) this.mark(cell);
     this.arrange(false);
   }
 
-  /** @param {Element} cell of the header */
+  /** @param {HTMLTableCellElement} cell of the header */
   mark(cell) {
     const sorts = cell.dataset.col === this.order.column;
     setAttribute(cell, "aria-sort", sorts && (this.order.descending ? "descending" : "ascending"));
@@ -182,19 +182,19 @@ export class Grid {
 
   /** @param {MouseEvent} event */
   clicked(event) {
-    const row = event.target.closest("tr[data-key]");
-    if (row && !String(getSelection())) this.toggle(row);
+    const row = rowOf(event);
+    if (row?.dataset.key && !String(getSelection())) this.toggle(row);
   }
 
   /** Arrow keys go from row to row, Escape closes one. @param {KeyboardEvent} event */
   moved(event) {
     if (event.key === "Escape") {
-      this.escape(event.target.closest("tr"));
+      this.escape(rowOf(event));
       return;
     }
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const row = event.target.closest("tr[data-key]");
-    if (!step || !row) return;
+    const row = rowOf(event);
+    if (!step || !row?.dataset.key) return;
     event.preventDefault();
     this.window.focus(row.dataset.key, step);
   }
@@ -202,9 +202,9 @@ export class Grid {
   /** @param {HTMLElement | null} from the row in which the key was pressed, or its detail */
   escape(from) {
     const id = from?.dataset.of ?? from?.dataset.key;
-    const row = [...this.body.children].find((one) => one.dataset.key === id);
+    const row = [...this.body.rows].find((one) => one.dataset.key === id);
     if (!row || !this.open.has(id)) return;
-    row.querySelector(".opener").focus();
+    row.querySelector("button").focus();
     this.toggle(row);
   }
 
@@ -220,4 +220,10 @@ export class Grid {
     }
     this.window.render();
   }
+}
+
+/** The row of a list in which something happened; not one of a table in its detail. @param {Event} event */
+function rowOf(event) {
+  const place = /** @type {Element} */ (event.target);
+  return /** @type {HTMLTableRowElement | null} */ (place.closest(".grid > tbody > tr"));
 }

@@ -47,6 +47,7 @@ export function findings(stat, rates) {
 
 /** @param {Stat} stat */
 function* stops({ stop, lake, log }) {
+  /** @type {[string, string, import("./api.js").Stop | null | undefined, string][]} */
   const named = [
     ["relay", "Stopped", stop, ""],
     ["export", "The lake's export has stopped", lake?.export.stop, "Clients are served as before. "],

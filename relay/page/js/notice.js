@@ -16,11 +16,11 @@ export function makeNotice({ level, alert = false }) {
   );
 }
 
-/** @param {Element} element @param {Finding} finding */
+/** @param {HTMLElement} element @param {Finding} finding */
 export function showNotice(element, { level, title, text, hint }) {
   if (element.dataset.level !== level) element.firstElementChild.replaceWith(icon(level));
   setAttribute(element, "data-level", level);
-  const [heading, why, remedy] = element.lastElementChild.children;
+  const [heading, why, remedy] = /** @type {Iterable<HTMLElement>} */ (element.lastElementChild.children);
   setText(heading.firstElementChild, visible(title));
   setText(why.firstElementChild, visible(text));
   setText(remedy.firstElementChild, visible(hint));

@@ -15,13 +15,8 @@ export class Outputs {
 
   /** @param {import("./main.js").View} view */
   update({ stat: { lake, log } }) {
-    for (const [place, output] of [
-      [this.lake, lake],
-      [this.log, log],
-    ]) {
-      place.section.hidden = output === null;
-      for (const link of document.querySelectorAll(`nav a[href="#${place.section.id}"]`)) link.hidden = output === null;
-    }
+    appear(this.lake.section, lake !== null);
+    appear(this.log.section, log !== null);
     if (lake) this.showLake(lake);
     if (log) this.showLog(log);
   }
@@ -65,8 +60,15 @@ export class Outputs {
   }
 }
 
+/** Shows or hides a section, and its name in the navigation. @param {HTMLElement} section @param {boolean} there */
+function appear(section, there) {
+  section.hidden = !there;
+  byId(`nav-${section.id}`).hidden = !there;
+}
+
 /** @param {Element} place @param {[string, Stop | null][]} named */
 function showStops(place, named) {
+  /** @type {import("./health.js").Finding[]} */
   const found = named.flatMap(([what, stop]) =>
     stop ? [{ id: what, level: "stop", title: `${what} stopped: ${stop.code}`, text: stop.text, hint: stop.hint }] : [],
   );

@@ -56,7 +56,8 @@ export class Processes {
     this.badges.get(row).show(level(state), state);
     const percent = cores === null ? null : cores * 100;
     const [meter, figure] = cpu.children;
-    meter.firstElementChild.style.width = `${Math.min(100, percent ?? 0)}%`;
+    const bar = /** @type {HTMLElement} */ (meter.firstElementChild);
+    bar.style.width = `${Math.min(100, percent ?? 0)}%`;
     setText(figure, percent === null ? "–" : `${percent.toFixed(1)} %`);
     const texts = [pid ? bytes(memory) : "–", pid ? duration(seconds) : "–", pid ? String(pid) : "–", exact(restarts)];
     texts.forEach((text, i) => setText(rest[i], text));

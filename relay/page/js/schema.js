@@ -13,7 +13,7 @@ const EVERY = 30000;
 export class Schema {
   constructor() {
     this.place = byId("schema-list");
-    this.disclosure = byId("schema-open");
+    this.disclosure = /** @type {HTMLDetailsElement} */ (byId("schema-open"));
     this.note = byId("schema-note");
     this.grid = new Grid(this.place, {
       noun: "table",
@@ -50,8 +50,7 @@ export class Schema {
       setText(this.note, `The relay did not say: ${error.message}.`),
     );
     this.disclosure.addEventListener("toggle", () => this.update());
-    const link = document.querySelector('nav a[href="#schema"]');
-    link.addEventListener("click", () => {
+    byId("nav-schema").addEventListener("click", () => {
       this.disclosure.open = true;
     });
   }

@@ -43,6 +43,7 @@ export class Verdict {
   show(state) {
     const all = this.silence ? [this.silence, ...this.findings] : this.findings;
     const calm = !all.some(({ level }) => level !== "idle");
+    /** @type {Finding} */
     const well = { id: "well", level: "ok", title: "All is well", text: "", hint: "" };
     reconcile(this.list, calm ? [well, ...all] : all, ({ id }) => id, makeNotice, showNotice);
     const worst = all[0]?.level;

@@ -31,9 +31,9 @@ export class GridWindow {
     this.columns = options.columns.length;
     /** Whether both were measured since the page has its present width. */
     this.measured = false;
-    /** @type {Map<string, {row: HTMLElement, opener: HTMLElement, cells: {show: (row: T) => void}[]}>} rows that are on the page */
+    /** @type {Map<string, {row: HTMLTableRowElement, opener: HTMLElement, cells: {show: (row: T) => void}[]}>} rows that are on the page */
     this.made = new Map();
-    /** @type {Map<string, Element>} open rows' details */
+    /** @type {Map<string, HTMLElement>} open rows' details */
     this.details = new Map();
     /** @type {Map<string, number>} their heights, in pixels */
     this.heights = new Map();
@@ -76,6 +76,7 @@ export class GridWindow {
     const tops = this.tops();
     const [first, last] = this.range(tops, MARGIN);
     this.span = [first, last];
+    /** @type {HTMLElement[]} */
     const nodes = [this.above];
     const made = new Map();
     for (let i = first; i < last; i += 1) {
@@ -97,11 +98,11 @@ export class GridWindow {
     if (!this.measured && sample?.row.offsetHeight) this.measure(sample.row);
   }
 
-  /** @param {HTMLElement} row */
+  /** @param {HTMLTableRowElement} row */
   measure(row) {
     this.measured = true;
     this.height = row.offsetHeight;
-    this.columns = [...row.children].filter((cell) => cell.offsetWidth).length;
+    this.columns = [...row.cells].filter((cell) => cell.offsetWidth).length;
     for (const detail of this.details.values()) setAttribute(detail.firstElementChild, "colspan", this.columns);
     this.render();
   }
@@ -149,10 +150,10 @@ export class GridWindow {
       place.append(cell.element);
       return cell;
     });
-    return { row: element, opener: element.querySelector(".opener"), cells };
+    return { row: element, opener: element.querySelector("button"), cells };
   }
 
-  /** @param {{row: HTMLElement, opener: HTMLElement, cells: {show: (row: T) => void}[]}} parts @param {T} row @param {number} index
+  /** @param {{row: HTMLTableRowElement, opener: HTMLElement, cells: {show: (row: T) => void}[]}} parts @param {T} row @param {number} index
    * @param {boolean} open */
   update(parts, row, index, open) {
     for (const cell of parts.cells) cell.show(row);
@@ -188,7 +189,8 @@ export class GridWindow {
   /** @param {ResizeObserverEntry[]} entries */
   resizedDetails(entries) {
     for (const { target } of entries) {
-      if (target.isConnected) this.heights.set(target.dataset.of, target.offsetHeight);
+      const detail = /** @type {HTMLElement} */ (target);
+      if (detail.isConnected) this.heights.set(detail.dataset.of, detail.offsetHeight);
     }
     this.ask();
   }
