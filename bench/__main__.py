@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import lake, live, readers
+from bench import lake, linelog, live, readers
 from bench.report import Report
 from bench.shapes import Shape, fill
 from examples.dbserver import DatabaseServer
@@ -59,6 +59,7 @@ def compare_readers(
             lake.measure(report, server, shape, rounds, scratch)
         else:
             lake.by_history(report, server, shape, scratch)
+        linelog.measure(report, server, shape, rounds, scratch)
 
 
 if __name__ == "__main__":

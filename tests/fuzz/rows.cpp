@@ -8,6 +8,7 @@
 #include "bitmap.hpp"
 #include "columns.hpp"
 #include "fuzz.hpp"
+#include "line_form.hpp"
 #include "payload.hpp"
 #include "rows_partial.hpp"
 
@@ -163,11 +164,23 @@ class Laked {
   std::shared_ptr<ColumnBatch> straight_, hesitant_;
 };
 
+// As a line of the log: what can be printed can be logged, and a line ends once.
+void log_line(const LineTable& table, const Row& row, bool printable) {
+  Output out;
+  std::string error;
+  const std::string head = table.head(row.kind, {1700000000, -3600, "binlog.000001", row.position, "0-1-1"});
+  REQUIRE(table.append(out, row, head, RenderOptions(), &error) == printable);
+  REQUIRE(printable || !error.empty());
+  const std::string_view line(out.chars(), out.size());
+  if (printable) REQUIRE(line.find('\n') == line.size() - 1 && line.substr(0, head.size()) == head);
+}
+
 void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const RowsBody& body, uint32_t rows) {
   const Definition& definition = *shared;
   const RenderOptions options;
   Columned columned;
   Laked laked(shared, Form::lake), laked_bytes(shared, Form::lake_binary_json);
+  const LineTable csv(shared, LineForm::csv), json(shared, LineForm::json);
   const uint8_t* at = body.images.data;
   for (uint32_t i = 0; i < rows; i++) {
     Row row;
@@ -185,10 +198,14 @@ void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const
       row.after = Bytes(middle, static_cast<size_t>(at - middle));
     }
     std::string out = "kept", error;
+    bool printable = true;
     for (int version : {1, 2}) {
-      if (!append_poll(out, version, row, 0, options, &error)) REQUIRE(out == "kept" && !error.empty());
+      printable = append_poll(out, version, row, 0, options, &error);
+      if (!printable) REQUIRE(out == "kept" && !error.empty());
       out = "kept";
     }
+    log_line(csv, row, printable);
+    log_line(json, row, printable);
     if (!append_many_text(out, 1, row, 0, options, &error)) REQUIRE(out == "kept");
     out = "kept";
     if (!append_many_msgpack(out, 1, row, options, &error)) REQUIRE(out == "kept");
