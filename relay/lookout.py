@@ -32,10 +32,7 @@ class Lookout:
         """Do a little; False if there is more to do at once, otherwise it may be called again a moment later."""
         now = time.time()
         level = self.usage.advance(now, self._context.arena.flushed)
-        if self.usage.trouble != self._trouble:
-            self._trouble = self.usage.trouble
-            if self._trouble:
-                self._context.log("usage_failed", error=self._trouble)
+        self._log_trouble()
         if not 0 <= now - self._shown < SHOW_SECONDS:
             self._shown = now
             show_seen(self._context.boards.monitor, Seen(self.usage.usage(), self._watch))
@@ -45,6 +42,13 @@ class Lookout:
         """Keep what was counted. A source that does not answer is not waited for."""
         self._ending.set()
         self.usage.close()
+        self._log_trouble()
+
+    def _log_trouble(self) -> None:
+        if self.usage.trouble != self._trouble:
+            self._trouble = self.usage.trouble
+            if self._trouble:
+                self._context.log("usage_failed", error=self._trouble)
 
     def _keep_watching(self) -> None:
         watcher = Watcher()

@@ -330,17 +330,22 @@ class _Reader:
         self._keep_low_place()
         state = self._writer.state()
         self._arena.sequence = state.sequence
-        # What comes between transactions, such as the head of a new file, is read as well.
-        whole = not self._ingest.in_transaction and self._writer.committed() == self._writer.end()
-        place = here if whole and here.file else Place(state.file, state.position)
+        position = state.position
+        if self._between_transactions and here.file == state.file:
+            position = max(position, here.position)  # the head of a new file is read as well
         self._arena.set_source(
             host=self._sources.host,
-            file=place.file,
-            position=place.position,
+            file=state.file,
+            position=position,
             gtid_set=state.gtid_set,
             last_event=self._ingest.timestamp,
             heard=self._heard,
         )
+
+    @property
+    def _between_transactions(self) -> bool:
+        """All that came is in the journal, and published."""
+        return not self._ingest.in_transaction and self._writer.committed() == self._writer.end()
 
     def _keep_low_place(self) -> None:
         state = self._writer.state()

@@ -73,7 +73,7 @@ class Usage:
             self._reader = None
             if isinstance(error, RelayError) and error.code is StopCode.JOURNAL_LOST and not opened:
                 return False  # retention was faster: the next reader begins with what there is
-            self.trouble = str(error) if isinstance(error, RelayError) else f"keep table usage: {self._path}: {error}"
+            self._fail(error)
             self._failed = now
             return True
         self.trouble = ""
@@ -119,11 +119,18 @@ class Usage:
         return [msgspec.msgpack.decode(packed, type=Definition) for packed in (kept | self._definitions).values()]
 
     def close(self) -> None:
-        """Keep what was counted, and end."""
-        if self._store is not None:
+        """Keep what was counted, and end. What cannot be kept is `trouble`, and counted again by the next."""
+        if self._store is None:
+            return
+        try:
             self._save(self._store)
-            self._store.close()
-            self._store = None
+        except sqlite3.Error as error:
+            self._fail(error)
+        self._store.close()
+        self._store = None
+
+    def _fail(self, error: RelayError | sqlite3.Error) -> None:
+        self.trouble = str(error) if isinstance(error, RelayError) else f"keep table usage: {self._path}: {error}"
 
     def _opened(self, now: float) -> UsageStore:
         if self._store is None:

@@ -29,6 +29,7 @@ CREATE TABLE IF NOT EXISTS minutes (
   deletes INTEGER NOT NULL, PRIMARY KEY (minute, table_id)) WITHOUT ROWID;
 """
 _FORGOTTEN_AT_A_TIME: Final = 60  # minutes
+_BUSY_MILLISECONDS: Final = 100  # that a stranger's lock is waited for: requests wait as long
 _SLICE: Final = 60  # minutes
 _LAST_MINUTE: Final = 2**62
 
@@ -59,6 +60,7 @@ class UsageStore:
     def __init__(self, path: Path) -> None:
         self._db = state.connect(path)
         try:
+            self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error:
             self._db.close()

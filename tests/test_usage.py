@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import signal
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -439,6 +440,30 @@ def test_a_file_that_is_no_database_is_trouble_and_its_end_is_noticed(made: Cloc
     assert counting.usage.advance(MIDNIGHT + 1, until)
     assert counting.usage.trouble, "not tried again at once"
     assert counting.at(MIDNIGHT + 6).total.insert == 1
+
+
+def test_a_file_that_a_stranger_locks_is_trouble_and_nothing_is_counted_twice(
+    made: Clocked, counting: Counting
+) -> None:
+    made.happened(1, MIDNIGHT)
+    counting.at(MIDNIGHT)
+    stranger = sqlite3.connect(counting.path, isolation_level=None)
+    stranger.execute("BEGIN IMMEDIATE")
+    made.happened(2, MIDNIGHT + 10)
+    assert counting.usage.advance(MIDNIGHT + 10, made.flush())
+    assert "database is locked" in counting.usage.trouble
+    assert counting.usage.advance(MIDNIGHT + 100, made.flush())
+    assert counting.usage.trouble
+    stranger.execute("ROLLBACK")
+    assert counting.at(MIDNIGHT + 110).hour.insert == 3
+    made.happened(4, MIDNIGHT + 120)
+    assert counting.at(MIDNIGHT + 120).total.insert == 7
+    stranger.execute("BEGIN IMMEDIATE")
+    made.happened(8, MIDNIGHT + 120)
+    counting.usage.advance(MIDNIGHT + 121, made.flush())
+    counting.restart()
+    stranger.close()
+    assert counting.at(MIDNIGHT + 122).total.insert == 15
 
 
 def test_a_damaged_journal_is_trouble_and_what_stands_before_it_is_counted(made: Clocked, counting: Counting) -> None:
