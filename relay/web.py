@@ -52,10 +52,7 @@ _WORTH_PACKING: Final = 1024
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
-    ".ico": "image/x-icon",
     ".js": "text/javascript; charset=utf-8",
-    ".json": "application/json",
-    ".png": "image/png",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
@@ -84,7 +81,8 @@ class Content:
 
     @property
     def worth_packing(self) -> bool:
-        return len(self.body) >= _WORTH_PACKING and self.kind != "image/png"
+        """Whether that saves more than it costs."""
+        return len(self.body) >= _WORTH_PACKING
 
 
 class Latest:

@@ -62,6 +62,7 @@ def test_names_are_data_in_labels() -> None:
     named = samples(document(client(1, HOSTILE)))
     assert named["relay_client_waiting_rows", HOSTILE] == 20
     assert named["relay_client_dropped_rows_total", HOSTILE, "cut"] == 3
+    assert (named["relay_clients", "connected"], named["relay_clients", "away"]) == (1, 0)
     assert not [name for name, *_ in named if name not in NAMES]
 
 
