@@ -35,7 +35,8 @@ export function short(value) {
 
 /** @param {number | null} value */
 export function bytes(value) {
-  return value === null ? NONE : scaled(value, 1024, BYTE_UNITS);
+  if (value === null) return NONE;
+  return value < 1024 ? `${whole.format(value)} B` : scaled(value, 1024, BYTE_UNITS);
 }
 
 /** A rate in a second; null while it is not known. @param {number | null} value */
