@@ -38,6 +38,7 @@ class Context:
     stopping: bool = False  # set by SIGTERM: finish what is in hand and return
     settings: Settings | None = None  # where a new `config` comes from, None where there is none to come
     number: int = 0  # of `config`
+    refused: int = 0  # number of the last configuration that could not be applied
     apply: Callable[[Config], None] = lambda config: None  # has the process work with a new `config`; may refuse it
 
     def begin(self) -> None:
@@ -56,14 +57,16 @@ class Context:
             self._take(self.settings)
 
     def _take(self, settings: Settings) -> None:
-        self.number, config = settings.read()
+        number, config = settings.read()
         try:
             self.apply(config)
-        except RelayError as error:  # it is not acknowledged, and whoever asked for the reload is told so
-            self.log("config_not_applied", number=self.number, code=error.code, error=error, hint=error.hint)
+        except RelayError as error:  # tried again at the next beat; whoever asked for the reload is told who lags
+            if number != self.refused:
+                self.log("config_not_applied", number=number, code=error.code, error=error, hint=error.hint)
+            self.refused = number
             return
-        self.config = config
-        settings.acknowledge(self.slot, self.number)
+        self.number, self.config = number, config
+        settings.acknowledge(self.slot, number)
 
     def await_journal(self) -> bool:
         """Waits until the reader has opened the journal; False if told to stop before."""

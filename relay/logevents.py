@@ -45,7 +45,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     # any process
     "failed": Event(_E, "code error hint", "an error ends this process; `code` as in docs/exit-codes.md"),
     "crashed": Event(_E, "code error traceback", "a defect ends this process; please report it with the traceback"),
-    "config_not_applied": Event(_E, "number code error hint", "this process cannot work with the new configuration"),
+    "config_not_applied": Event(
+        _E, "number code error hint", "a new configuration does not work here; it is tried again"
+    ),
     # the reader
     "streaming": Event(_I, "host source position", "the binlog is read from here on"),
     "source_lost": Event(_W, "cause retry_in", "the source is not to be reached; next attempt in `retry_in` seconds"),
@@ -60,7 +62,8 @@ EVENTS: Final[Mapping[str, Event]] = {
     "journal_cap_near": Event(_W, "cap hint", "JournalMaxBytes is nearly reached by what somebody still needs"),
     "journal_cap_reached": Event(_E, "cut needed exported", "JournalMaxBytes is reached: rows before `cut` are lost"),
     # the monitor
-    "usage_failed": Event(_E, "error", "table usage is not counted any further; it is tried again"),
+    "usage_failed": Event(_E, "error", "table usage is not counted any further; it is tried again"
+    ),
     # the broker
     "deciding_stopped": Event(_E, "code error hint", "a named stop keeps rows from the queues; clients are served"),
     "client_new": Event(_I, "client id", "a client logged in for the first time"),
@@ -70,7 +73,8 @@ EVENTS: Final[Mapping[str, Event]] = {
     "client_moved": Event(_W, "client position", "an operator had a client continue at a journal position"),
     "client_expired": Event(_W, "client away lost_rows", "a client was away for `away` seconds (ClientExpiry)"),
     "queues_cut": Event(_E, "position", "rows before this journal position were dropped from queues (the cap)"),
-    "checkpoint_failed": Event(_E, "error", "where clients stand cannot be written down; it is tried again"),
+    "checkpoint_failed": Event(_E, "error", "where clients stand cannot be written down; it is tried again"
+    ),
     "reply_dropped": Event(_W, "request", "an answer to a server process did not fit; it asks again"),
     # the server processes
     "accept_failed": Event(_E, "error", "connections cannot be accepted for the moment"),

@@ -21,6 +21,7 @@ from relay.board import Boards
 from relay.config import Config, load
 from relay.context import BrokerContext, Context, ServerContext
 from relay.log import Log, logger
+from relay.settings import Settings
 from relay.wire import classic
 from relay.wire.classic import Command, PollMany, Reply, Result, TableFilter
 
@@ -61,8 +62,9 @@ class Serving:
             "Relay.MaxClients": str(CLIENTS),
             "Relay.QueueMemory": str(QUEUE_MEMORY),
         }
-        flags |= {key.replace("__", "."): value for key, value in settings.items()}
-        self.config = load(str(conf) if conf else None, {}, flags)[0]
+        self._flags = flags | {key.replace("__", "."): value for key, value in settings.items()}
+        self._conf = str(conf) if conf else None
+        self.config = load(self._conf, {}, self._flags)[0]
         folder.mkdir(exist_ok=True)
         self.folder = folder
         self._memory = mmap.mmap(-1, Arena.size(CLIENTS, workers, QUEUE_MEMORY))
@@ -83,6 +85,7 @@ class Serving:
         self._connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
         self._pids: dict[str, int] = {}
         self._names = ["broker", *(f"server-{index}" for index in range(workers))]
+        self._settings = Settings(self.config, len(self._names))
 
     def __enter__(self) -> Self:
         """Start all processes."""
@@ -100,6 +103,7 @@ class Serving:
     def start(self, name: str) -> None:
         """Fork the process of that name."""
         run = self._broker() if name == "broker" else self._server(int(name.removeprefix("server-")))
+        run[0].settings, run[0].number = self._settings, self._settings.number
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
@@ -138,6 +142,16 @@ class Serving:
             stat=lambda: stat.document(self.config, self.arena, self.folder, self._names, Boards()),
         )
         return context, lambda: server.run(context)
+
+    def reload(self, wait: bool = True, **settings: str) -> None:
+        """Publish the configuration with these settings over the former ones, and wait until all work with it."""
+        self._flags |= {key.replace("__", "."): value for key, value in settings.items()}
+        self.config = load(self._conf, {}, self._flags)[0]
+        number = self._settings.publish(self.config)
+        until = time.monotonic() + PATIENCE
+        while wait and any(self._settings.acknowledged(slot) != number for slot in range(len(self._names))):
+            assert time.monotonic() < until, "somebody does not take the configuration"
+            time.sleep(0.01)
 
     def pid(self, name: str) -> int:
         """Process id."""

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from examples.dbserver import PASSWORD, DatabaseServer
+from relay.admin import AdminClient
 from relay.client import RelayClient
 from relay.errors import ErrorCode, ExitCode, RelayError
 from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess, run_relay
@@ -51,10 +52,9 @@ def edit(relay: RelayProcess, **settings: str | None) -> None:
 
 
 def reload(relay: RelayProcess, secret: str = ADMIN_SECRET) -> dict[str, Any]:
-    """Run `relay reload --json` with that AdminSecret and return the answer."""
-    done = run_relay("reload", "--json", "-c", relay.conf, "--set", f"Server.AdminSecret={secret}")
-    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
-    answer: dict[str, Any] = json.loads(done.stdout)
+    """Give the command with that AdminSecret and return the answer."""
+    with AdminClient("127.0.0.1", relay.port, secret) as admin:
+        answer = admin.reload()
     assert answer["missing"] == []
     return answer
 
@@ -111,8 +111,13 @@ def test_secrets_and_rights_change_and_nobody_is_disconnected(server: DatabaseSe
             client.add_filter("stats", "orders")
     refused = run_relay("reload", "-c", relay.conf, "--set", f"Server.AdminSecret={ADMIN_SECRET}")
     assert (refused.returncode, f"kill -HUP {relay.pid}" in refused.stderr) == (ExitCode.REFUSED, True)
-    edit(relay, Server__UnlistedClients="deny", Server__LegacyKeys="no")
-    assert reload(relay, "new-admin")["changed"] == ["[Server] LegacyKeys", "[Server] UnlistedClients"]
+    edit(relay, Server__UnlistedClients="deny", Server__LegacyKeys="no", Relay__NullText="nil")
+    done = run_relay("reload", "-c", relay.conf)
+    assert done.stdout.splitlines() == [
+        "changed: [Server] LegacyKeys, [Server] UnlistedClients",
+        "needs a restart of the relay: [Relay] NullText",
+    ]
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
     assert [may_log_in(relay, "b", "new"), may_log_in(relay, "shop", "own")] == [False, True]
     written = relay.stderr.read_text() + relay.stdout.read_text()
     for secret in ("new-admin", "own\n", '"own"', SECRET, ADMIN_SECRET):
@@ -157,9 +162,9 @@ def test_what_is_not_valid_is_refused_and_changes_nothing(server: DatabaseServer
     assert "MaxFilters" in records(relay, "reload_refused")[0]["error"]
     assert [may_log_in(relay, "a", secret) for secret in ("new", SECRET)] == [False, True]
     edit(relay, Relay__MaxFilters=None, Server__TLS="required", Server__TLSCert=__file__, Server__TLSKey=__file__)
-    overridden = ("--set", "Server.TLS=off", "--set", f"Server.AdminSecret={ADMIN_SECRET}")
-    refused = run_relay("reload", "-c", relay.conf, *overridden)
-    assert (refused.returncode, "load certificate" in refused.stderr) == (ExitCode.REFUSED, True)
+    with pytest.raises(RelayError, match="load certificate") as refused:
+        reload(relay)
+    assert refused.value.code is ErrorCode.ADMIN_REFUSED
     assert may_log_in(relay, "a", SECRET)
 
 
