@@ -2,7 +2,7 @@
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { h } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, NONE } from "./format.js";
 
 /** How a curve is drawn; none is told by its colour alone. @typedef {"main" | "second" | "third"} Stroke */
 /** @typedef {{label: string, stroke: Stroke}} Series */
@@ -96,7 +96,7 @@ export class Chart {
   tell(index, timed) {
     this.legend.forEach((element, i) => {
       const value = index === null ? null : this.data[i + 1][index];
-      element.textContent = value === null || value === undefined ? "–" : this.format(value);
+      element.textContent = value === null || value === undefined ? NONE : this.format(value);
     });
     this.at.textContent = timed && index !== null ? clock(this.data[0][index]).slice(0, 8) : "";
   }

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { Clients } from "./clients.js";
 import { Counters } from "./counters.js";
 import { byId } from "./dom.js";
+import { next } from "./first.js";
 import { duration } from "./format.js";
 import { Outputs } from "./outputs.js";
 import { Overview } from "./overview.js";
@@ -71,4 +72,4 @@ setInterval(() => {
 document.addEventListener("visibilitychange", () => {
   waitingSince = performance.now();
 });
-new Poller({ every: EVERY, load: api.stat, answered, failed: (error) => silent(error.message) }).resume();
+new Poller({ every: EVERY, load: next, answered, failed: (error) => silent(error.message) }).resume();

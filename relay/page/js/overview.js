@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
 import { byId, h, setText } from "./dom.js";
-import { bytes, duration, exact, rate, short } from "./format.js";
+import { bytes, duration, exact, NONE, rate, short } from "./format.js";
 import { Refresher } from "./poller.js";
 
 const EVERY = 5000;
@@ -91,6 +91,6 @@ export class Overview {
 export function loss({ loss_seconds: left, watch: { expiry } }) {
   if (expiry === 0) return ["never", "binlog kept for ever"];
   if (expiry === null || left === null)
-    return ["–", expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
+    return [NONE, expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
   return [left > 0 ? duration(left) : "now", `binlog kept for ${duration(expiry)}`];
 }

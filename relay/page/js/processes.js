@@ -1,7 +1,7 @@
 /** The relay's processes. */
 
 import { byId, h, reconcile, setText } from "./dom.js";
-import { bytes, duration, exact } from "./format.js";
+import { bytes, duration, exact, NONE } from "./format.js";
 import { Badge } from "./icon.js";
 import { level } from "./states.js";
 
@@ -58,8 +58,13 @@ export class Processes {
     const [meter, figure] = cpu.children;
     const bar = /** @type {HTMLElement} */ (meter.firstElementChild);
     bar.style.width = `${Math.min(100, percent ?? 0)}%`;
-    setText(figure, percent === null ? "–" : `${percent.toFixed(1)} %`);
-    const texts = [pid ? bytes(memory) : "–", pid ? duration(seconds) : "–", pid ? String(pid) : "–", exact(restarts)];
+    setText(figure, percent === null ? NONE : `${percent.toFixed(1)} %`);
+    const texts = [
+      pid ? bytes(memory) : NONE,
+      pid ? duration(seconds) : NONE,
+      pid ? String(pid) : NONE,
+      exact(restarts),
+    ];
     texts.forEach((text, i) => setText(rest[i], text));
   }
 }

@@ -13,9 +13,9 @@ export class Source {
   }
 
   /** @param {import("./main.js").View} view */
-  update({ stat }) {
+  update({ stat, rates }) {
     this.showSource(stat);
-    this.showRelay(stat);
+    this.showRelay(stat, rates.of("bytes"));
     this.showJournal(stat.journal);
   }
 
@@ -40,8 +40,8 @@ export class Source {
     list.show("GTID set", source.gtid_set, "code wide");
   }
 
-  /** @param {import("./api.js").Stat} stat */
-  showRelay({ at, version, protocol, state, started, clients, processes, addresses, traffic, rows }) {
+  /** @param {import("./api.js").Stat} stat @param {number | null} pace bytes a second */
+  showRelay({ at, version, protocol, state, started, clients, processes, addresses, traffic, rows }, pace) {
     const list = this.relay;
     list.show("State", state);
     list.show("Version", version);
@@ -51,7 +51,8 @@ export class Source {
     list.show("Processes", exact(processes.length));
     list.show("Transactions read", exact(traffic.transactions));
     list.show("Rows read", exact(rows.insert + rows.update + rows.delete));
-    list.show("Bytes read", bytes(traffic.bytes));
+    const speed = pace === null ? "" : `, ${bytes(Math.round(pace))} a second`;
+    list.show("Bytes read", bytes(traffic.bytes) + speed);
     list.show("Rows served", exact(clients.reduce((sum, client) => sum + client.served, 0)));
     for (const [name, address] of Object.entries(addresses)) list.show(`Address, ${name}`, address, "code");
   }
