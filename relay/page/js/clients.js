@@ -18,6 +18,7 @@ export class Clients {
     const now = () => this.view.stat.at;
     const speed = ({ id }) => this.view.rates.of(`confirmed ${id}`);
     this.grid = new Grid(byId("clients-list"), {
+      title: "clients-title",
       noun: "client",
       empty: "No client has logged in yet.",
       order: { column: "queue", descending: true },

@@ -26,6 +26,7 @@ import { GridWindow } from "./window.js";
 /**
  * @template T
  * @typedef {object} GridOptions
+ * @property {string} title id of the element that names the list
  * @property {string} noun of one row
  * @property {GridColumn<T>[]} columns the first one names the row
  * @property {Record<string, (row: T) => number>} [groups] what the groups are sorted by
@@ -57,7 +58,7 @@ export class Grid {
     /** @type {Map<string, Detail<T>>} */
     this.open = new Map();
     this.body = h("tbody");
-    this.table = h("table", { class: "grid" }, ...this.head(), this.body);
+    this.table = h("table", { class: "grid", "aria-labelledby": options.title }, ...this.head(), this.body);
     this.more = h("button", { type: "button", class: "more" });
     this.note = h("p", { class: "note" });
     this.more.addEventListener("click", () => this.showAll(!this.all));

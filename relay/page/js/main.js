@@ -49,8 +49,16 @@ let answeredAt = 0;
 /** Since when they are waited for: a hidden page does not ask. */
 let waitingSince = performance.now();
 
+/** Version of the relay that this page came from. */
+let version = "";
+
 /** @param {api.Stat} stat */
 function answered(stat) {
+  version ||= stat.version;
+  if (version !== stat.version) {
+    location.reload(); // another version has another page
+    return;
+  }
   answeredAt = waitingSince = performance.now();
   rates.add(stat);
   document.body.dataset.fresh = "yes";

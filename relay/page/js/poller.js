@@ -22,16 +22,26 @@ export class Poller {
     if (document.hidden || this.asking) return;
     this.asking = true;
     const began = performance.now();
-    try {
-      this.answered(await this.load());
-    } catch (error) {
-      this.failed(error);
-    } finally {
-      this.asking = false;
-    }
+    const tell = await outcome(this);
+    this.asking = false;
     if (!document.hidden) {
       this.timer = setTimeout(() => this.resume(), Math.max(50, this.every - (performance.now() - began)));
     }
+    tell();
+  }
+}
+
+/**
+ * Loads; what comes of it is told apart from that, so that a fault in telling is not taken for one in loading.
+ * @template T
+ * @param {{load: () => Promise<T>, answered: (answer: T) => void, failed: (error: Error) => void}} asker
+ */
+async function outcome(asker) {
+  try {
+    const answer = await asker.load();
+    return () => asker.answered(answer);
+  } catch (error) {
+    return () => asker.failed(error);
   }
 }
 
@@ -59,11 +69,8 @@ export class Refresher {
     const now = performance.now();
     if (now < this.next) return;
     this.next = Infinity;
-    try {
-      this.answered(await this.load());
-    } catch (error) {
-      this.failed(error);
-    }
+    const tell = await outcome(this);
     this.next = now + this.every;
+    tell();
   }
 }

@@ -16,6 +16,7 @@ export class Schema {
     this.disclosure = /** @type {HTMLDetailsElement} */ (byId("schema-open"));
     this.note = byId("schema-note");
     this.grid = new Grid(this.place, {
+      title: "schema-title",
       noun: "table",
       empty: "No definition was seen yet.",
       order: { column: "name", descending: false },

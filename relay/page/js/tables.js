@@ -31,6 +31,7 @@ export class Tables {
     this.since = byId("tables-since");
     this.trouble = byId("tables-trouble");
     this.grid = new Grid(byId("tables-list"), {
+      title: "tables-title",
       noun: "table",
       empty: "No row was read yet.",
       order: { column: "Rolling hour", descending: true },
