@@ -16,6 +16,7 @@ import msgspec
 from relay.binlog.definitions import Rules
 from relay.board import Status
 from relay.config import Config
+from relay.linelog.choice import excluding, wanting
 from relay.serving.access import Access
 from relay.stat import Client, Filter, Stat
 
@@ -192,19 +193,12 @@ def _log(config: Config, document: Stat, journal: Taker, schema: str, table: str
     logger = config.logger
     if not logger.schema or document.log is None:
         return Taker(False, "there is no log: [Logger] Schema is empty")
-    pattern = next((pattern for pattern in logger.schema if fnmatchcase(schema, pattern)), "")
+    pattern = wanting(logger.schema, schema)
     if not pattern:
         return Taker(False, f"[Logger] Schema = {', '.join(logger.schema)} does not name it")
-    against = next((pattern for pattern in logger.excludes if _excludes(pattern, schema, table)), "")
-    if against:
+    if against := excluding(logger.excludes, schema, table):
         return Taker(False, f"[Logger] Excludes leaves it out: {against}")
     return _taken(journal, f"[Logger] Schema: {pattern}", document.log.status)
-
-
-def _excludes(pattern: str, schema: str, table: str) -> bool:
-    """Whether a pattern of Excludes, `table` or `schema.table`, names the table."""
-    first, dot, second = pattern.partition(".")
-    return fnmatchcase(schema, first) and fnmatchcase(table, second) if dot else fnmatchcase(table, pattern)
 
 
 def _taken(journal: Taker, why: str, status: Status) -> Taker:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -17,6 +16,7 @@ from relay._native import JournalError, JournalReader, LineReader
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.linelog import cursor as cursors
 from relay.linelog import files
+from relay.linelog.choice import excluding, wanting
 from relay.linelog.cursor import Cursor
 from relay.linelog.files import LogFile, Name
 from relay.linelog.gap import gap_line
@@ -217,9 +217,7 @@ class LineLog:
 
     def _wanted(self, schema: str, table: str) -> bool:
         settings = self._settings
-        return any(fnmatchcase(schema, pattern) for pattern in settings.schemas) and not any(
-            _excludes(pattern, schema, table) for pattern in settings.excludes
-        )
+        return bool(wanting(settings.schemas, schema)) and not excluding(settings.excludes, schema, table)
 
     def _read(self, flushed: int) -> None:
         day = self._file.name.day if self._file else _BEFORE_ALL_DAYS
@@ -352,13 +350,3 @@ class LineLog:
             level=level,
             behind_since=behind,
         )
-
-
-def _excludes(pattern: str, schema: str, table: str) -> bool:
-    """Whether `table`, `schema.table`, or a pattern of either names the table."""
-    if pattern == table:  # whatever is in it: the original's form
-        return True
-    first, dot, second = pattern.partition(".")
-    if dot:
-        return fnmatchcase(schema, first) and fnmatchcase(table, second)
-    return fnmatchcase(table, pattern)
