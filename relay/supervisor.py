@@ -230,6 +230,8 @@ class Supervisor:
         if self._ending:
             return
         if child.told:
+            if code == ExitCode.STOPPED:  # it had found a reason of its own, which its successor is to look at anew
+                self._arena.clear_stop()
             self._make_due(child)
             return
         if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):

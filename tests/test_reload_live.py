@@ -155,7 +155,7 @@ def test_a_signal_reloads_too_and_without_admin_secret_the_command_sends_it(
 
 
 def test_what_is_not_valid_is_refused_and_changes_nothing(server: DatabaseServer, start_relay: Start) -> None:
-    relay = start_relay(server, JSON_LOG)
+    relay = start_relay(server, JSON_LOG, "--set", "Server.AuthAttempts=7")
     edit(relay, Server__AuthSecret="new", Relay__MaxFilters="many")
     relay.signal(signal.SIGHUP)
     until(lambda: len(records(relay, "reload_refused")) == 1)
@@ -165,6 +165,11 @@ def test_what_is_not_valid_is_refused_and_changes_nothing(server: DatabaseServer
     with pytest.raises(RelayError, match="load certificate") as refused:
         reload(relay)
     assert refused.value.code is ErrorCode.ADMIN_REFUSED
+    edit(relay, Server__TLS=None, Server__AuthSecret=SECRET, Server__AuthAttempts="9")
+    answer = reload(relay)
+    assert answer["changed"] == ["[Server] TLSCert", "[Server] TLSKey"], (
+        "the flag stands over the file, as at the start"
+    )
     assert may_log_in(relay, "a", SECRET)
 
 
@@ -172,7 +177,7 @@ def test_keys_of_the_source_restart_the_reader_alone_and_rows_go_on(
     server: DatabaseServer, db: str, start_relay: Start
 ) -> None:
     server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"CREATE TABLE {db}.hidden (id INT PRIMARY KEY)")
-    relay = start_relay(server)
+    relay = start_relay(server, {"Relay.SegmentBytes": "64KiB"})
     with RelayClient("127.0.0.1", relay.port, "a", SECRET) as client:
         client.add_filter(db, "*")
         server.execute(f"INSERT INTO {db}.hidden VALUES (1)", f"INSERT INTO {db}.t VALUES (1)")
@@ -195,6 +200,19 @@ def test_keys_of_the_source_restart_the_reader_alone_and_rows_go_on(
         assert {process["name"]: process["restarts"] for process in relay.stat()["processes"]}["reader"] == 0
 
 
+def test_what_the_journal_keeps_changes_while_it_is_read(server: DatabaseServer, db: str, start_relay: Start) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, word TEXT)")
+    relay = start_relay(server, {"Relay.SegmentBytes": "64KiB", "Relay.JournalKeepBytes": "0"})
+    for number in range(8):
+        server.execute(f"INSERT INTO {db}.t VALUES ({number}, '{'x' * 60_000}')")
+    until(lambda: relay.stat()["rows"]["insert"] == 8)
+    first, reader = relay.stat()["journal"]["first"], relay.pids()["reader"]
+    edit(relay, Relay__JournalKeepAge="0s")
+    assert reload(relay)["changed"] == ["[Relay] JournalKeepAge"]
+    until(lambda: relay.stat()["journal"]["first"] > first + 200_000)
+    assert relay.pids()["reader"] == reader
+
+
 def test_a_reader_that_has_stopped_by_name_goes_on_with_what_was_corrected(
     server: DatabaseServer, start_relay: Start
 ) -> None:
@@ -203,6 +221,7 @@ def test_a_reader_that_has_stopped_by_name_goes_on_with_what_was_corrected(
     edit(relay, Server__Password=PASSWORD)
     assert reload(relay)["restarted"] == ["reader"]
     until(lambda: relay.stat()["state"] == "running")
+    until(lambda: relay.stat()["source"]["watch"]["trouble"] == "")  # the monitor asks as who it may be now, too
 
 
 def served_certificate(relay: RelayProcess) -> bytes:
