@@ -80,6 +80,7 @@ class _Loop:
             for fd, _ in events:
                 if fd == self._context.wake:
                     os.eventfd_read(fd)
+                    self._context.take_config()
                 else:
                     self._answer(self._servers[fd])
 

@@ -53,6 +53,10 @@ class Context:
         Where a new configuration has come, the process works with it from here on.
         """
         self.arena.beat(self.slot, os.getpid())
+        self.take_config()
+
+    def take_config(self) -> None:
+        """Works with the newest configuration from here on; for loops that are woken when there is one."""
         if self.settings is not None and self.settings.number != self.number:
             self._take(self.settings)
 

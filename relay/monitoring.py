@@ -42,6 +42,7 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     tasks = [
         asyncio.create_task(told.wait()),
         asyncio.create_task(_every(BEAT_SECONDS, context.beat)),
+        asyncio.create_task(_every(LOOK_SECONDS, context.take_config)),
         asyncio.create_task(_look_out(lookout)),
         asyncio.create_task(_every(INTERVAL, lambda: recorder.sample(latest.document()))),
     ]

@@ -136,7 +136,7 @@ class Family(Protocol):
         """A reload begins."""
 
     def reloaded(self) -> None:
-        """It has come to its end, whatever came of it."""
+        """It has come to its end, whatever came of it, which the board shows."""
 
 
 class _Pending(NamedTuple):
@@ -207,10 +207,10 @@ class Reloads:
             raise RelayError(ErrorCode.CONFIG, "publish the configuration", error, hint="restart the relay") from None
 
     def _conclude(self, requests: list[str], outcome: Outcome) -> None:
-        self._family.reloaded()
         shown = outcomes(self._board) | dict.fromkeys(filter(None, requests), outcome)
         newest = dict(list(shown.items())[-_SHOWN:])
         self._board.write(msgspec.msgpack.encode(newest))
+        self._family.reloaded()
 
 
 def _shortened(names: list[str]) -> list[str]:

@@ -361,6 +361,8 @@ class _Loop:
         if fd == self._context.wake:
             os.eventfd_read(fd)
             self._wake()
+            self._context.take_config()
+            self._answers.tick()
         elif fd == self._broker.fileno():
             self._broker.receive()
         elif fd == self._inbox.fileno():

@@ -333,7 +333,13 @@ class Supervisor:
         self._config = config
         for child in self._children:
             child.context.config, child.context.number = config, number
+        self._wake_all()
         return number
+
+    def _wake_all(self) -> None:
+        """Broker and servers need not wait for their next beat."""
+        for wake in (self._family.broker_wake, *self._family.server_wakes):
+            os.eventfd_write(wake, 1)
 
     def restart(self, names: Collection[str]) -> None:
         """Have these processes end, so that their successors begin with the configuration that was published."""
@@ -361,8 +367,9 @@ class Supervisor:
         self._notifier.reloading()
 
     def reloaded(self) -> None:
-        """And that it has ended."""
+        """And that it has ended, as are the servers, one of which was asked for it."""
         self._notifier.ready()
+        self._wake_all()
 
     def _insist(self) -> None:
         """A signal that comes before a process is ready for it is lost."""
