@@ -12,7 +12,7 @@ import { GridWindow } from "./window.js";
  * @property {string} label
  * @property {string} [title] what the label does not say
  * @property {string} [group] label of the group of columns it belongs to
- * @property {1 | 2 | 3} [room] 1: always there; 2: not on a phone; 3: only where it is wide
+ * @property {1 | 2 | 3 | 4} [room] 1: always there; 2: not on a phone; 3: not on a tablet; 4: only where it is wide
  * @property {(row: T) => number | string} by what it is sorted by
  * @property {(row: T) => string} [text] what a plain cell shows
  * @property {() => {element: Element, show: (row: T) => void}} [cell] makes another cell; the first column's is made here

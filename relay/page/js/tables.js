@@ -9,11 +9,11 @@ import { TableDetail } from "./tabledetail.js";
 /** @typedef {"hour" | "day" | "total"} Span */
 /** @typedef {"insert" | "update" | "delete"} Kind */
 
-/** @type {[Span, string, 1 | 2 | 3][]} with the room that they take */
+/** @type {[Span, string, 1 | 3 | 4][]} with the room that they take */
 const SPANS = [
   ["hour", "Rolling hour", 1],
-  ["day", "Rolling 24 h", 2],
-  ["total", "Total", 3],
+  ["day", "Rolling 24 h", 3],
+  ["total", "Total", 4],
 ];
 /** @type {[Kind, string][]} */
 const KINDS = [
