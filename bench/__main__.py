@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import lake, linelog, live, readers
+from bench import lake, linelog, live, readers, usage
 from bench.report import Report
 from bench.shapes import Shape, fill
 from examples.dbserver import DatabaseServer
@@ -33,6 +33,7 @@ def main() -> None:
         # One at a time: each stands at the end of the binlog while it is read.
         compare_readers(report, server, fill(server, scale), rounds, Path(scratch))
         live.measure(report, server, Path(scratch), scale)
+        usage.measure(report, Path(scratch), scale)
     report.finish()
 
 

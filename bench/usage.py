@@ -1,0 +1,83 @@
+"""Table usage: what it costs to count a busy relay's rows by table and minute, and to keep a day of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from bench.report import Report, si
+from relay._native import UsageReader
+from relay.usage import DAY, STEP_BYTES, Usage
+from tests.madejournal import ID, INSERT, NAME, NOON, Made, body, row
+
+TABLES = 1000
+SEGMENT_BYTES = 64 << 20
+PRIME = 7919  # neighbours in the journal are rows of different tables
+
+
+def measure(report: Report, scratch: Path, scale: float) -> None:
+    """Count a journal of short transactions, and then a day in which every table has rows in every minute."""
+    report.heading(f"table usage, {TABLES} tables, one row a transaction")
+    folder = scratch / "usage"
+    made = Made(folder / "journal", SEGMENT_BYTES)
+    tables = [made.define(ID, NAME, table=f"table_{number}") for number in range(TABLES)]
+    transactions = int(1_000_000 * scale)
+    report.step(f"{transactions} transactions")
+    for number in range(transactions):
+        insert(made, tables[number * PRIME % TABLES], NOON + number // 1000)
+    until = made.flush()
+    begin = time.process_time()
+    reader = UsageReader(made.folder)
+    while not reader.read(until, STEP_BYTES):
+        reader.take()
+    report.line("read from the journal, transactions/s", si(transactions / (time.process_time() - begin)))
+    begin = time.process_time()
+    counting = Usage(folder / "first.db", made.folder)
+    while not counting.advance(NOON + transactions / 1000, until):
+        pass
+    report.line("counted and kept, transactions/s", si(transactions / (time.process_time() - begin)))
+    counting.close()
+    a_day(report, made, tables, folder / "second.db")
+
+
+def a_day(report: Report, made: Made, tables: list[int], path: Path) -> None:
+    """Every table has rows in every minute of a day; then the next process begins."""
+    report.step(f"{DAY} minutes of {len(tables)} tables")
+    counting = Usage(path, made.folder)
+    while not counting.advance(NOON, made.flush()):
+        pass
+    before, spent = anonymous(), 0.0
+    for minute in range(DAY):
+        now = NOON + 60 * minute
+        for table in tables:
+            insert(made, table, now)
+        until = made.flush()
+        begin = time.process_time()
+        while not counting.advance(now, until):
+            pass
+        spent += time.process_time() - begin
+    report.limit("CPU a minute in which all have rows", spent / DAY * 1000, "ms", 60)
+    report.limit("memory of their day", (anonymous() - before) / 2**20, "MiB", 16)
+    counting.close()
+    report.line("on disk", f"{path.stat().st_size / 2**20:.1f} MiB")
+    begin = time.process_time()
+    again = Usage(path, made.folder)
+    again.advance(NOON + 60 * DAY, until)
+    report.limit("CPU of the next start", time.process_time() - begin, "s", 2)
+    again.close()
+
+
+def insert(made: Made, table: int, when: int) -> None:
+    """A transaction of one row."""
+    made.place += 100
+    made.writer.rows(table, INSERT, made.place, when, 1, body(INSERT, 2, row(1)))
+    made.writer.commit(made.place, when)
+
+
+def anonymous() -> int:
+    """Bytes of memory that are this process's own: the journal's pages are everybody's."""
+    for line in Path(f"/proc/{os.getpid()}/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("/proc tells no RssAnon")
