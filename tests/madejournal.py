@@ -44,9 +44,9 @@ def row(number: int, name: bytes | None = b"x") -> bytes:
 class Made:
     """A journal by hand, with a table `t` of an id and a name."""
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT) -> None:
+    def __init__(self, folder: Path, segment_bytes: int = SEGMENT, generation: int = 0) -> None:
         self.folder = folder
-        self.writer = JournalWriter(folder, segment_bytes)
+        self.writer = JournalWriter(folder, segment_bytes, generation)
         self.writer.source(4, "binlog.000001", "", "server one")
         self.table = self.define(ID, NAME)
         self.place = 4

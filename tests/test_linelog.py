@@ -279,6 +279,7 @@ def test_old_files_of_the_log_are_deleted_and_nothing_else(made: Made, folder: P
     log(made, folder, keep_seconds=3 * DAY)
     current = f"relaylogs-{day(NOON)}.txt"
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == {*kept, current}
+    assert (folder / current).read_bytes().endswith(b';id;1;name;"x"\n')
     other = folder.parent / "other"
     other.mkdir()
     (other / old[0]).write_text("kept\n")
@@ -414,6 +415,20 @@ def test_a_journal_that_was_set_back_is_a_stop_until_it_is_accepted(made: Made, 
     while not again.step().level:
         pass
     assert [line[5].text for line in csv_lines(content(folder)) if line[3].text == b"I"] == [b"1", b"2", b"3", b"1"]
+
+
+def test_a_journal_that_went_another_way_is_a_stop(folder: Path, tmp_path: Path) -> None:
+    one, other = Made(tmp_path / "one", generation=7), Made(tmp_path / "other", generation=7)
+    one.inserted(1, 2)
+    image = row(1, b"12345678")
+    assert len(image) == len(row(1) + row(2)), "so that the same places are between transactions"
+    other.rows(INSERT, image)
+    other.commit()
+    assert one.flush() == other.flush()
+    log(one, folder)
+    with pytest.raises(RelayError) as stopped:
+        linelog(other, folder)
+    assert stopped.value.code == "journal_lost" and "is not what was logged" in str(stopped.value)
 
 
 def test_what_retention_took_is_a_stop_until_it_is_accepted(made: Made, folder: Path) -> None:

@@ -38,11 +38,13 @@ def load(folder: Path) -> Cursor | None:
 def save(folder: Path, cursor: Cursor) -> None:
     """Replace the cursor. It is on disk when this returns; if this is killed, the old one is, or the new one."""
     made = folder / f"{NAME}.new"
-    with made.open("wb") as file:
-        file.write(msgspec.json.encode(cursor) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    made.replace(folder / NAME)
+    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        os.write(fd, msgspec.json.encode(cursor) + b"\n")
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.replace(made, folder / NAME)
     sync_folder(folder)
 
 
