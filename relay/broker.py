@@ -127,7 +127,11 @@ class _Loop:
                 self._context.log("reply_dropped", request=reply.request)
 
     def _kick(self) -> None:
-        """Tells the owners of clients that are gone to end their connections."""
+        """Tells the owners of clients that are gone to end their connections. What does not fit is sent again later."""
         while self._registry.kicks:
-            kick = self._registry.kicks.pop()
-            self._context.servers[kick.client_id % len(self._context.servers)].send(messages.encode(kick))
+            kick = self._registry.kicks[-1]
+            try:
+                self._context.servers[kick.client_id % len(self._context.servers)].send(messages.encode(kick))
+            except BlockingIOError:  # that server is away, and so are its connections
+                return
+            self._registry.kicks.pop()

@@ -88,7 +88,7 @@ def test_payload_that_has_to_be_kept_is_at_most_64_kib(serving: Serving) -> None
 
 
 @pytest.mark.usefixtures("bystander")
-@pytest.mark.parametrize("command", [0, 9, 99, 0x00FF, 0x0108, 0xFFFF])
+@pytest.mark.parametrize("command", [0, 9, 99, 0x00FF, max(Command) + 1, 0xFFFF])
 @pytest.mark.parametrize("known", [False, True])
 def test_unknown_command_is_told(serving: Serving, command: int, known: bool) -> None:
     client = serving.client("unknown") if known else serving.connect()
