@@ -52,9 +52,9 @@ class Gap(msgspec.Struct):
 class Source(msgspec.Struct):
     """The server read from. `position` is a byte offset in `file`; lags are of what is committed in the journal.
 
-    `lag_bytes` as of the last watch; `lag_seconds`: age of the newest event, if more are known to wait. Both are None
-    while nobody knows. `loss_seconds`: how long the source will still have what was not read yet, None if for ever or
-    not known; while the source does not answer, what it may have written since it was heard last.
+    `lag_bytes` of what there was at the last watch; `lag_seconds`: age of the newest event, if more are known to wait.
+    Both are None while nobody knows. `loss_seconds`: how long the source will still have what was not read yet, None if
+    for ever or not known; while the source does not answer, what it may have written since it was heard last.
     """
 
     host: str
@@ -310,18 +310,29 @@ def _log(config: Config, flushed: int, boards: Boards) -> LineLog | None:
     return LineLog(config.logger.path, status, *_behind(flushed, status.position, status.behind_since or status.at))
 
 
-def lags(watch: Watch, last_event: float, silent: float, now: float) -> tuple[float | None, float | None]:
+def unread(watch: Watch, file: str, position: int, now: float) -> int | None:
+    """`Source.lag_bytes`: what there was at the last watch, and was not read up to this place; None if nobody knows."""
+    if watch.lag_bytes is None or now - watch.at >= _WATCH_SECONDS:
+        return None
+    if file == watch.file:
+        return max(0, watch.position - position)
+    later = (len(file), file) > (len(watch.file), watch.file)  # their numbers may have grown by a digit
+    return 0 if later else watch.lag_bytes
+
+
+def lags(
+    lag_bytes: int | None, expiry: int | None, last_event: float, silent: float, now: float
+) -> tuple[float | None, float | None]:
     """`Source.lag_seconds` and `Source.loss_seconds`. All in seconds; `last_event` and `now` are Unix time.
 
     What was not read is younger than the newest event that was; if nobody knows whether there is such a thing, it is
     younger than what was heard last.
     """
     lag: float | None = None
-    if watch.lag_bytes is not None and now - watch.at < _WATCH_SECONDS:
-        lag = 0.0 if not watch.lag_bytes else max(0.0, now - last_event) if last_event else None
+    if lag_bytes is not None:
+        lag = 0.0 if not lag_bytes else max(0.0, now - last_event) if last_event else None
     age = silent if lag is None else lag
-    loss = max(0.0, watch.expiry - age) if watch.expiry else None
-    return lag, loss
+    return lag, max(0.0, expiry - age) if expiry else None
 
 
 def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], boards: Boards) -> Stat:
@@ -334,7 +345,8 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
     now = time.time()
     known = seen(boards.monitor)
     silent = max(0.0, now - source["heard"]) if source["heard"] else 0.0
-    lag_seconds, loss_seconds = lags(known.watch, source["last_event"], silent, now)
+    lag_bytes = unread(known.watch, source["file"], source["position"], now)
+    lag_seconds, loss_seconds = lags(lag_bytes, known.watch.expiry, source["last_event"], silent, now)
     return Stat(
         version=__version__,
         protocol=f"{classic.VERSION:08x}",
@@ -353,7 +365,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             last_event=source["last_event"],
             silent_seconds=silent,
             lag_seconds=lag_seconds,
-            lag_bytes=known.watch.lag_bytes if now - known.watch.at < _WATCH_SECONDS else None,
+            lag_bytes=lag_bytes,
             loss_seconds=loss_seconds,
             watch=known.watch,
         ),

@@ -13,7 +13,7 @@ from relay.binlog.connect import Account
 from relay.board import Boards, Watch
 from relay.context import MonitorContext
 from relay.lookout import Lookout
-from relay.stat import Source, collect, lags
+from relay.stat import Source, collect, lags, unread
 from relay.watch import Watcher, bytes_between
 from tests.readerproc import Reader
 
@@ -42,23 +42,45 @@ def test_bytes_between_two_places_are_those_of_all_files_from_one_to_the_other(
 
 
 @pytest.mark.parametrize(
-    ("watch", "last_event", "silent", "wanted"),
+    ("watch", "place", "wanted"),
     [
-        (Watch(at=NOW - 2, lag_bytes=0, expiry=3600), NOW - 900, 1.0, (0.0, 3600.0)),
-        (Watch(at=NOW - 2, lag_bytes=1, expiry=3600), NOW - 900, 1.0, (900.0, 2700.0)),
-        (Watch(at=NOW - 2, lag_bytes=1, expiry=600), NOW - 900, 1.0, (900.0, 0.0)),
-        (Watch(at=NOW - 2, lag_bytes=1, expiry=0), NOW - 900, 1.0, (900.0, None)),
-        (Watch(at=NOW - 2, lag_bytes=1, expiry=3600), NOW + 5, 1.0, (0.0, 3600.0)),  # its clock is ahead
-        (Watch(at=NOW - 2, lag_bytes=1, expiry=3600), 0.0, 0.0, (None, 3600.0)),
-        (Watch(at=NOW - 2, expiry=3600, trouble="no answer"), NOW - 900, 300.0, (None, 3300.0)),
-        (Watch(at=NOW - 99, lag_bytes=0, expiry=3600), NOW - 900, 99.0, (None, 3501.0)),
-        (Watch(), 0.0, 0.0, (None, None)),
+        (Watch(at=NOW - 2, file="b.2", position=900, lag_bytes=300), ("b.2", 600), 300),
+        (Watch(at=NOW - 2, file="b.2", position=900, lag_bytes=300), ("b.2", 700), 200),
+        (Watch(at=NOW - 2, file="b.2", position=900, lag_bytes=300), ("b.2", 950), 0),
+        (Watch(at=NOW - 2, file="b.2", position=900, lag_bytes=1500), ("b.1", 600), 1500),
+        (Watch(at=NOW - 2, file="b.999999", position=900, lag_bytes=300), ("b.1000000", 4), 0),
+        (Watch(at=NOW - 2, file="b.2", position=900), ("b.2", 600), None),
+        (Watch(at=NOW - 99, file="b.2", position=900, lag_bytes=300), ("b.2", 600), None),
+        (Watch(), ("b.2", 600), None),
+    ],
+)
+def test_unread_is_what_was_there_at_the_last_watch_and_is_still_to_come(
+    watch: Watch, place: tuple[str, int], wanted: int | None
+) -> None:
+    assert unread(watch, *place, NOW) == wanted
+
+
+@pytest.mark.parametrize(
+    ("lag_bytes", "expiry", "last_event", "silent", "wanted"),
+    [
+        (0, 3600, NOW - 900, 1.0, (0.0, 3600.0)),
+        (1, 3600, NOW - 900, 1.0, (900.0, 2700.0)),
+        (1, 600, NOW - 900, 1.0, (900.0, 0.0)),
+        (1, 0, NOW - 900, 1.0, (900.0, None)),
+        (1, 3600, NOW + 5, 1.0, (0.0, 3600.0)),  # its clock is ahead
+        (1, 3600, 0.0, 0.0, (None, 3600.0)),
+        (None, 3600, NOW - 900, 300.0, (None, 3300.0)),  # it does not answer
+        (None, None, 0.0, 0.0, (None, None)),
     ],
 )
 def test_lag_and_time_to_data_loss_follow_from_what_the_source_said(
-    watch: Watch, last_event: float, silent: float, wanted: tuple[float | None, float | None]
+    lag_bytes: int | None,
+    expiry: int | None,
+    last_event: float,
+    silent: float,
+    wanted: tuple[float | None, float | None],
 ) -> None:
-    assert lags(watch, last_event, silent, NOW) == wanted
+    assert lags(lag_bytes, expiry, last_event, silent, NOW) == wanted
 
 
 def at(server: DatabaseServer, host: str = "127.0.0.1", login: str = USER, password: str = PASSWORD) -> Account:
@@ -183,10 +205,10 @@ def test_the_document_tells_lag_and_time_to_data_loss(
     watched = Watched(make_reader(server).streaming())
     server.execute(f"INSERT INTO {db}.t VALUES (1)", "FLUSH BINARY LOGS")
     # Where MariaDB's checkpoint has not come yet, that is waited for too.
-    level = watched.until(lambda source: source.lag_bytes == 0 and (source.file, source.position) == binlog_end(server))
-    assert (level.watch.file, level.watch.position) == (level.file, level.position), (
-        "the head of a new binlog is no lag"
+    level = watched.until(
+        lambda source: (source.watch.file, source.watch.position) == binlog_end(server) and source.lag_bytes == 0
     )
+    assert (level.watch.file, level.watch.position) == (level.file, level.position), "the head of a binlog is no lag"
     assert (level.lag_seconds, level.loss_seconds) == (0, level.watch.expiry or None)
     watched.reader.arena.paused = True
     watched.until(lambda source: source.state == "paused")
