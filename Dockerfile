@@ -14,7 +14,8 @@ RUN /venv/bin/pip wheel --no-index --no-build-isolation --no-deps --wheel-dir /w
 FROM debian:trixie-slim
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3-venv tzdata \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --home-dir /var/lib/relay --create-home relay
+    && useradd --system --home-dir /var/lib/relay --create-home relay \
+    && install -d -o relay -g relay /var/log/replicaterelay
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     python3 -m venv /opt/relay \
     && /opt/relay/bin/pip install --no-cache-dir --no-index --find-links /wheels binlog-relay \
