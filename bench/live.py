@@ -43,7 +43,7 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
         many(report, server, relay, int(1_500_000 * scale))
         latency(report, server, relay)
         memory_and_idling(report, server, relay)
-        scrape.measure(report, server, relay, "scraped", int(1_000_000 * scale))
+        scrape.measure(report, server, relay, "scraped", int(60_000 * scale))
         relay.stop()
     finally:
         relay.end()
