@@ -6,7 +6,6 @@ use was made before the first fork (relay/family.py), so a successor carries on 
 
 from __future__ import annotations
 
-import mmap
 import os
 import select
 import signal
@@ -15,16 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from relay import broker, exporter, family, health, memory, monitor, process, reader, server, snapshotter, stat
-from relay import logger as line_logger
-from relay._native import Arena
-from relay.board import ExportStatus, LogStatus, SnapshotStatus
+from relay import children, family, health, memory, process
+from relay.children import Child
 from relay.config import Config
-from relay.context import AsideContext, BrokerContext, Context, MonitorContext, ReaderContext, ServerContext
+from relay.context import AsideContext
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.lockfile import held
 from relay.log import Log, logger
@@ -64,22 +59,6 @@ def _locked(data_dir: Path) -> AbstractContextManager[None]:
     )
 
 
-@dataclass
-class Child:
-    """A process to keep alive; `run` is called in the forked child and returns its exit code."""
-
-    context: Context
-    run: Callable[[], int]
-    pid: int = 0
-    started: float = 0.0  # monotonic, as are all times here
-    quick_deaths: int = 0
-    restarts: int = 0
-    due: float = 0.0  # when it is to be started, if it does not run
-    ended_well: bool = False
-    held: bool = False  # not to be restarted: it stopped by name, or ended its work in a drain
-    told: float = 0.0  # when it was last told to end for a successor with a new configuration, 0 if it was not
-
-
 class Supervisor:
     """The loop over signals, commands, deaths and heartbeats."""
 
@@ -93,78 +72,13 @@ class Supervisor:
         self._arena.clear_stop()
         self._arena.exported = 0 if config.lake.path else NOBODY
         self._arena.logged = 0 if config.logger.schema else NOBODY
-        self._children = self._make_children(accept_gap)
+        self._children = children.make(self._family, self._config, self._data_dir, accept_gap)
         self._settings = Settings(self._config, len(self._children))
         for child in self._children:
             child.context.settings, child.context.number = self._settings, self._settings.number
         self._reloads = Reloads(config, load, self, self._family.boards.supervisor, log)
         self._ending = False
         self._notifier = Notifier(os.environ, log)
-
-    def _make_children(self, accept_gap: bool) -> list[Child]:
-        shared, config, arena = self._family, self._config, self._arena
-        lake = ["exporter", "snapshotter"] if config.lake.path else []
-        log = ["logger"] if config.logger.schema else []
-        names = ["reader", "broker", "monitor", *lake, *log, *(f"server-{i}" for i in range(shared.workers))]
-
-        def common(name: str) -> tuple[str, int, Config, Arena, Log]:
-            return name, names.index(name), config, arena, logger(name, config.relay.log_format)
-
-        def stat_document(context: Context) -> dict[str, object]:
-            return stat.document(context.config, arena, self._data_dir, names, shared.boards)
-
-        reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
-        broker_context = BrokerContext(
-            *common("broker"),
-            wake=shared.broker_wake,
-            server_wakes=shared.server_wakes,
-            servers=[broker_end for _, broker_end in shared.control],
-            allocate=lambda offset, size: memory.allocate(shared.block, offset, size),
-        )
-        monitor_context = MonitorContext(
-            *common("monitor"), listener=shared.http, processes=names, boards=shared.boards
-        )
-        children = [
-            Child(reader_context, lambda: reader.run(reader_context)),
-            Child(broker_context, lambda: broker.run(broker_context)),
-            Child(monitor_context, lambda: monitor.run(monitor_context)),
-        ]
-        if lake:
-            export_context = AsideContext(
-                *common("exporter"), board=shared.boards.exporter, status=ExportStatus(), accept_gap=accept_gap
-            )
-            children.append(Child(export_context, lambda: exporter.run(export_context)))
-            snapshot_context = AsideContext(
-                *common("snapshotter"), board=shared.boards.snapshotter, status=SnapshotStatus()
-            )
-            children.append(Child(snapshot_context, lambda: snapshotter.run(snapshot_context)))
-        if log:
-            log_context = AsideContext(
-                *common("logger"), board=shared.boards.logger, status=LogStatus(), accept_gap=accept_gap
-            )
-            children.append(Child(log_context, lambda: line_logger.run(log_context)))
-        connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
-        for index in range(shared.workers):
-            server_context = ServerContext(
-                *common(f"server-{index}"),
-                index=index,
-                workers=shared.workers,
-                listener=shared.listener,
-                wake=shared.server_wakes[index],
-                inboxes=shared.inboxes,
-                broker=shared.control[index][0],
-                broker_wake=shared.broker_wake,
-                connections=connections,
-                supervisor=self._order,
-                reloads=shared.boards.supervisor,
-            )
-            server_context.stat = partial(stat_document, server_context)
-            children.append(Child(server_context, lambda context=server_context: server.run(context)))  # type: ignore[misc]
-        return children
-
-    def _order(self, command: str) -> None:
-        """Called in a child: a command for this process."""
-        self._family.orders[1].send(command.encode())
 
     def serve(self) -> int:
         """Runs until told to stop; the second signal ends everything at once."""

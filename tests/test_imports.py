@@ -27,7 +27,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.check",
         "relay.tail",
     ),
-    "supervisor": ("relay.supervisor",),
+    "supervisor": ("relay.supervisor", "relay.children"),
     "processes": (
         "relay.reader",
         "relay.broker",
