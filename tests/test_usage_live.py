@@ -17,7 +17,9 @@ import msgspec
 
 from examples.dbserver import DatabaseServer
 from relay import board
-from relay.board import TableUsage
+from relay.board import Boards, TableUsage, seen
+from relay.context import MonitorContext
+from relay.lookout import Lookout
 from relay.usage import Usage
 from tests.readerproc import Reader
 from tests.relayproc import RelayProcess
@@ -102,3 +104,22 @@ def test_rows_are_counted_once_over_kills_of_the_monitor_and_of_everything(
     assert {kind: sum(detail["minutes"][kind]) for kind in ("insert", "update", "delete")} == {
         kind: rows for (table, kind), rows in wanted.items() if table == "beta"
     }
+
+
+def test_a_count_that_cannot_be_kept_is_told_once_in_the_log_and_in_the_document(
+    mariadb1011: DatabaseServer, make_reader: Callable[..., Reader]
+) -> None:
+    reader = make_reader(mariadb1011).streaming()
+    told: list[tuple[str, dict[str, object]]] = []
+    boards = Boards()
+    (reader.context.data_dir / "usage.db").write_bytes(b"nonsense " * 1000)
+    common = (reader.context.config, reader.arena, lambda event, **fields: told.append((event, fields)))
+    lookout = Lookout(MonitorContext("monitor", 0, *common, boards=boards))
+    reader.until(lambda: reader.arena.flushed)
+    for _ in range(3):
+        assert lookout.step()
+    reader.until(lambda: lookout.step() and seen(boards.monitor).usage.trouble)
+    lookout.close()
+    trouble = seen(boards.monitor).usage.trouble
+    assert "file is not a database" in trouble
+    assert told == [("usage_failed", {"error": trouble})]
