@@ -69,3 +69,21 @@ def test_an_id_is_never_given_to_another_name(path: Path) -> None:
     assert state.add_client("new").id > gone.id
     assert [c.filters for c in state.clients()] == [[], []]
     state.close()
+
+
+def test_a_checkpoint_flushes_names_and_filters_too_and_nothing_is_flushed_for_nothing(tmp_path: Path) -> None:
+    state = ClientState(tmp_path / "state.db")
+    said: list[str] = []
+    state._db.set_trace_callback(said.append)
+    client = state.add_client("a")
+    state.checkpoint([])
+    state.replace_filters(client, [ORDERS])
+    state.checkpoint([])
+    state.checkpoint([])
+    state.forget_client(client)
+    state.checkpoint([(client.id, b"gone")])
+    modes = [line.rpartition("=")[2] for line in said if line.startswith("PRAGMA synchronous")]
+    assert modes == ["FULL", "NORMAL"] * 3
+    for full, normal in zip(range(0, 6, 2), range(1, 6, 2), strict=True):
+        places = [number for number, line in enumerate(said) if line.startswith("PRAGMA synchronous")]
+        assert any(line.startswith("INSERT OR REPLACE") for line in said[places[full] : places[normal]])

@@ -215,9 +215,8 @@ class Registry:
             packed = self._broker.checkpoint(slot)
             if packed is not None and self._stored.get(client_id) != packed:
                 changed.append((client_id, packed))
-        if changed:
-            self._store.checkpoint(changed)
-            self._stored.update(changed)
+        self._store.checkpoint(changed)
+        self._stored.update(changed)
         self._arena.needed = self._broker.needed()
 
     def expire(self) -> None:

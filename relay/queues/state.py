@@ -1,7 +1,8 @@
 """What is kept of clients on disk: names, ids, filters with the positions between which they held, and checkpoints.
 
 One SQLite file, DataDir/state.db, which the reader's catalog shares; the tables here have one writer, the broker.
-Committed means: survives the death of any process. A host that loses power may lose the last second.
+Committed means: survives the death of any process. A host that loses power loses what came after the last checkpoint,
+which waits for the disk.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ class ClientState:
     def __init__(self, path: Path) -> None:
         self._db = connect(path)
         self._db.executescript(_SCHEMA)
+        self._unflushed = False  # names or filters were written since the last checkpoint
 
     def close(self) -> None:
         self._db.close()
@@ -109,10 +111,12 @@ class ClientState:
     def add_client(self, name: str) -> Client:
         cursor = self._db.execute("INSERT INTO clients (name, created) VALUES (?, ?)", (name, time.time()))
         assert cursor.lastrowid is not None
+        self._unflushed = True
         return Client(cursor.lastrowid, name, [], None)
 
     def forget_client(self, client: Client) -> None:
         self._db.execute("DELETE FROM clients WHERE id = ?", (client.id,))
+        self._unflushed = True
 
     def replace_filters(self, client: Client, filters: Sequence[Filter]) -> None:
         """Stores the client's whole list, closed filters that rows still wait under included."""
@@ -128,12 +132,23 @@ class ClientState:
                 ],
             )
         client.filters = list(filters)
+        self._unflushed = True
 
     def checkpoint(self, checkpoints: Iterable[tuple[int, bytes]]) -> None:
-        """Stores (client id, packed checkpoint) pairs, all or none."""
-        with self._db:
-            self._db.execute("BEGIN")
-            self._db.executemany("UPDATE clients SET checkpoint = ? WHERE id = ?", [(c, id) for id, c in checkpoints])
+        """Stores (client id, packed checkpoint) pairs, all or none, and flushes them and everything before to disk."""
+        rows = [(checkpoint, id) for id, checkpoint in checkpoints]
+        if not rows and not self._unflushed:
+            return
+        self._db.execute("PRAGMA synchronous=FULL")
+        try:
+            with self._db:
+                self._db.execute("BEGIN")
+                self._db.executemany("UPDATE clients SET checkpoint = ? WHERE id = ?", rows)
+                # Something has to be written, or nothing would be flushed.
+                self._db.execute("INSERT OR REPLACE INTO broker VALUES ('flushed', ?)", (str(time.time()),))
+        finally:
+            self._db.execute("PRAGMA synchronous=NORMAL")
+        self._unflushed = False
 
 
 def with_filter(filters: Sequence[Filter], new: Filter) -> list[Filter]:
