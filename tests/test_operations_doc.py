@@ -20,7 +20,7 @@ METRICS = (ROOT / "docs/metrics.md").read_text()
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def defined_in(file: str) -> frozenset[str]:
     tree = ast.parse((ROOT / "tests" / file).read_text())
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
@@ -31,7 +31,7 @@ def named_tests(text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", [GUARANTEES, FAILURES, OPERATIONS], ids=["guarantees", "failures", "operations"])
 def test_every_test_that_a_page_names_is_there(page: str) -> None:
-    missing = [f"{file}::{name}" for file, name in named_tests(page) if name not in tests_in(file)]
+    missing = [f"{file}::{name}" for file, name in named_tests(page) if name not in defined_in(file)]
     assert not missing
     assert "placeholder" not in page
 
