@@ -40,6 +40,15 @@ ARGUMENTS: dict[Command, dict[str, str]] = {
 }
 """Commands that do no lasting harm, in an order in which they may be given, with arguments that are right."""
 
+ENDING: dict[Command, dict[str, str]] = {
+    Command.FORGET_CLIENT: {"client": "resident"},
+    Command.DRAIN: {},
+    Command.STOP: {},
+}
+"""The others, in such an order too."""
+
+EVERY = ARGUMENTS | ENDING
+
 
 @pytest.fixture(scope="module")
 def relay(mariadb1011: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayProcess]:
@@ -67,7 +76,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 def give(relay: RelayProcess, command: int, secret: str = ADMIN_SECRET, host: str = "127.0.0.1") -> classic.Reply:
     """Give a command with its arguments and return the reply."""
-    arguments = ARGUMENTS.get(Command(command), {})
+    arguments = EVERY[Command(command)]
     with socket.create_connection((host, relay.port), 20) as connection:
         payload = json.dumps(arguments).encode() if arguments else b""
         connection.sendall(classic.encode_admin_request(command, classic.fnv1a64(secret.encode()), payload))
@@ -118,7 +127,11 @@ def test_the_right_secret_has_the_command_carried_out_and_logged(relay: RelayPro
         assert ("resident" in lines[0]["arguments"]) == bool(ARGUMENTS[command])
 
 
-@pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
+def test_every_command_is_tried() -> None:
+    assert set(EVERY) == {command for command in Command if command >= Command.STAT}
+
+
+@pytest.mark.parametrize("command", EVERY, ids=lambda command: command.name)
 def test_a_wrong_secret_is_refused_and_logged(relay: RelayProcess, command: Command) -> None:
     before = len(audit(relay, "admin_refused", command))
     for secret in ("wrong", SECRET):
@@ -128,7 +141,7 @@ def test_a_wrong_secret_is_refused_and_logged(relay: RelayProcess, command: Comm
     assert [(line["peer"], line["reason"]) for line in refused] == [("127.0.0.1", "wrong AdminSecret")] * 2
 
 
-@pytest.mark.parametrize("command", ARGUMENTS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", EVERY, ids=lambda command: command.name)
 def test_another_host_is_refused_and_logged(relay: RelayProcess, command: Command) -> None:
     before = len(audit(relay, "admin_refused", command))
     host = own_address()
@@ -155,13 +168,34 @@ def test_a_command_is_answered_while_a_process_is_restarted(relay: RelayProcess,
     while not killed(relay.pids().get(victim)):
         assert time.monotonic() < until, f"no {victim}"
         time.sleep(0.02)
-    while True:  # whoever is connected to the one that dies connects again; one of them answers
+    reply = give_again(relay, command)
+    assert reply.result == Result.OK, reply.text
+
+
+def give_again(relay: RelayProcess, command: Command) -> classic.Reply:
+    """Give a command until it is answered: who is connected to a process that dies connects again."""
+    until = time.monotonic() + 20
+    while True:
         try:
-            reply = give(relay, command)
-            break
+            return give(relay, command)
         except (ConnectionError, AssertionError):
             assert time.monotonic() < until
-    assert reply.result == Result.OK, reply.text
+
+
+def test_commands_that_end_something_do_so_also_while_a_process_is_restarted(
+    mariadb1011: DatabaseServer, start_relay: Callable[..., RelayProcess]
+) -> None:
+    relay = start_relay(mariadb1011, {"Relay.LogFormat": "json"})
+    with RelayClient("127.0.0.1", relay.port, "resident", SECRET) as client:
+        client.add_filter("shop", "*")
+    for command, victim in zip(ENDING, ("broker", "server-0", "server-1"), strict=True):
+        assert killed(relay.pids()[victim])
+        reply = give_again(relay, command)
+        assert reply.result == Result.OK, reply.text
+        assert audit(relay, "admin", command)[-1]["outcome"] == "done"
+        if command is Command.FORGET_CLIENT:
+            assert relay.stat()["clients"] == []
+    assert relay.wait() == ExitCode.OK
 
 
 def test_clients_are_listed_with_their_queues(relay: RelayProcess, name: str) -> None:
