@@ -5,24 +5,15 @@ What it runs on is imported when it runs: the supervisor, which imports this mod
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-from typing import Final
-
 from relay import stat
 from relay.context import MonitorContext
 
-NICE: Final = 5
-
 
 def run(context: MonitorContext) -> int:
-    """Serves until told to stop. Whoever moves rows goes first where there is not enough of the processor for all."""
+    """Serves until told to stop."""
     import asyncio
 
     from relay import monitoring
-
-    with suppress(OSError):  # where that is forbidden, it competes as an equal
-        os.nice(NICE)
 
     def collect() -> stat.Stat:
         return stat.collect(context.config, context.arena, context.data_dir, context.processes, context.boards)

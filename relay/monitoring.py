@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from relay.context import MonitorContext
@@ -21,6 +23,7 @@ from relay.views import Views
 from relay.web import Latest, Server, application
 
 BEAT_SECONDS: Final = 1.0
+NICE: Final = 5
 LOOK_SECONDS: Final = 0.25
 
 
@@ -39,6 +42,9 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     server = Server(application(latest, views, context.log))
     server.serve(context.listener)
     context.arena.mark_running(context.slot)
+    # From here on whoever moves rows goes first, where there is not enough of the processor for all.
+    with suppress(OSError):  # where that is forbidden, it competes as an equal
+        os.nice(NICE)
     tasks = [
         asyncio.create_task(told.wait()),
         asyncio.create_task(_every(BEAT_SECONDS, context.beat)),
