@@ -12,8 +12,9 @@ from relay import lookout
 from relay.binlog.connect import Account
 from relay.board import Boards, Watch
 from relay.context import MonitorContext
+from relay.lag import lags, unread
 from relay.lookout import Lookout
-from relay.stat import Source, collect, lags, unread
+from relay.stat import Source, collect
 from relay.watch import Watcher, bytes_between
 from tests.readerproc import Reader
 
