@@ -13,6 +13,9 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 HOST: Final = "127.0.0.1"
 
+DESK: Final = {"width": 1600, "height": 900}
+"""A window in which every column has room."""
+
 _ARGUMENTS: Final = [f"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE {HOST}"]
 _REPORT_VIOLATIONS: Final = """
 document.addEventListener("securitypolicyviolation",
@@ -41,7 +44,7 @@ class Watched:
     def __init__(self, browser: Browser, **options: Any) -> None:
         self.complaints: list[str] = []
         self._expected: list[re.Pattern[str]] = []
-        self.context: BrowserContext = browser.new_context(**options)
+        self.context: BrowserContext = browser.new_context(**({"viewport": DESK} | options))
         self.context.set_default_timeout(15_000)
         self.context.expose_binding("reportViolation", lambda _, text: self._complain(f"policy violated: {text}"))
         self.context.add_init_script(_REPORT_VIOLATIONS)

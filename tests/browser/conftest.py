@@ -11,6 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.browser.chromium import Watched, running
+from tests.browser.documents import Told, in_schemas, numbered
+from tests.browser.standin import StandIn
 
 HERE = Path(__file__).parent
 
@@ -52,3 +54,10 @@ def open_page(watched: Callable[..., Watched]) -> Callable[..., Page]:
         return watched(**options).open(url)
 
     return open_one
+
+
+@pytest.fixture
+def told() -> Iterator[StandIn]:
+    """A stand-in that tells of 40 tables and 40 clients, until the test changes that."""
+    with StandIn(Told(in_schemas(40), numbered("client", 40))) as stand_in:
+        yield stand_in
