@@ -33,7 +33,7 @@ INTERVAL: Final = 5.0
 
 _TYPES: Final = (
     ("id", "bigint(20) unsigned", 8, 0, True, False, True, "", ()),
-    ("name", "varchar(200)", 15, 800, False, True, False, "utf8mb4", ()),
+    ("", "varchar(200)", 15, 800, False, True, False, "utf8mb4", ()),
     ("price", "decimal(12,2)", 246, 3074, False, False, False, "", ()),
     ("state", "enum('new','paid')", 247, 1, False, False, False, "utf8mb4", ("new", "paid")),
     ("changed", "datetime(6)", 18, 6, False, True, False, "", ()),
@@ -62,6 +62,7 @@ class Told:
     lake: Lake | None = None
     log: LineLog | None = None
     watched: bool = True  # whether the source answers those who watch it
+    column: str = "name"  # what the second column of each table is called
 
     @property
     def now(self) -> float:
@@ -206,7 +207,9 @@ class Told:
         """Columns of the table at `number`."""
         schema, table = self.tables[number]
         columns = [
-            TableColumn(name, 100 + place, sql, code, meta, unsigned, nullable, primary, charset, list(labels))
+            TableColumn(
+                name or self.column, 100 + place, sql, code, meta, unsigned, nullable, primary, charset, list(labels)
+            )
             for place, (name, sql, code, meta, unsigned, nullable, primary, charset, labels) in enumerate(_TYPES)
         ]
         return TableSchema(schema, table, 7, 1000 + number, 1, True, columns)

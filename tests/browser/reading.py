@@ -36,6 +36,11 @@ def cell(row: Locator, column: str) -> Locator:
     return row.locator(f'[data-col="{column}"]')
 
 
+def header(place: Locator, column: str) -> Locator:
+    """The head of a column, or of a group of columns, in a section."""
+    return place.locator(f'thead th[data-col="{column}"]')
+
+
 def opened(row: Locator) -> Locator:
     """The details of a row, after opening it."""
     row.locator("button.opener").click()
@@ -46,7 +51,8 @@ def opened(row: Locator) -> Locator:
 
 def names(page: Page, section_id: str) -> list[str]:
     """What the rows of a list are called, in the order that is shown."""
-    return page.locator(f"#{section_id}-list tr[data-key] .opener").all_inner_texts()
+    shown: list[str] = page.locator(f"#{section_id}-list tr[data-key] .opener").all_inner_texts()
+    return shown
 
 
 def grouped(number: int) -> str:
