@@ -87,6 +87,7 @@ class Heap:
         }
 
 
+@pytest.mark.timeout(900)  # a minute on an idle machine
 def test_an_hour_of_updates_takes_no_memory(told: StandIn, watched: Callable[..., Watched]) -> None:
     context = watched(viewport={"width": 1280, "height": 900})
     context.context.clock.install()
