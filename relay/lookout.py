@@ -17,7 +17,10 @@ WATCH_SECONDS: Final = 5.0
 
 
 class Lookout:
-    """Belongs to the thread that makes it, but for a thread of its own in which the source is asked."""
+    """Belongs to the thread that makes it, but for a thread of its own in which the source is asked.
+
+    What ends that thread is raised by `step`.
+    """
 
     def __init__(self, context: MonitorContext) -> None:
         self.usage = Usage(context.data_dir / "usage.db", context.journal_dir)
@@ -25,11 +28,14 @@ class Lookout:
         self._watch = Watch()
         self._shown = 0.0
         self._trouble = ""
+        self._failure: Exception | None = None  # of the thread
         self._ending = threading.Event()
         threading.Thread(target=self._keep_watching, name="watch", daemon=True).start()
 
     def step(self) -> bool:
         """Do a little; False if there is more to do at once, otherwise it may be called again a moment later."""
+        if self._failure is not None:
+            raise self._failure
         now = time.time()
         level = self.usage.advance(now, self._context.arena.flushed)
         self._log_trouble()
@@ -52,9 +58,12 @@ class Lookout:
 
     def _keep_watching(self) -> None:
         watcher = Watcher()
-        while not self._ending.is_set():
-            self._watch = watcher.look(self._account(), self._place)
-            self._ending.wait(WATCH_SECONDS)
+        try:
+            while not self._ending.is_set():
+                self._watch = watcher.look(self._account(), self._place)
+                self._ending.wait(WATCH_SECONDS)
+        except Exception as failure:
+            self._failure = failure
         watcher.close()
 
     def _account(self) -> Account:

@@ -225,3 +225,13 @@ def test_the_document_tells_lag_and_time_to_data_loss(
     watched.reader.arena.paused = False
     assert watched.until(lambda source: source.lag_bytes == 0).lag_seconds == 0
     watched.lookout.close()
+
+
+def test_a_defect_in_the_thread_that_watches_ends_the_monitor(
+    mariadb1011: DatabaseServer, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watcher, "look", lambda *_: 1 // 0)
+    watched = Watched(make_reader(mariadb1011))
+    with pytest.raises(ZeroDivisionError):
+        watched.until(lambda source: source.state == "never")
+    watched.lookout.close()
