@@ -124,6 +124,7 @@ def test_clients_that_lose_rows_are_named_while_they_lose_them(page: Page) -> No
         ("orders", "orders"),
         ("a\nb\tc\0", "a\\nb\\tc\\u{0}"),
         ("a\u202eb\u200bc", "a\\u{202e}b\\u{200b}c"),
+        ("a\u200db\u200d", "a\\u{200d}b\\u{200d}"),
         ("<b>&amp;", "<b>&amp;"),
         ("👩‍👩‍👧 عربي", "👩‍👩‍👧 عربي"),
     ],

@@ -103,24 +103,22 @@ export function ago(then, now) {
   return seconds < 1.5 ? "now" : `${coarse(seconds)} ago`;
 }
 
+const ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}]/gu;
 const JOINERS = /^[\u200c\u200d]$/u;
+/** The end of a text after which a joiner changes nothing that is seen. */
+const NOT_JOINING = /(?:^|[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}\p{P}\p{Z}\p{C}])$/u;
 
 /**
  * A name from outside: characters that would not be seen, break the line or turn the text around are written as
- * escapes, so that two names that differ look different. Joiners stay, emoji and some scripts are made of them.
+ * escapes: whatever is in a name is seen. Joiners stay where emoji and some scripts are made of them.
  * @param {string} text
  */
 export function visible(text) {
-  return text.replace(UNSEEN, (char) =>
-    JOINERS.test(char)
-      ? char
-      : char === "\n"
-        ? "\\n"
-        : char === "\t"
-          ? "\\t"
-          : `\\u{${char.codePointAt(0).toString(16)}}`,
-  );
+  return text.replace(UNSEEN, (char, at) => {
+    if (JOINERS.test(char) && !NOT_JOINING.test(text.slice(0, at))) return char;
+    return ESCAPES[char] ?? `\\u{${char.codePointAt(0).toString(16)}}`;
+  });
 }
 
 /**
