@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 import time
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
+from relay.columns import fit, moment, span
 from relay.deliveries import Delivery
 from relay.errors import printable
 from relay.stat import Client, Filter
@@ -36,14 +36,14 @@ def details(client: Client, last: Sequence[Delivery]) -> str:
 
 def _line(client: Client) -> str:
     return (
-        f"{_cut(client.name, _NAME):<{_NAME}} {client.status:<9} {_cut(client.address, 15):<15}"
-        f"{client.waiting:>10,}{client.confirmed:>12,}{_dropped(client):>9,}"
+        f"{fit(client.name, _NAME)} {client.status:<9} {fit(client.address, 15)}"
+        f"{client.waiting:>10,}{client.confirmed:>12,}{dropped_rows(client):>9,}"
     )
 
 
 def _facts(client: Client) -> Iterator[tuple[str, str]]:
-    yield "client", f"{printable(client.name)} (id {client.id}), known since {_moment(client.first_seen)} UTC"
-    ago = f", last poll {_age(time.time() - client.last_seen)} ago" if client.last_seen else ""
+    yield "client", f"{printable(client.name)} (id {client.id}), known since {moment(client.first_seen)} UTC"
+    ago = f", last poll {span(time.time() - client.last_seen)} ago" if client.last_seen else ""
     yield "status", client.status + (f" from {client.address}" if client.address else "") + ago
     yield (
         "queue",
@@ -53,7 +53,7 @@ def _facts(client: Client) -> Iterator[tuple[str, str]]:
         "rows",
         (
             f"{client.matched:,} matched, {client.served:,} handed out, {client.confirmed:,} confirmed, "
-            f"{_dropped(client):,} dropped"
+            f"{dropped_rows(client):,} dropped"
         ),
     )
     for reason, count in msgspec.structs.asdict(client.dropped).items():
@@ -70,9 +70,9 @@ def _facts(client: Client) -> Iterator[tuple[str, str]]:
 def _delivered(last: Sequence[Delivery]) -> Iterator[tuple[str, str]]:
     for number, each in enumerate(last):
         table = printable(f"{each.schema}.{each.table}") if each.table else "no longer in the journal"
-        gap = "" if each.gap_ms is None else f", {_age(each.gap_ms / 1000)} after the one before"
+        gap = "" if each.gap_ms is None else f", {span(each.gap_ms / 1000)} after the one before"
         rows = "1 row" if each.rows == 1 else f"{each.rows:,} rows"
-        yield "" if number else "deliveries", f"{_moment(each.at)} {each.kind} {table}, {rows}{gap}"
+        yield "" if number else "deliveries", f"{moment(each.at)} {each.kind} {table}, {rows}{gap}"
 
 
 def filter_text(rule: Filter) -> str:
@@ -81,21 +81,6 @@ def filter_text(rule: Filter) -> str:
     return f"{printable(f'{rule.schema}.{rule.table}')} {rule.kinds}{limit}"
 
 
-def _dropped(client: Client) -> int:
+def dropped_rows(client: Client) -> int:
+    """Rows that it asked for and did not get, for whatever reason."""
     return sum(msgspec.structs.astuple(client.dropped))
-
-
-def _age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{max(0.0, seconds):.1f} s"
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _cut(text: str, width: int) -> str:
-    shown = printable(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
+from datetime import UTC, datetime
 from typing import Final
 
 from relay.errors import printable
@@ -82,6 +83,11 @@ def right(count: int, width: int) -> str:
     """A number in exactly `width` columns, 8 or more, at their right end; one that does not fit is made `short`."""
     exact = f"{count:,}"
     return f"{exact if len(exact) < width else short(count):>{width}}"
+
+
+def moment(seconds: float) -> str:
+    """Unix seconds as date and time, UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float) -> str:

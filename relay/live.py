@@ -8,8 +8,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from relay.board import Counts, Stop, TableUsage
-from relay.columns import cut, fact, fit, short, size_text, span
-from relay.render import dropped_rows, lag, loss, moment, stopped, whereabouts
+from relay.clienttext import dropped_rows
+from relay.columns import cut, fact, fit, moment, short, size_text, span
+from relay.render import lag, loss, stopped, whereabouts
 from relay.stat import Client, Process, Stat
 
 _CELL: Final = 40  # columns that a process takes: two stand beside each other in 80

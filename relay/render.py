@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from relay.board import Counts, Stop, Usage
 from relay.client import Row
-from relay.columns import counts, cut, fact, fit, right, size_text, span
-from relay.stat import Client, Filter, Journal, Lake, LineLog, Process, Source, Stat
+from relay.clienttext import dropped_rows, filter_text
+from relay.columns import counts, cut, fact, fit, moment, right, size_text, span
+from relay.stat import Client, Journal, Lake, LineLog, Process, Source, Stat
 
 WIDTH: Final = 80
-_DISCARD: Final = {0: "newest", 1: "oldest", 2: "newest"}
 _CLIENT: Final = 59  # columns of a client's line behind its name
 _TABLE: Final = 51  # columns of a table's line behind its name
 
@@ -45,11 +44,6 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     if not document.clients:
         lines.append("none")
     return "\n".join(lines + _tables(document.usage, width))
-
-
-def moment(seconds: float) -> str:
-    """Unix seconds as date and time, UTC."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def stopped(stop: Stop | None, width: int) -> list[str]:
@@ -167,11 +161,6 @@ def drained(document: Stat) -> bool:
     return not reading and not undecided and not exporting and not logging and remainder(document) == 0
 
 
-def dropped_rows(client: Client) -> int:
-    """Rows that a client asked for and did not get, for whatever reason."""
-    return sum(msgspec.structs.astuple(client.dropped))
-
-
 def _process(process: Process) -> str:
     return (
         f"{fit(process.name, 13)} {process.pid or '-':>9}  {process.state:<10}{process.restarts:>9,}"
@@ -194,7 +183,7 @@ def _client(client: Client, width: int) -> str:
 
 def _details(client: Client, now: float, width: int) -> list[str]:
     dropped = {reason: count for reason, count in msgspec.structs.asdict(client.dropped).items() if count}
-    lines = [_filter(rule, width // 2) for rule in client.filters]
+    lines = [cut(filter_text(rule), width - 2) for rule in client.filters]
     lines.append(f"at most {client.max_waiting:,} waited; {client.served:,} rows handed out, repeats included")
     seen = [f"asked for rows {span(now - client.last_seen)} ago"] if client.last_seen else []
     seen += [f"connected from {client.address}"] if client.address else []
@@ -202,11 +191,6 @@ def _details(client: Client, now: float, width: int) -> list[str]:
     lines += ["lagging: its queue goes on in the journal"] if client.lagging else []
     lines += [f"dropped: {counts(dropped)}"] if dropped else []
     return [f"  {line}" for line in lines]
-
-
-def _filter(rule: Filter, width: int) -> str:
-    limit = f", at most {rule.limit:,}, drops {_DISCARD.get(rule.discard, 'newest')}" if rule.limit else ""
-    return f"{cut(f'{rule.schema}.{rule.table}', width)} {rule.kinds}{limit}"
 
 
 def _tables(usage: Usage, width: int) -> list[str]:

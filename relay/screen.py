@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from types import FrameType, TracebackType
 from typing import Final, Self, TextIO
 
@@ -23,7 +24,7 @@ from relay.stat import Stat
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # the other screen, no cursor, nothing wraps
 _LEAVE: Final = "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _BEGIN: Final = "\x1b[?2026h\x1b[H"  # terminals that know it show what follows at once
-_END: Final = "\x1b[J\x1b[?2026l"
+_END: Final = "\x1b[?2026l"
 _PLAIN: Final = {Style.PLAIN: "", Style.HEADING: "\x1b[1m", Style.ALARM: "\x1b[1m"}
 _COLOURED: Final = _PLAIN | {Style.ALARM: "\x1b[1;31m"}
 
@@ -50,15 +51,12 @@ class Screen:
         self._write(_LEAVE)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGWINCH})
 
-    @staticmethod
-    def size() -> tuple[int, int]:
-        """Columns and lines of the terminal now."""
+    def show(self, draw: Callable[[int, int], list[Line]]) -> None:
+        """Write what `draw` gives for these columns and lines over what is shown, in one write."""
         columns, lines = shutil.get_terminal_size()
-        return columns, lines
-
-    def show(self, frame: list[Line]) -> None:
-        """Write the frame over what is shown, in one write, and blanks over what is left of it."""
-        columns = self.size()[0]
+        frame = draw(columns, lines)
+        # Every place is written: to erase what is right of the cursor would take the last column, where it stays.
+        frame += [Line("")] * (lines - len(frame))
         body = "\r\n".join(f"{self._styles[line.style]}{fit(line.text, columns)}\x1b[0m" for line in frame)
         self._write(_BEGIN + body + _END)
 
@@ -81,9 +79,10 @@ def watch(look: Callable[[], Stat], seconds: float) -> None:
                 click.echo("\n".join(line.text for line in frame(now, before, WIDTH, None, trouble)) + "\n")
                 time.sleep(seconds)
             else:
-                screen.show(frame(now, before, *screen.size(), trouble))
+                draw = partial(frame, now, before, trouble=trouble)
+                screen.show(draw)
                 while _resized(again - time.monotonic()):
-                    screen.show(frame(now, before, *screen.size(), trouble))
+                    screen.show(draw)
             try:
                 now, before, trouble = look(), now, ""
             except RelayError as error:

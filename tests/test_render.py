@@ -94,7 +94,7 @@ def test_nothing_is_wider_than_the_terminal() -> None:
 def test_a_client_is_shown_with_its_filters_and_what_it_lost() -> None:
     shown = render.stat(document(client(waiting=7, in_flight=1)))
     assert "shop.orders IUD" in shown
-    assert "shop.* I, at most 5,000, drops oldest" in shown
+    assert "shop.* I, at most 5,000 wait, then the oldest goes" in shown
     assert "dropped: limit_oldest 1, flush 2" in shown
     assert "lagging" in shown
 
