@@ -43,8 +43,9 @@ demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it
 demo-lake: setup-spark  ## the lake with Spark, from a database to a plot; KEEP=1 leaves it running
 	@KEEP=$(KEEP) $(PY) -m examples.demo_lake
 
+# Two at a time: most tests wait for a server most of the time. One alone, or with a debugger: .venv/bin/python -m pytest tests/...
 test: setup  ## the suite, against three real database servers
-	@$(PY) -m pytest
+	@$(PY) -m pytest -n 2 --dist worksteal
 
 test-types: setup  ## every type on every server, with and without metadata, as a matrix
 	@$(PY) -m tests.types
