@@ -74,17 +74,21 @@ def test_for_the_cap_clients_are_asked_also_where_the_lake_needs_it() -> None:
     assert decide(files(5), 100, 0, NOW, Limits(100, 60, 350)) == Cut(100, 200, True)
 
 
-def test_the_keeper_waits_for_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("word", ["exported", "logged"])
+def test_the_keeper_waits_for_the_export_and_for_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
     monkeypatch.setattr(keeper, "SECONDS", 0.01)
     shape = (4, 1, 0)
     arena = Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
-    assert arena.exported == NOBODY
+    assert arena.exported == arena.logged == NOBODY
     made = Made(tmp_path)
     for number in range(5000):
         made.inserted(number)
     bases = [segment.base for segment in made.writer.segments()]
     assert len(bases) > 3
-    arena.needed, arena.exported = made.writer.committed(), bases[1] + 1
+    arena.needed = made.writer.committed()
+    setattr(arena, word, bases[1] + 1)
 
     def dropped(first: int) -> bool:
         deadline = time.monotonic() + 10
@@ -95,7 +99,7 @@ def test_the_keeper_waits_for_the_export(tmp_path: Path, monkeypatch: pytest.Mon
     limits = Limits(0, -3600, 1 << 40)  # nothing is kept for its age or size
     with keeper.Keeper(made.writer, arena, limits, logger("reader")):
         assert dropped(bases[1])
-        arena.exported = bases[3]
+        setattr(arena, word, bases[3])
         assert dropped(bases[3])
-        arena.exported = NOBODY
+        setattr(arena, word, NOBODY)
         assert dropped(bases[-1])
