@@ -66,11 +66,8 @@ async function get(path) {
 
 /** Why a request was not answered with a document. @param {Response} response */
 async function reason(response) {
-  try {
-    return (await response.json()).error;
-  } catch {
-    return `it answered with status ${response.status}`; // something between here and the relay did
-  }
+  const document = await response.json().catch(() => ({})); // something between here and the relay may have answered
+  return document.error ?? `it answered with status ${response.status}`;
 }
 
 /** @returns {Promise<Stat>} */

@@ -20,11 +20,11 @@ export class Source {
   }
 
   /** @param {import("./api.js").Stat} stat */
-  showSource({ at, source }) {
+  showSource({ at, source, stop }) {
     const { watch } = source;
     const list = this.source;
     list.show("Server", `${source.host}:${source.port}`);
-    list.show("State", source.state);
+    list.show("State", stop ? "not read any more" : source.state);
     list.show("Heard", ago(at - source.silent_seconds, at));
     list.show("Binlog file", source.file, "code");
     list.show("Binlog position", source.file && String(source.position), "code");
