@@ -83,6 +83,7 @@ class Serving:
         self._inboxes = [pair() for _ in range(workers)]
         self.orders = pair()
         self._connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
+        self.allocate: Callable[[int, int], None] = lambda offset, size: None
         self._pids: dict[str, int] = {}
         self._names = ["broker", *(f"server-{index}" for index in range(workers))]
         self._settings = Settings(self.config, len(self._names))
@@ -124,6 +125,7 @@ class Serving:
             wake=self._broker_wake,
             server_wakes=self._wakes,
             servers=[end for _, end in self._control],
+            allocate=self.allocate,
         )
         return context, lambda: broker.run(context)
 

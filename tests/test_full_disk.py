@@ -13,8 +13,9 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from relay.diskstops import named
-from relay.errors import RelayError
+from relay.errors import ErrorCode, RelayError
 from tests.relayproc import SECRET, RelayProcess, run_relay
+from tests.serving import QUEUE_MEMORY, Serving
 
 Start = Callable[..., RelayProcess]
 
@@ -82,6 +83,20 @@ def test_a_broker_that_can_write_nothing_down_goes_on_serving(
     time.sleep(1.5)  # a checkpoint
     relay.stop()
     assert relay.stderr.read_text().count("checkpoint_failed") == 1, "told once, not each second"
+
+
+def test_a_queue_for_which_there_is_no_memory_is_refused_and_harms_nobody(tmp_path: Path) -> None:
+    def full(offset: int, size: int) -> None:
+        raise RelayError(ErrorCode.ENVIRONMENT, "allocate shared memory", "No space left on device")
+
+    running = Serving(tmp_path)
+    running.allocate = full
+    with running:
+        modest, greedy = running.client("modest", "shop.*"), running.client("greedy")
+        refused = greedy.add_filter("shop", "*", limit=QUEUE_MEMORY // 64)
+        assert refused.text == "allocate shared memory: No space left on device"
+        running.insert((1, "a"), (2, "b"))
+        assert modest.ids(2) == [1, 2]
 
 
 def test_a_damaged_state_file_is_a_named_stop(mariadb1011: DatabaseServer, start_relay: Start) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from examples.dbserver import DatabaseServer, say
 from examples.debian import Unpacked
+from relay import supervisor
 from relay.log import logger
 from relay.notify import Notifier
 from tests.relayproc import RelayProcess
@@ -80,6 +81,9 @@ def test_the_unit_agrees_with_the_exit_codes_the_defaults_and_the_supervisors_pa
     assert f";DataDir = /var/lib/{unit['StateDirectory'][0]}\n" in sample
     assert f";Path = /var/log/{unit['LogsDirectory'][0]}/\n" in sample
     assert unit["Type"] == ["notify"] and unit["KillMode"] == ["mixed"]
+    patience = supervisor.STOP_PATIENCE + supervisor.EXPORT_PATIENCE + 1.0
+    assert int(unit["TimeoutStopSec"][0].removesuffix("s")) > patience
+    assert int(unit["TimeoutStartSec"][0].removesuffix("s")) > supervisor.READY_PATIENCE
 
 
 class Manager:

@@ -10,9 +10,9 @@ import time
 from functools import singledispatchmethod
 
 from relay import messages
-from relay._native import Broker, JournalError, JournalReader, QueueError
+from relay._native import Broker, JournalReader
 from relay.context import BrokerContext
-from relay.errors import StopCode
+from relay.errors import RelayError, StopCode
 from relay.queues import state
 from relay.queues.state import Client, ClientState, Filter
 
@@ -81,7 +81,7 @@ class Registry:
         """Carries out a server's request. What cannot be done is told in the reply and changes nothing."""
         try:
             return self._do(request)
-        except (Refused, QueueError, JournalError, sqlite3.OperationalError) as refusal:
+        except (Refused, RelayError, sqlite3.OperationalError) as refusal:  # also where a disk or /dev/shm is full
             if isinstance(request, messages.Register):
                 return messages.Registered(request.request, error=str(refusal))
             return messages.Done(request.request, error=str(refusal))
