@@ -145,7 +145,7 @@ def connect(config: Config) -> AdminClient:
             ErrorCode.ADMIN_REFUSED,
             "connect",
             "there is no AdminSecret",
-            hint="set AdminSecret in [Server] and restart",
+            hint="set AdminSecret in [Server], then `relay reload`",
         )
     return AdminClient(*classic_address(config), server.admin_secret, tls_context(config))
 
