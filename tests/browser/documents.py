@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sin
 from typing import Final
 
 from relay.board import Counts, ExportStatus, LogStatus, SnapshotStatus, Stop, TableUsage, Usage, Watch
@@ -139,7 +140,7 @@ class Told:
             status=("connected", "polling", "connected", "away")[number % 4],
             address=f"192.0.2.{number % 250 + 1}:{40_000 + number}" if number % 2 == 0 else "",
             first_seen=BEGAN + number,
-            last_seen=self.now - number,
+            last_seen=self.now - (3600 + 60 * number if number % 4 == 3 else 0.5),
             filters=[Filter(*self.tables[number % len(self.tables)], "IUD", 0, 0)],
             matched=matched,
             confirmed=matched - waiting - in_flight - cut,
@@ -162,40 +163,34 @@ class Told:
 
     def history(self) -> History:
         """/api/history: a full hour."""
-        drawn = random.Random(self.tick // int(INTERVAL))
-
-        def about(value: float) -> list[float | None]:
-            return [value * drawn.uniform(0.7, 1.3) for _ in range(SAMPLES)]
-
         return History(
             interval=INTERVAL,
             at=self._times(),
-            insert=about(900),
-            update=about(300),
-            delete=about(40),
-            bytes=about(1e6),
-            confirmed=about(1100),
-            lag_seconds=about(0.4),
-            lag_bytes=[drawn.randrange(4096) for _ in range(SAMPLES)],
-            waiting=[drawn.randrange(2000) for _ in range(SAMPLES)],
+            insert=self._drifting(900),
+            update=self._drifting(300),
+            delete=self._drifting(40),
+            bytes=self._drifting(160_000),
+            confirmed=self._drifting(1100),
+            lag_seconds=self._drifting(0.4),
+            lag_bytes=self._whole(2048),
+            waiting=self._whole(1200),
         )
 
     def client(self, number: int) -> ClientDetail:
         """/api/client of the client at `number`."""
         kinds = ("insert", "update", "delete")
         schema, table = self.tables[number % len(self.tables)]
-        drawn = random.Random(number)
         return ClientDetail(
             client=self.client_of(number),
             deliveries=[
-                Delivery(self.now - 2.5 * turn, schema, table, kinds[turn % 3], 10 + turn, 2500.0 if turn < 9 else None)
+                Delivery(self.now - 0.84 * turn, schema, table, kinds[turn % 3], 10 + turn, 840.0 if turn < 9 else None)
                 for turn in range(10)
             ],
             history=ClientHistory(
                 interval=INTERVAL,
                 at=self._times(),
-                waiting=[drawn.randrange(500) for _ in range(SAMPLES)],
-                confirmed=[drawn.uniform(10, 20) for _ in range(SAMPLES)],
+                waiting=self._whole(100 * (number % 7 + 1)),
+                confirmed=self._drifting(number + 1),
             ),
         )
 
@@ -230,6 +225,15 @@ class Told:
             clients=[Follower(client + 1, self.clients[client], "IUD") for client in asking],
             definition=self.definition_of(number),
         )
+
+    def _drifting(self, usual: float) -> list[float | None]:
+        """An hour of samples that wander about a usual value; those that two moments share are the same."""
+        last = int(self.now // INTERVAL)
+        samples = range(last - SAMPLES + 1, last + 1)
+        return [usual * (1 + 0.3 * sin(n / 90 + usual) + 0.2 * sin(n / 41 + usual) + 0.1 * sin(n / 5)) for n in samples]
+
+    def _whole(self, usual: int) -> list[int | None]:
+        return [None if value is None else int(value) for value in self._drifting(usual)]
 
     def _times(self) -> list[float]:
         last = self.now // INTERVAL * INTERVAL
