@@ -57,7 +57,7 @@ test-cluster: setup-spark wheel  ## merge, compaction and streams of the wheel o
 	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py
 
 test-browser: setup-browser  ## the page in a real chromium
-	@$(PY) -m pytest -m browser tests/browser
+	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
 
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -m slow --timeout 3000

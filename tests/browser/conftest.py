@@ -61,3 +61,10 @@ def told() -> Iterator[StandIn]:
     """A stand-in that tells of 40 tables and 40 clients, until the test changes that."""
     with StandIn(Told(in_schemas(40), numbered("client", 40))) as stand_in:
         yield stand_in
+
+
+@pytest.fixture
+def many() -> Iterator[StandIn]:
+    """A stand-in that tells of a thousand tables and a thousand clients."""
+    with StandIn(Told(in_schemas(1000), numbered("client", 1000))) as stand_in:
+        yield stand_in

@@ -199,7 +199,9 @@ export class GridWindow {
   focus(id, step) {
     const index = this.rows.findIndex((row) => this.options.key(row) === id) + step;
     if (index < 0 || index >= this.rows.length) return;
-    this.made.get(this.options.key(this.rows[index]))?.opener.focus();
+    const wanted = this.options.key(this.rows[index]);
+    if (!this.made.has(wanted)) this.render(); // keys come faster than frames
+    this.made.get(wanted)?.opener.focus();
   }
 }
 
