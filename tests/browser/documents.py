@@ -7,7 +7,7 @@ A tick is a second: counters grow with it.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import sin
 from typing import Final
@@ -62,7 +62,7 @@ class Told:
     gaps: list[Gap] = field(default_factory=list)
     lake: Lake | None = None
     log: LineLog | None = None
-    watched: bool = True  # whether the source answers those who watch it
+    change: Callable[[Stat], object] = lambda stat: None  # made to each stat document before it is shown
     column: str = "name"  # what the second column of each table is called
 
     @property
@@ -83,7 +83,7 @@ class Told:
             max_bytes=10 << 30,
         )
         names = ["reader", "broker", "monitor", "server-0", "server-1"]
-        return Stat(
+        stat = Stat(
             version="1.2.3",
             protocol="00010100",
             at=self.now,
@@ -100,10 +100,10 @@ class Told:
                 gtid_set="0-1-4711",
                 last_event=self.now - 0.4,
                 silent_seconds=0.4,
-                lag_seconds=0.4 if self.watched else None,
-                lag_bytes=2048 if self.watched else None,
-                loss_seconds=864_000.0 if self.watched else None,
-                watch=self._watch(),
+                lag_seconds=0.4,
+                lag_bytes=2048,
+                loss_seconds=864_000.0,
+                watch=Watch(self.now - 2, "binlog.000042", 6759 + 96 * self.tick, 2048, 864_000),
             ),
             journal=journal,
             rows=rows,
@@ -123,11 +123,8 @@ class Told:
             log=self.log,
             addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
         )
-
-    def _watch(self) -> Watch:
-        if not self.watched:
-            return Watch(trouble="Access denied for user 'relay'")
-        return Watch(self.now - 2, "binlog.000042", 6759 + 96 * self.tick, 2048, 864_000)
+        self.change(stat)
+        return stat
 
     def client_of(self, number: int) -> Client:
         """The client that stands at `number` among the names; its id is one more."""

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from relay.board import Stop
-from relay.stat import Gap
+from relay.board import Stop, Watch
+from relay.stat import Dropped, Gap, Process, Stat
 from tests.browser import reading
 from tests.browser.chromium import Watched
-from tests.browser.documents import a_lake, a_log
+from tests.browser.documents import BEGAN, a_lake, a_log
 from tests.browser.standin import StandIn
 
 Open = Callable[..., Page]
@@ -21,6 +21,45 @@ Open = Callable[..., Page]
 CONTRAST = Path(__file__).with_name("contrast.js")
 PHONE = {"width": 360, "height": 640}
 STOP = Stop("binlog_purged", "the source has purged binlog.000041", "`relay start --accept-gap` goes on after the loss")
+
+
+def unwatched(stat: Stat) -> None:
+    """The source does not answer those who watch it."""
+    stat.source.lag_seconds = stat.source.lag_bytes = stat.source.loss_seconds = None
+    stat.source.watch = Watch(trouble="Access denied for user 'relay'")
+
+
+def near_its_end(stat: Stat) -> None:
+    """What was not read yet will be purged within the hour."""
+    stat.source.loss_seconds = 3500.0
+
+
+def far_behind(stat: Stat) -> None:
+    stat.source.lag_seconds, stat.source.lag_bytes = 7260.0, 5 << 30
+
+
+def silent(stat: Stat) -> None:
+    stat.source.silent_seconds = 100.0
+
+
+def without_broker(stat: Stat) -> None:
+    stat.processes[1] = Process("broker", 0, "down", 7, 0.0, 0, 0.0)
+
+
+def hanging(stat: Stat) -> None:
+    stat.processes[3].silent_seconds = 75.0
+
+
+def full(stat: Stat) -> None:
+    stat.journal.max_bytes = int(1.05 * (stat.journal.committed - stat.journal.first))
+
+
+def losing(stat: Stat) -> None:
+    stat.clients[4].dropped.limit_oldest = int(stat.at - BEGAN)
+
+
+def paused(stat: Stat) -> None:
+    stat.state = stat.source.state = "paused"
 
 
 def test_all_is_well_is_the_first_thing_said(told: StandIn, open_page: Open) -> None:
@@ -41,6 +80,53 @@ def test_a_stop_is_the_first_thing_said_with_its_hint(told: StandIn, open_page: 
     told.told.stop = None
     expect(page.get_by_role("alert")).to_have_count(0)
     expect(reading.section(page, "Overview")).to_contain_text("All is well")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (unwatched, ["Lag and time to data loss are not known", "Access denied for user 'relay'", "relay check"]),
+        (near_its_end, ["Data will be lost in 58 min 20 s", "keeps its binlog for 10 d"]),
+        (far_behind, ["Behind the source", "2 h 1 min", "5 GiB"]),
+        (silent, ["The source is silent", "1 min 40 s"]),
+        (without_broker, ["The process broker is down"]),
+        (hanging, ["The process server-0 hangs", "1 min 15 s"]),
+        (full, ["The journal is nearly full", "JournalMaxBytes"]),
+        (losing, ["1 client losing rows now", "client_0004"]),
+        (paused, ["Paused", "relay resume"]),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_not_well_is_said_first_and_goes_when_it_is_over(
+    told: StandIn, open_page: Open, change: Callable[[Stat], None], said: list[str]
+) -> None:
+    told.each_second = True
+    told.told.change = change
+    page = open_page(told.url)
+    overview = reading.section(page, "Overview").locator("#verdict")
+    for text in said:
+        expect(overview).to_contain_text(text)
+    told.told.change = lambda stat: None
+    expect(overview).to_have_text("All is well", timeout=20_000)
+
+
+def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
+    def drop(stat: Stat) -> None:
+        stat.clients[6].dropped = Dropped(limit_oldest=11, limit_newest=22, cut=33, flush=44, undecodable=55)
+
+    told.told.change = drop
+    page = open_page(told.url)
+    row = reading.client(page, 7)
+    expect(reading.cell(row, "discarded")).to_have_text("165")
+    details = reading.opened(row)
+    for reason, count in (
+        ("oldest, beyond its limit", "11"),
+        ("newest, beyond its limit", "22"),
+        ("cut by retention", "33"),
+        ("flushed by an operator", "44"),
+        ("not decodable", "55"),
+    ):
+        expect(reading.fact(details, reason)).to_have_text(count)
 
 
 @pytest.mark.parametrize("which", ["Lake", "Log"])
@@ -73,7 +159,7 @@ def test_lake_log_and_accepted_gaps_have_sections_where_there_are_any(told: Stan
 
 
 def test_what_is_not_known_is_no_number(told: StandIn, open_page: Open) -> None:
-    told.told.watched = False
+    told.told.change = unwatched
     page = open_page(told.url)
     source = reading.section(page, "Server")
     expect(reading.fact(source, "Lag")).to_have_text("not known")
