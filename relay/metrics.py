@@ -145,8 +145,9 @@ FAMILIES: Final = (
            _stopped, "part", "code"),
     _counter("relay_accepted_gaps", "Losses of events that an operator accepted.", _one(lambda d: len(d.gaps))),
     # The source.
-    _gauge("relay_source_state", "1 for the state that the connection to the source is in, 0 for the others.",
-           _states(SOURCE_STATES, lambda d: d.source.state), "state"),
+    _gauge("relay_source_state",
+           "1 for the state that the connection to the source is in, 0 for the others, and for all after a named stop.",
+           _states(SOURCE_STATES, lambda d: "" if d.stop else d.source.state), "state"),
     _gauge("relay_source_silent_seconds", "Seconds since the source was last heard, heartbeats included.",
            _one(lambda d: d.source.silent_seconds)),
     _gauge("relay_source_last_event_timestamp_seconds", "Time of the newest event read, on the source's clock.",

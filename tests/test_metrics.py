@@ -87,6 +87,8 @@ def test_a_stop_is_told_with_its_part_and_code() -> None:
         ("relay_stopped", "disk_full", "log"): 1,
     }
     assert (told["relay_state", "stopped"], told["relay_state", "running"]) == (1, 0)
+    assert told["relay_source_state", "streaming"] == 0
+    assert samples(document())["relay_source_state", "streaming"] == 1
 
 
 def test_alerts_fire_when_they_should_and_not_before() -> None:
