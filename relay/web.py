@@ -290,9 +290,11 @@ class _Metrics(_Handler):
 
 class _Alive(_Handler):
     def get(self) -> None:
-        self.tell(health.not_alive(self.latest.document()))
+        self.tell(health.not_alive)
 
-    def tell(self, reasons: list[str]) -> None:
+    def tell(self, missing: Callable[[Stat], list[str]]) -> None:
+        # What was missing a moment ago may be there now, and a ready line may have said so.
+        reasons = missing(self.latest.document()) and missing(self.latest.document(now=True))
         if reasons:
             self.set_status(HTTPStatus.SERVICE_UNAVAILABLE)
         self.answer_with(Health(not reasons, reasons))
@@ -300,7 +302,7 @@ class _Alive(_Handler):
 
 class _Ready(_Alive):
     def get(self) -> None:
-        self.tell(health.not_ready(self.latest.document()))
+        self.tell(health.not_ready)
 
 
 ENDPOINTS: Final = (

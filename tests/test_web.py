@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
 import pytest
 
 from relay import web
+from relay.board import Stop
+from relay.log import Log
 from relay.stat import Stat
 from relay.web import Content, Latest
 from tests.madestat import document
@@ -38,6 +41,18 @@ def test_a_document_serves_everybody_for_a_moment() -> None:
     assert len(collected) == 3
 
 
+async def asked(path: str, collect: Callable[[], Stat], log: Log) -> bytes:
+    """What a server over such documents answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        web.Server(web.application(Latest(collect), None, log)).serve(listener)  # type: ignore[arg-type]
+        reader, writer = await asyncio.open_connection(*listener.getsockname())
+        writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+
 def test_a_defect_is_an_answer_and_a_line_in_the_log() -> None:
     logged: list[tuple[str, dict[str, object]]] = []
 
@@ -47,17 +62,7 @@ def test_a_defect_is_an_answer_and_a_line_in_the_log() -> None:
     def log(event: str, **fields: object) -> None:
         logged.append((event, fields))
 
-    async def asked() -> bytes:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            listener.setblocking(False)
-            web.Server(web.application(Latest(collect), None, log)).serve(listener)  # type: ignore[arg-type]
-            reader, writer = await asyncio.open_connection(*listener.getsockname())
-            writer.write(b"GET /api/stat HTTP/1.0\r\n\r\n")
-            answer = await reader.read()
-            writer.close()
-            return answer
-
-    answer = asyncio.run(asked())
+    answer = asyncio.run(asked("/api/stat", collect, log))
     assert answer.startswith(b"HTTP/1.1 500 ") and b"secret" not in answer
     assert json.loads(answer.partition(b"\r\n\r\n")[2]) == {"error": "Internal Server Error"}
     ((event, fields),) = logged
@@ -66,6 +71,12 @@ def test_a_defect_is_an_answer_and_a_line_in_the_log() -> None:
         "/api/stat",
         "ZeroDivisionError('a secret of ours')",
     )
+
+
+def test_health_complains_of_nothing_that_has_passed() -> None:
+    documents = iter([document(stop=Stop("binlog_purged", "gone", "accept the gap")), document()])
+
+    assert asyncio.run(asked("/readyz", lambda: next(documents), quiet)).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_peer_that_takes_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
