@@ -20,7 +20,7 @@ from pymysql.connections import Connection
 
 from relay import admin
 from relay.binlog import Flag, Replication, Stream, connect
-from relay.binlog.facts import expiry
+from relay.binlog.facts import expiry, size_limit
 from relay.binlog.failures import SourceLost
 from relay.config import Config
 from relay.config_keys import is_url
@@ -233,6 +233,12 @@ def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Itera
             text = f"{options}; without the whole row, differences of JSON values cannot be applied"
             yield _fail("binlog_row_value_options", text, f"SET GLOBAL binlog_row_value_options = '', {persist}")
     yield _expiry(variables)
+    if limit := size_limit(variables):
+        text = (
+            f"the source also purges its oldest binlogs beyond {limit} bytes; time to data loss does not tell of that"
+        )
+        remedy = "leave room for what is written while a relay is down (max_binlog_total_size, binlog_space_limit)"
+        yield _warn("binlog size limit", text, remedy)
     yield _gtid(config, variables, mariadb)
     yield _time_zone(config, variables)
 

@@ -72,7 +72,7 @@ def loss(source: Source) -> str:
     expiry = source.watch.expiry
     if source.loss_seconds is not None:
         return f"in {span(source.loss_seconds)}, when the source purges what is not read until then"
-    return "never by age: the source purges no binlog by itself" if expiry == 0 else "not known when the source purges"
+    return "never by age: the source has no binlog expiry" if expiry == 0 else "not known when the source purges"
 
 
 def kept(journal: Journal) -> str:

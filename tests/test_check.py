@@ -127,6 +127,14 @@ def test_a_short_expiry_is_a_warning(mysql97: DatabaseServer, look: Look) -> Non
         assert of(look(mysql97), "binlog expiry").level is Level.WARN
 
 
+def test_a_limit_of_the_binlogs_size_is_a_warning(mariadb118: DatabaseServer, look: Look) -> None:
+    assert not [finding for finding in look(mariadb118) if finding.subject == "binlog size limit"]
+    with variable(mariadb118, "max_binlog_total_size", str(1 << 40)):
+        finding = of(look(mariadb118), "binlog size limit")
+    assert finding.level is Level.WARN
+    assert str(1 << 40) in finding.text
+
+
 def test_differences_of_json_need_the_whole_row(mysql97: DatabaseServer, look: Look) -> None:
     with variable(mysql97, "binlog_row_value_options", "'PARTIAL_JSON'"):
         assert of(look(mysql97), "binlog_row_value_options").level is Level.OK

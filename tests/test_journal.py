@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from relay._native import JournalError, JournalReader, JournalWriter, crc32, crc32c
-from relay.errors import StopCode
+from relay.errors import ErrorCode, StopCode
 from relay.journal import frames
 
 SEGMENT = 64 * 1024
@@ -91,6 +91,28 @@ def test_the_watermark_is_stored_where_asked(writer: JournalWriter) -> None:
     transaction(writer, writer.define(packed()), 1)
     assert word.value == writer.committed() == writer.end()
     writer.publish_to(0)
+
+
+def test_only_tables_that_this_writer_defined_are_taken(tmp_path: Path, writer: JournalWriter) -> None:
+    table = writer.define(packed())
+    transaction(writer, table, 1)
+    del writer
+    again = JournalWriter(tmp_path, SEGMENT)
+    calls: list[Callable[[], object]] = [
+        lambda: again.rows(table, 1, 200, 1, 1, b"row"),
+        lambda: again.resolve(table),
+        lambda: again.forget(table),
+    ]
+    for call in calls:
+        with pytest.raises(JournalError, match="no table is defined as 0") as caught:
+            call()
+        assert caught.value.code is ErrorCode.UNEXPECTED
+    again.forget(again.define(packed()))
+    for call in calls:
+        with pytest.raises(JournalError, match="no table is defined as 0"):
+            call()
+    transaction(again, again.define(packed()), 2)
+    assert [frame.sequence for frame in rows_of(tmp_path, again)] == [1, 3]
 
 
 def test_held_transactions_are_published_together(writer: JournalWriter) -> None:

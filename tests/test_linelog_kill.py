@@ -136,6 +136,51 @@ def test_killed_at_any_of_its_changes_it_goes_on_as_if_it_had_lived(
     assert at > 80
 
 
+def take_away(folder: Path) -> bool:
+    """Whether there was a file with lines to take away."""
+    found = [path for path in folder.glob("relaylogs-*") if path.stat().st_size]
+    for path in found:
+        path.rename(folder / "taken")
+    return bool(found)
+
+
+def go_on(journal: Path, folder: Path, taking: bool) -> None:
+    """All of it; if `taking`, somebody takes the file away once there are lines in it."""
+    log = LineLog(journal, Settings(str(folder), ["*"]))
+    while not log.step().level:
+        taking = taking and not take_away(folder)
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["while it runs", "while it does not"])
+def test_killed_after_its_file_was_taken_away_it_takes_no_new_one_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, running: bool
+) -> None:
+    monkeypatch.setattr(engine, "READ_BYTES", 1)
+    monkeypatch.setattr(engine, "COMMIT_SECONDS", 0)
+    (tmp_path / "journal").mkdir()
+    made = Made(tmp_path / "journal")
+    for number in range(5):
+        made.inserted(number)
+    made.flush()
+    for at in itertools.count(1):
+        folder = tmp_path / f"log{at}"
+        folder.mkdir()
+        if not running:
+            before = LineLog(made.folder, Settings(str(folder), ["*"]))
+            while before.step().lines < 2:
+                pass
+            before.finish()
+            assert take_away(folder)
+        dead = killed(at, lambda: go_on(made.folder, folder, running))  # noqa: B023
+        assert not killed(0, lambda: go_on(made.folder, folder, False))  # noqa: B023
+        taken = folder / "taken"
+        lines = (taken.read_bytes() + b"\n" if taken.exists() else b"") + content(folder)
+        assert {int(number) for number in re.findall(rb";I;id;(\d+);name;\"x\"\n", lines)} == set(range(5))
+        if not dead:
+            break
+    assert at > 10
+
+
 @pytest.fixture(params=["mysql97", "mariadb118"])
 def server(request: pytest.FixtureRequest) -> Iterator[DatabaseServer]:
     """A server whose rows tell the names of their columns."""

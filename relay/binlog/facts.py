@@ -89,6 +89,12 @@ def expiry(variables: Mapping[str, str]) -> int:
     return int(variables.get("binlog_expire_logs_seconds") or 0) or int(days * _DAY)
 
 
+def size_limit(variables: Mapping[str, str]) -> int:
+    """The bytes of binlogs beyond which a server with these global variables purges the oldest; 0: no limit."""
+    # MariaDB since 11.4, which takes the other name too, and Percona Server.
+    return int(variables.get("max_binlog_total_size") or variables.get("binlog_space_limit") or 0)
+
+
 def facts(connection: Connection[Any]) -> ServerFacts:
     """Ask for everything in one query. Raises `SourceLost` or `RelayError` (source_denied)."""
     names = ",".join(f"'{name}'" for name in _VARIABLES)

@@ -40,7 +40,9 @@ def save(folder: Path, cursor: Cursor) -> None:
     made = folder / f"{NAME}.new"
     fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, msgspec.json.encode(cursor) + b"\n")
+        rest = memoryview(msgspec.json.encode(cursor) + b"\n")
+        while rest:  # a disk that is nearly full takes a part
+            rest = rest[os.write(fd, rest) :]
         os.fsync(fd)
     finally:
         os.close(fd)

@@ -167,6 +167,7 @@ class LineLog:
             return ""
         if not (self._folder / cursor.file).exists():
             self._log("log_file_gone", file=cursor.file)  # by whoever took it away, with all that was in it
+            self._commit()
             return ""
         self._file = LogFile(self._folder, name)
         beyond = self._file.cut(cursor.length)
@@ -309,9 +310,13 @@ class LineLog:
                 raise RelayError(StopCode.LOG_DAMAGED, _OPERATION, cause, position=str(self._folder), hint=_ACCEPT_GAP)
             if not self._file.is_in_place():
                 self._log("log_file_gone", file=file)
+                self._save("", 0)  # killed here, this must not take the new file for what is left of the old one
                 self._file.close()
                 self._file = LogFile(self._folder, self._file.name)
                 length = self._file.length
+        self._save(file, length)
+
+    def _save(self, file: str, length: int) -> None:
         cursors.save(self._folder, Cursor(**self._place._asdict(), file=file, length=length))
         self._committed, self._committed_at, self._unflushed = self._place.position, time.monotonic(), 0
 

@@ -34,7 +34,7 @@ cdef extern from "failure.hpp" namespace "relay":
 
 
 class JournalError(RelayError):
-    """A failure of the journal: `code` is one of disk_full, journal_lost, journal_corrupt."""
+    """A failure of the journal: `code` is one of disk_full, journal_lost, journal_corrupt, unexpected."""
 
 
 cdef int raise_failure() except *:
@@ -367,7 +367,7 @@ cdef class JournalWriter:
         self.c.publish_to(<AtomicWord*>address)
 
     def define(self, bytes definition, pending=False):
-        """A handle for rows of a packed definition; see `resolve` for pending ones."""
+        """A handle, of this writer alone, for rows of a packed definition; see `resolve` for pending ones."""
         return self.c.define(raw(definition), pending)
 
     def resolve(self, uint32_t table, bytes definition=b""):

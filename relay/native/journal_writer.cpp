@@ -116,6 +116,7 @@ JournalWriter::Handle JournalWriter::define(Bytes definition, bool pending) {
     free_.pop_back();
     tables_[handle] = Table();
   }
+  tables_[handle].defined = true;
   tables_[handle].definition = definition.text();
   tables_[handle].pending = pending;
   return handle;
@@ -126,11 +127,18 @@ void JournalWriter::release(Handle table) {
   free_.push_back(table);
 }
 
-void JournalWriter::forget(Handle table) {
-  if (tables_[table].pending)
-    tables_[table].forgotten = true;
+void JournalWriter::forget(Handle handle) {
+  Table& table = known(handle);
+  if (table.pending)
+    table.forgotten = true;
   else
-    release(table);
+    release(handle);
+}
+
+JournalWriter::Table& JournalWriter::known(Handle handle) {
+  if (handle >= tables_.size() || !tables_[handle].defined)
+    throw JournalError("unexpected", "append to journal: no table is defined as " + std::to_string(handle));
+  return tables_[handle];
 }
 
 void JournalWriter::put_table(Table& table, uint64_t link) {
@@ -142,7 +150,7 @@ void JournalWriter::put_table(Table& table, uint64_t link) {
 }
 
 void JournalWriter::resolve(Handle handle, Bytes definition) {
-  Table& table = tables_[handle];
+  Table& table = known(handle);
   if (!table.pending) return;
   table.resolution = definition.text();
   table.resolving = true;
@@ -189,7 +197,7 @@ void JournalWriter::link(uint64_t table_position, uint64_t resolved) {
 
 void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows,
                          Bytes body) {
-  Table& table = tables_[handle];
+  Table& table = known(handle);
   uint64_t own = frame_size(kNumbers + body.size);
   uint64_t definition = frame_size(table_payload(table.definition));
   if (!has_room(own + (table.position ? 0 : definition))) start_segment(segment_->end(), own + definition, state_);

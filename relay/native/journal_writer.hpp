@@ -46,6 +46,7 @@ class JournalWriter {
   Handle define(Bytes definition, bool pending = false);
   void resolve(Handle table, Bytes definition);
   void forget(Handle table);  // no more rows will refer to it
+  // The last two and `rows` throw `unexpected` for a handle that `define` of this writer did not give.
 
   void rows(Handle table, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body);
   // Takes a number as a row does.
@@ -77,6 +78,7 @@ class JournalWriter {
 
  private:
   struct Table {
+    bool defined = false;
     std::string definition;
     uint64_t position = 0;  // of its TABLE frame in the current segment, 0 if there is none
     bool pending = false;
@@ -97,6 +99,7 @@ class JournalWriter {
   bool has_room(uint64_t bytes) const { return end_ + bytes + kFrameHeader <= segment_->end(); }
   uint8_t* payload() const { return segment_->at(end_) + kFrameHeader; }
   void append(const uint8_t* payload_end);
+  Table& known(Handle handle);
   void put_table(Table& table, uint64_t link);
   void resolve_now(Table& table);
   void release(Handle table);

@@ -26,7 +26,7 @@ cdef extern from "lines.hpp" namespace "relay":
         CLineReader(string directory, uint64_t position, CLineForm form, CImageOptions options,
                     cbool positional) except +raise_failure
         CLinesReached read(uint64_t until, uint64_t max_bytes, int64_t day, int64_t latest) except +raise_failure nogil
-        void decide(cbool wanted)
+        void decide(cbool wanted) except +
         void set_offset(int offset, int64_t since, int64_t until)
         const char* lines()
         uint64_t size()

@@ -67,8 +67,8 @@ class Server {
   // Lets go of mapped segments that nobody needs any more.
   void release_before(uint64_t position);
 
-  // Whether the caller encodes columns as Arrow streams. Until it does, a PollMany for these is held as a request.
   uint64_t max_reply = 256 << 20;  // bytes of the largest payload
+  // Whether the caller encodes columns as Arrow streams. Until it does, a PollMany for these is held as a request.
   bool encodes_arrow = false;
 
  private:

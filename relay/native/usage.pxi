@@ -16,8 +16,8 @@ cdef extern from "usage.hpp" namespace "relay":
     cdef cppclass CUsageReader "relay::UsageReader":
         CUsageReader(string directory, uint64_t position, uint64_t number) except +raise_failure
         cbool read(uint64_t until, uint64_t max_bytes) except +raise_failure nogil
-        vector[CTally] take()
-        vector[CMetTable] met()
+        vector[CTally] take() except +
+        vector[CMetTable] met() except +
         uint64_t position()
         uint64_t number()
         uint64_t missed()

@@ -89,7 +89,7 @@ export class Overview {
 
 /** @param {api.Source} source @returns {[string, string]} */
 export function loss({ loss_seconds: left, watch: { expiry } }) {
-  if (expiry === 0) return ["never", "binlog kept for ever"];
+  if (expiry === 0) return ["never", "no binlog expiry"];
   if (expiry === null || left === null)
     return [NONE, expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
   return [left > 0 ? duration(left) : "now", `binlog kept for ${duration(expiry)}`];
