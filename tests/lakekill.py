@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tests import forks
 
 _BY_PATH = {"os.link": 1, "os.rename": 1, "os.remove": 0, "os.mkdir": 0, "open": 0}  # which argument is the path
 _FSYNC = "lakekill.fsync"
@@ -58,23 +59,7 @@ def _writes(mode: object) -> bool:
 
 def killed(lake: Path, at: int, work: Callable[[], object]) -> bool:
     """Run `work` in a fork that dies before its `at`-th change to `lake`. False: it came to its end before."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            arm(lake, at)
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    _, how = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(how):
-        assert os.WTERMSIG(how) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(how) == 0, f"the work failed; killed before change {at} it was to be"
-    return False
+    return forks.killed(lambda: arm(lake, at), work)
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ import pytest
 import relay.linelog.linelog as engine
 from examples.dbserver import DatabaseServer
 from relay.linelog.linelog import LineLog, Settings
+from tests import forks
 from tests.linelines import content, csv_lines
 from tests.madejournal import DELETE, INSERT, NOON, UPDATE, Made, body, row
 from tests.metadata import full_metadata_of
@@ -89,23 +89,7 @@ def arm(at: int) -> None:
 
 def killed(at: int, work: Callable[[], None]) -> bool:
     """Run `work` in a fork that dies at its `at`-th change to files. False: it came to its end before."""
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            arm(at)
-            work()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    _, how = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(how):
-        assert os.WTERMSIG(how) == signal.SIGKILL
-        return True
-    assert os.WEXITSTATUS(how) == 0, f"the work failed; killed at change {at} it was to be"
-    return False
+    return forks.killed(lambda: arm(at), work)
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -137,7 +137,7 @@ cdef class LineReader:
     @property
     def file(self):
         """The source's binlog file at `position`."""
-        return text_of(self.c.file())
+        return shown(self.c.file())
 
     @property
     def offset(self):

@@ -1,0 +1,29 @@
+"""Work in a fork that may be killed by what it does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import traceback
+from collections.abc import Callable
+
+
+def killed(arm: Callable[[], None], work: Callable[[], object]) -> bool:
+    """Run `work` in a fork, after `arm`, which has it killed at some moment. False: it came to its end before."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            arm()
+            work()
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    _, how = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(how):
+        assert os.WTERMSIG(how) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(how) == 0, "the work failed"
+    return False
