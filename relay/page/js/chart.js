@@ -15,7 +15,7 @@ const STROKES = {
 const AXIS_FONT = "11px system-ui, sans-serif";
 const HOUR = 3600;
 /** What is shown of a relay that is younger, in seconds. */
-const LEAST = 600;
+const LEAST = 300;
 const HEIGHT = 110;
 /** Pixels from the left edge below which a label of the time would meet those of the values. */
 const EDGE = 16;

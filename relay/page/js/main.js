@@ -22,6 +22,11 @@ import { Verdict } from "./verdict.js";
 
 const EVERY = 1000;
 
+// On a phone the way to the lists is short: facts are folded.
+if (matchMedia("(max-width: 40rem)").matches) {
+  for (const panel of document.querySelectorAll("details.panel")) panel.removeAttribute("open");
+}
+
 const rates = new Rates();
 const clients = new Clients();
 const tables = new Tables();
