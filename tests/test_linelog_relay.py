@@ -22,7 +22,7 @@ Start = Callable[..., RelayProcess]
 LOG = {"Logger.Path": "log/", "Logger.Schema": "*"}
 
 
-def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """Wait for it, and return what it gave."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

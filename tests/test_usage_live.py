@@ -47,7 +47,7 @@ def shown(relay: RelayProcess) -> board.Usage:
 
 
 def wait_until_counted(relay: RelayProcess, db: str, wanted: Rows) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     found = Rows()
     while found != wanted:
         with suppress(OSError):  # the monitor, which tells it, is being replaced
