@@ -60,7 +60,7 @@ test-browser: setup-browser  ## the page in a real chromium
 	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
 
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
-	@$(PY) -m pytest -m slow --timeout 3000
+	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000
 
 huge: setup  ## transactions larger than memory, binlog files beyond 4 GiB; needs 15 GB of disk and a quarter of an hour
 	@$(PY) -m pytest -m huge
