@@ -58,17 +58,11 @@ def updated(watched: Callable[..., Watched], stand_in: StandIn, updates: int) ->
     return measured
 
 
-@pytest.mark.timeout(900)  # a minute on an idle machine
-def test_an_hour_of_updates_takes_no_memory(told: StandIn, watched: Callable[..., Watched]) -> None:
-    first, *later = updated(watched, told, UPDATES)
-    assert max(each["bytes"] for each in later) < first["bytes"] + (1 << 20)
-    assert max(each["nodes"] for each in later) < first["nodes"] + 500
-    assert max(each["listeners"] for each in later) < first["listeners"] + 50
-
-
-@pytest.mark.timeout(300)
-def test_updates_of_a_thousand_by_a_thousand_take_no_memory(many: StandIn, watched: Callable[..., Watched]) -> None:
-    first, *later = updated(watched, many, 120)
+@pytest.mark.timeout(900)  # some minutes on two cores
+def test_an_hour_of_updates_of_a_thousand_by_a_thousand_takes_no_memory(
+    many: StandIn, watched: Callable[..., Watched]
+) -> None:
+    first, *later = updated(watched, many, UPDATES)
     assert max(each["bytes"] for each in later) < first["bytes"] + (4 << 20)  # some documents that come and go
     assert max(each["nodes"] for each in later) < first["nodes"] + 500
     assert max(each["listeners"] for each in later) < first["listeners"] + 50
