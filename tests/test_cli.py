@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,6 +24,7 @@ from relay.cli import run
 from relay.client import RelayClient
 from relay.errors import ExitCode
 from tests.relayproc import RELAY, SECRET, RelayProcess, run_relay
+from tests.waiting import until
 
 CONF = "[Server]\nLogin = relay\nAuthSecret = s\nServerPort = 1\nHTTPPort = 2\n"
 Start = Callable[..., RelayProcess]
@@ -56,14 +56,6 @@ def client_in(relay: RelayProcess, name: str) -> dict[str, Any]:
     """The client of that name in the stat document."""
     (found,) = (client for client in relay.stat()["clients"] if client["name"] == name)
     return dict(found)
-
-
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Wait until something holds that other processes bring about."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
 
 
 @pytest.fixture

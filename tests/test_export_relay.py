@@ -17,18 +17,10 @@ from relay.client import RelayClient
 from relay.errors import ExitCode
 from tests.exported import Lake
 from tests.relayproc import SECRET, RelayProcess, run_relay
+from tests.waiting import until
 
 Start = Callable[..., RelayProcess]
 LAKE = {"Lake.Path": "lake", "Lake.RollSeconds": "1s", "Lake.Snapshot": "manual"}
-
-
-def until(condition: Callable[[], Any], seconds: float = 20) -> Any:
-    """Wait for it, and return what it gave."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.05)
-    return found
 
 
 def lake_of(relay: RelayProcess) -> Lake:

@@ -16,15 +16,9 @@ from relay.diskstops import named
 from relay.errors import ErrorCode, RelayError
 from tests.relayproc import SECRET, RelayProcess, run_relay
 from tests.serving import QUEUE_MEMORY, Serving
+from tests.waiting import until
 
 Start = Callable[..., RelayProcess]
-
-
-def until(done: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def ids(client: RelayClient, wait: float) -> list[object]:

@@ -26,6 +26,7 @@ from relay.httpapi import ClientDetail, Failure, Health, History, TableDetail, T
 from relay.stat import Stat
 from tests.madestat import HOSTILE
 from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess, write_conf
+from tests.waiting import until
 
 Start = Callable[..., RelayProcess]
 Answer = tuple[int, dict[str, str], bytes]
@@ -45,7 +46,7 @@ def relay(mariadb1011: DatabaseServer, tmp_path_factory: pytest.TempPathFactory)
     process = RelayProcess(write_conf(tmp_path_factory.mktemp("relay"), mariadb1011))
     process.start()
     try:
-        until(lambda: ask(process, "/readyz")[0] == 200, "ready")  # what was collected before may still be told
+        until(lambda: ask(process, "/readyz")[0] == 200, what="ready")
         yield process
     finally:
         process.end()
@@ -72,13 +73,6 @@ def dial(relay: RelayProcess, sent: bytes = b"") -> socket.socket:
     peer = socket.create_connection(("127.0.0.1", relay.http_port), timeout=10)
     peer.sendall(sent)
     return peer
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def test_every_document_is_of_its_type(relay: RelayProcess) -> None:
@@ -241,7 +235,7 @@ def test_a_killed_monitor_is_replaced_and_nobody_else_notices(relay: RelayProces
     before = relay.pids()
     with RelayClient("127.0.0.1", relay.port, "reader", SECRET) as client:
         os.kill(before["monitor"], signal.SIGKILL)
-        until(lambda: relay.pids()["monitor"] != before["monitor"], "another monitor")
+        until(lambda: relay.pids()["monitor"] != before["monitor"], what="another monitor")
         assert client.poll() is None
     after = relay.pids()
     assert {name for name in after if after[name] != before[name]} == {"monitor"}
@@ -250,13 +244,13 @@ def test_a_killed_monitor_is_replaced_and_nobody_else_notices(relay: RelayProces
 def test_a_paused_relay_lives_but_is_not_ready(relay: RelayProcess) -> None:
     with AdminClient("127.0.0.1", relay.port, ADMIN_SECRET) as admin:
         admin.pause()
-        until(lambda: relay.stat()["state"] == "paused", "paused")
+        until(lambda: relay.stat()["state"] == "paused", what="paused")
         time.sleep(web.FRESH)  # what was collected before may still be told
         ready = document(relay, "/readyz", Health, 503)
         assert ready == Health(False, ["the relay is paused", "the source is paused"])
         assert document(relay, "/healthz", Health).ok
         admin.resume()
-    until(lambda: ask(relay, "/readyz")[0] == 200, "ready again")
+    until(lambda: ask(relay, "/readyz")[0] == 200, what="ready again")
 
 
 def test_a_client_and_a_table_are_told_in_detail(
@@ -269,15 +263,15 @@ def test_a_client_and_a_table_are_told_in_detail(
             f"CREATE TABLE {db}.`a&b \"<i>` (id INT UNSIGNED PRIMARY KEY, `<b>` ENUM('x', 'y') NOT NULL)",
             f"INSERT INTO {db}.`a&b \"<i>` VALUES (1, 'x'), (2, 'y')",
         )
-        until(lambda: client.poll() is not None, "the first row")
-        until(lambda: client.poll() is not None, "the second row")
+        until(lambda: client.poll() is not None, what="the first row")
+        until(lambda: client.poll() is not None, what="the second row")
         (known,) = [known for known in relay.stat()["clients"] if known["name"] == HOSTILE]
         detail = document(relay, f"/api/client?id={known['id']}", ClientDetail)
         assert detail.client.name == HOSTILE
         assert [(d.schema, d.table, d.kind, d.rows) for d in detail.deliveries] == 2 * [(db, 'a&b "<i>', "insert", 1)]
         assert len(detail.history.at) == len(detail.history.waiting) == len(detail.history.confirmed) > 0
         path = f"/api/table?schema={db}&table=a%26b%20%22%3Ci%3E"
-        until(lambda: ask(relay, path)[0] == 200, "the table was counted")
+        until(lambda: ask(relay, path)[0] == 200, what="the table was counted")
         table = document(relay, path, TableDetail)
         assert [(f.name, f.kinds) for f in table.clients] == [(HOSTILE, "IUD")]
         assert sum(table.minutes.insert) == 2 and table.usage.total.insert == 2

@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,13 @@ import pytest
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.client import RelayClient
 from relay.errors import ExitCode
+from tests import waiting
 from tests.linelines import content, csv_lines, json_lines
 from tests.relayproc import SECRET, RelayProcess, run_relay
 
 Start = Callable[..., RelayProcess]
+until = partial(waiting.until, seconds=60)
 LOG = {"Logger.Path": "log/", "Logger.Schema": "*"}
-
-
-def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
-    """Wait for it, and return what it gave."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.05)
-    return found
 
 
 def folder_of(relay: RelayProcess) -> Path:

@@ -10,15 +10,6 @@ namespace {
 constexpr int64_t kDay = 86400;
 constexpr uint64_t kMostScanned = 64 << 20;
 
-template <typename Frame>
-Frame parsed(const FrameView& view) {
-  Frame frame;
-  if (!Frame::parse(view.payload, &frame))
-    throw JournalError("journal_corrupt",
-                       "read journal: the frame at position " + std::to_string(view.position) + " is malformed");
-  return frame;
-}
-
 std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
 
 // Whether the frame is one that a transaction begins with.

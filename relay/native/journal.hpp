@@ -81,6 +81,16 @@ struct GapFrame {
   static bool parse(Bytes payload, GapFrame* out);
 };
 
+// The frame as its struct; throws JournalError if it is malformed.
+template <typename Frame>
+Frame parsed(const FrameView& view) {
+  Frame frame;
+  if (!Frame::parse(view.payload, &frame))
+    throw JournalError("journal_corrupt",
+                       "read journal: the frame at position " + std::to_string(view.position) + " is malformed");
+  return frame;
+}
+
 // Order of places in one server's binlog: of files, by the number after the last dot.
 bool binlog_before(std::string_view file, uint64_t position, std::string_view other_file, uint64_t other_position);
 

@@ -15,15 +15,6 @@ constexpr const char* kUnproven =
     "set binlog_row_metadata = FULL on the source, set `OnUnproven = positional` in [Relay], or leave the table out with"
     " Excludes in [Logger]";
 
-template <typename Frame>
-Frame parsed(const FrameView& view) {
-  Frame frame;
-  if (!Frame::parse(view.payload, &frame))
-    throw JournalError("journal_corrupt",
-                       "read journal: the frame at position " + std::to_string(view.position) + " is malformed");
-  return frame;
-}
-
 [[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
   throw StreamError(code, "log the journal's rows", "journal position " + std::to_string(position), cause, hint);
 }

@@ -15,13 +15,6 @@ constexpr unsigned kDefinitionFields = 7;
   throw JournalError("journal_corrupt", "count rows: " + what + " at position " + std::to_string(position));
 }
 
-template <typename Frame>
-Frame parsed(const FrameView& view) {
-  Frame frame;
-  if (!Frame::parse(view.payload, &frame)) refuse("a malformed frame", view.position);
-  return frame;
-}
-
 // Index in Tally::rows.
 size_t column_of(RowKind kind, uint64_t position) {
   switch (kind) {
