@@ -5,8 +5,8 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser kill huge fuzz \
-  lint types fmt bench bench-lake wheel lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser test-faults soak kill huge \
+  fuzz audit lint types fmt bench bench-lake wheel lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,14 +59,27 @@ test-cluster: setup-spark wheel  ## merge, compaction and streams of the wheel o
 test-browser: setup-browser  ## the page in a real chromium
 	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
 
+test-faults: setup  ## what breaks, under load, and a table of it; RELAY_FAULTS=0.1 for a tenth of the injections
+	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
+
+soak: setup  ## an hour at a steady rate, and what each process uses of it; RELAY_SOAK=seconds
+	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
+
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000
 
 huge: setup  ## transactions larger than memory, binlog files beyond 4 GiB; needs 15 GB of disk and a quarter of an hour
 	@$(PY) -m pytest -m huge
 
-fuzz: setup  ## fuzz the native parsers; FUZZ_SECONDS=n per target
+fuzz: setup  ## fuzz the parsers, native and Python; FUZZ_SECONDS=n per target
 	@scripts/fuzz.sh
+	@$(PY) -m tests.fuzz
+
+audit: .venv/stamp-audit  ## known vulnerabilities of what the lock files name; AUDIT_OFFLINE=allow where nobody can be asked
+	@$(PY) -m tests.audit
+
+.venv/stamp-audit: .venv/stamp-venv requirements-audit.lock scripts/setup-audit.sh
+	@scripts/setup-audit.sh
 
 bench-lake: setup-spark  ## what Spark's merge costs, as ratios
 	@SCALE=$(SCALE) $(PY) -m bench.merges
@@ -92,6 +105,7 @@ LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 lock: setup  ## compile the lock files anew from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	@$(LOCK) --extra audit --constraint requirements.lock --output-file requirements-audit.lock pyproject.toml
 	@$(LOCK) --extra browser --constraint requirements.lock --output-file requirements-browser.lock pyproject.toml
 	@$(LOCK) --extra spark --extra sample --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import lake, linelog, live, readers, usage
+from bench import cdc, cdcstreams, lake, linelog, live, readers, usage
 from bench.report import Report
 from bench.shapes import Shape, fill
 from examples.dbserver import DatabaseServer
@@ -34,6 +34,8 @@ def main() -> None:
         compare_readers(report, server, fill(server, scale), rounds, Path(scratch))
         live.measure(report, server, Path(scratch), scale)
         usage.measure(report, Path(scratch), scale)
+        cdc.measure(report, server, Path(scratch), scale)
+        cdcstreams.measure(report, server, Path(scratch), scale)
     report.finish()
 
 

@@ -242,7 +242,7 @@ def _reachable(address: str, port: int, key: str) -> tuple[str, int]:
 def _document(answer: bytes, operation: str, address: str) -> dict[str, Any]:
     try:
         return msgspec.json.decode(answer or b"{}", type=dict[str, Any])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RelayError(ErrorCode.PROTOCOL, operation, error, position=address) from None
 
 

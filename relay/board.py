@@ -19,6 +19,9 @@ STATUS_BYTES: Final = 8192
 SEEN_BYTES: Final = 8 << 20
 """Room for `Seen`; memory is taken where something was written only."""
 
+CDC_BYTES: Final = 8 << 20
+"""Room for `CDCStatus`, the same way."""
+
 OUTCOME_BYTES: Final = 1 << 20
 """Room for what came of the last reloads."""
 
@@ -84,6 +87,49 @@ class LogStatus(Status, kw_only=True):
     lines: int = 0
     bytes: int = 0
     behind_since: float = 0.0
+
+
+class CDCStream(msgspec.Struct):
+    """A connection to the CDC port, and what it is sent: of `schema`.`table`, if it has asked for one.
+
+    `address` and `port` are the client's. A table that was asked for and is not there yet has no version.
+
+    `version` is the table's last one that was sent, `gtid` the triplet of the last transaction. `lag_bytes` of the
+    journal lie between `position`, up to which everything was sent, and what may be sent; 0 if they have nothing of the
+    table. `bytes` and `rows` were sent since `since`, Unix seconds.
+    """
+
+    user: str
+    uuid: str  # what the client says of itself
+    address: str
+    port: int
+    state: str  # wait_auth, unregistered, registered, streaming, closed
+    form: str  # json, avro
+    schema: str
+    table: str
+    version: int
+    gtid: str
+    position: int
+    lag_bytes: int
+    rows: int
+    bytes: int
+    since: float
+
+
+class CDCStatus(Status, kw_only=True):
+    """A process that serves the CDC port: starting, catching up (with what the journal has), serving, stopped.
+
+    `refused` logins, `rows` and `bytes` sent since it began. `trouble`: why the file of users cannot be read, "" if it
+    can. `left_out`: connections that have no room here.
+    """
+
+    position: int = 0
+    refused: int = 0
+    rows: int = 0
+    bytes: int = 0
+    trouble: str = ""
+    streams: list[CDCStream] = []
+    left_out: int = 0
 
 
 class Counts(msgspec.Struct):
@@ -194,6 +240,7 @@ class Boards:
     logger: Board = field(default_factory=Board)
     monitor: Board = field(default_factory=lambda: Board(SEEN_BYTES))  # shows a `Seen`
     supervisor: Board = field(default_factory=lambda: Board(OUTCOME_BYTES))  # shows outcomes of reloads
+    cdc: list[Board] = field(default_factory=list)  # of each process of the CDC port
 
 
 def export_status(board: Board) -> ExportStatus:
@@ -212,6 +259,12 @@ def log_status(board: Board) -> LogStatus:
     """What the logger said last."""
     content = board.read()
     return msgspec.msgpack.decode(content, type=LogStatus) if content else LogStatus()
+
+
+def cdc_status(board: Board) -> CDCStatus:
+    """What a process of the CDC port said last."""
+    content = board.read()
+    return msgspec.msgpack.decode(content, type=CDCStatus) if content else CDCStatus()
 
 
 def show_seen(board: Board, seen: Seen) -> None:

@@ -34,11 +34,12 @@ def run(context: BrokerContext) -> int:
 
     def apply(config: Config) -> None:
         broker.refuse_unproven = config.relay.on_unproven == "stop"
+        registry.restrict(config)
 
-    apply(context.config)
-    context.apply = apply
     registry = Registry(context, broker, state)
     registry.load()
+    apply(context.config)
+    context.apply = apply
     context.arena.mark_running(context.slot)
     try:
         _Loop(context, broker, registry).run()

@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from enum import StrEnum
@@ -22,6 +23,7 @@ from relay import admin
 from relay.binlog import Flag, Replication, Stream, connect
 from relay.binlog.facts import expiry, size_limit
 from relay.binlog.failures import SourceLost
+from relay.cdc.users import path_of
 from relay.config import Config
 from relay.config_keys import is_url
 from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
@@ -82,6 +84,9 @@ def _surroundings(config: Config) -> Iterator[Finding]:
     folder = Path(config.relay.data_dir)
     existing = _existing(folder)
     yield _folder("DataDir", folder, "DataDir")
+    yield from _open_to_others("DataDir mode", folder, stat.S_IXOTH)
+    if config.cdc.enabled:
+        yield from _open_to_others("CDC users", path_of(config), stat.S_IROTH)
     free = shutil.disk_usage(existing).free
     wanted = config.relay.journal_max_bytes
     if free < wanted:
@@ -99,6 +104,16 @@ def _surroundings(config: Config) -> Iterator[Finding]:
         ("HTTPPort", server.http_address, server.http_port),
     ):
         yield _port(key, address, port)
+
+
+def _open_to_others(subject: str, path: Path, right: int) -> Iterator[Finding]:
+    """A warning, if every user of this machine has that right of the path."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # it is not there yet, or out of reach: what that means is another finding
+        return
+    if mode & right:
+        yield _warn(subject, f"every user of this machine may read {path}", f"chmod o-rwx {path}")
 
 
 def _existing(folder: Path) -> Path:
@@ -261,6 +276,8 @@ def _gtid(config: Config, variables: dict[str, str], mariadb: bool) -> Finding:
     if mode == "ON":
         return _ok("gtid_mode", "ON")
     remedy = "SET PERSIST gtid_mode = ON, step by step as the MySQL manual tells"
+    if config.cdc.enabled:
+        return _fail("gtid_mode", f"{mode}; the CDC port has no use for what has no GTID", remedy)
     if len(config.server.ip_addr) > 1:
         return _fail("gtid_mode", f"{mode}; hosts cannot stand in for each other", remedy)
     return _warn("gtid_mode", f"{mode}; positions are file and offset, which hold on this server only", remedy)

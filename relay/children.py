@@ -8,12 +8,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from relay import broker, exporter, memory, monitor, reader, server, snapshotter, stat
+from relay import broker, exporter, memory, monitor, reader, server, snapshotter, stat, streams
 from relay import logger as line_logger
 from relay._native import Arena
-from relay.board import ExportStatus, LogStatus, SnapshotStatus
+from relay.board import CDCStatus, ExportStatus, LogStatus, SnapshotStatus
 from relay.config import Config
-from relay.context import AsideContext, BrokerContext, Context, MonitorContext, ReaderContext, ServerContext
+from relay.context import (
+    AsideContext,
+    BrokerContext,
+    Context,
+    MonitorContext,
+    ReaderContext,
+    ServerContext,
+    StreamsContext,
+)
 from relay.family import Family
 from relay.log import Log, logger
 
@@ -39,7 +47,8 @@ def make(shared: Family, config: Config, data_dir: Path, accept_gap: bool) -> li
     arena = shared.arena
     lake = ["exporter", "snapshotter"] if config.lake.path else []
     log = ["logger"] if config.logger.schema else []
-    names = ["reader", "broker", "monitor", *lake, *log, *(f"server-{i}" for i in range(shared.workers))]
+    cdc = [f"cdc-{i}" for i in range(len(shared.boards.cdc))]
+    names = ["reader", "broker", "monitor", *lake, *log, *cdc, *(f"server-{i}" for i in range(shared.workers))]
 
     def common(name: str) -> tuple[str, int, Config, Arena, Log]:
         return name, names.index(name), config, arena, logger(name, config.relay.log_format)
@@ -78,6 +87,9 @@ def make(shared: Family, config: Config, data_dir: Path, accept_gap: bool) -> li
             *common("logger"), board=shared.boards.logger, status=LogStatus(), accept_gap=accept_gap
         )
         children.append(Child(log_context, lambda: line_logger.run(log_context)))
+    for name, board in zip(cdc, shared.boards.cdc, strict=True):
+        streams_context = StreamsContext(*common(name), board=board, status=CDCStatus(), listener=shared.cdc)
+        children.append(Child(streams_context, lambda context=streams_context: streams.run(context)))  # type: ignore[misc]
     connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
     for index in range(shared.workers):
         server_context = ServerContext(

@@ -25,6 +25,7 @@ def run(arguments: list[str]) -> int:
     try:
         # Imported here, so that a native core that is missing is an error like any other.
         import relay.adminverbs
+        import relay.cdcverbs
         import relay.lakeverbs
         import relay.sparkverbs  # noqa: F401  (these add verbs of their own)
         from relay.verbs import cli

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay import inifile
-from relay.config_keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key, is_url
+from relay.config_keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key, is_url, secret
 from relay.errors import ErrorCode, RelayError
 
 SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.conf")
@@ -24,7 +25,8 @@ SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.con
 
 _ENVIRONMENT_PREFIX: Final = "RELAY_"
 _PATH_ATTRIBUTES: Final = frozenset({("Server", "source_ca"), ("Server", "tls_cert"), ("Server", "tls_key"),
-                                     ("Relay", "data_dir"), ("Logger", "path"), ("Lake", "path")})  # fmt: skip
+                                     ("Relay", "data_dir"), ("Logger", "path"), ("Lake", "path"),
+                                     ("CDC", "users")})  # fmt: skip
 
 
 class ServerConfig(msgspec.Struct, frozen=True):
@@ -40,10 +42,12 @@ class ServerConfig(msgspec.Struct, frozen=True):
     auth_secret: str
     admin_secret: str
     admin_from: list[str]
+    clients_from: list[str]
     bind_address: str
     server_port: int
     http_address: str
     http_port: int
+    http_from: list[str]
     tls: str
     tls_cert: str
     tls_key: str
@@ -89,6 +93,7 @@ class RelayConfig(msgspec.Struct, frozen=True):
     """`[Relay]`: delivery, values, retention and caps. Sizes are bytes, durations seconds."""
 
     data_dir: str
+    user: str
     workers: int
     delivery: str
     event_position: str
@@ -121,11 +126,31 @@ class LakeConfig(msgspec.Struct, frozen=True):
     snapshot: str
 
 
+class CDCConfig(msgspec.Struct, frozen=True):
+    """`[CDC]`: the port for clients of MaxScale. `command_gap` is in milliseconds."""
+
+    enabled: bool
+    address: str
+    port: int
+    allowed_from: list[str]
+    users: str
+    service_user: str
+    tables: list[str]
+    values: str
+    codec: str
+    workers: int
+    max_streams: int
+    auth_attempts: int
+    tls: str
+    command_gap: int
+
+
 class ClientConfig(msgspec.Struct, frozen=True):
-    """`[Client NAME]`: a name with a secret of its own and the tables it may ask for."""
+    """`[Client NAME]`: a name with a secret of its own, the tables it may ask for, and where it may come from."""
 
     secret: str
     tables: list[str]
+    allowed_from: list[str]
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -137,6 +162,7 @@ class Config(msgspec.Struct, frozen=True):
     source: SourceConfig
     relay: RelayConfig
     lake: LakeConfig
+    cdc: CDCConfig
     clients: dict[str, ClientConfig]
 
 
@@ -180,6 +206,7 @@ def load(
     for layer in (from_file, _from_environment(environment), _from_flags(flags)):
         settings |= _first_wins(layer, warnings)
     config = _build(settings)
+    warnings += _exposed(path, settings.values())
     _validate(config, path or f"no file ({', '.join(SEARCH_PATH)})", warnings)
     return config, warnings
 
@@ -308,6 +335,7 @@ def _build(settings: Mapping[tuple[str, str, str], _Setting]) -> Config:
         source=SourceConfig(**sections["Source"]),
         relay=RelayConfig(**sections["Relay"]),
         lake=LakeConfig(**sections["Lake"]),
+        cdc=CDCConfig(**sections["CDC"]),
         clients={name: ClientConfig(**{key.attribute: read(key, name) for key in CLIENT_KEYS}) for name in names},
     )
 
@@ -331,11 +359,15 @@ def _validate(config: Config, name: str, warnings: list[ConfigWarning]) -> None:
         raise _error(name, "[Server] IPAddr is empty", "name the host of the source")
     if server.tls != "off" and not (server.tls_cert and server.tls_key):
         raise _error(name, f"[Server] TLS = {server.tls} needs a certificate", "set TLSCert and TLSKey")
+    if config.cdc.enabled and config.cdc.tls != "off" and not (server.tls_cert and server.tls_key):
+        raise _error(name, f"[CDC] TLS = {config.cdc.tls} needs a certificate", "set TLSCert and TLSKey in [Server]")
     for path in (server.tls_cert, server.tls_key, server.source_ca):
         if path and not os.access(path, os.R_OK):
             raise _error(name, f"cannot read {path}", "correct TLSCert, TLSKey or SourceCA in [Server]")
     if server.server_port == server.http_port != 0:
         raise _error(name, f"ServerPort and HTTPPort are both {server.http_port}", "choose two ports")
+    if config.cdc.enabled and config.cdc.port and config.cdc.port in (server.server_port, server.http_port):
+        raise _error(name, f"[CDC] Port is {config.cdc.port}, as another one is", "choose another port")
     if relay.journal_keep_bytes > relay.journal_max_bytes:
         raise _error(name, "JournalKeepBytes is above JournalMaxBytes", "history cannot exceed the journal's cap")
     if 2 * relay.segment_bytes > relay.journal_max_bytes:
@@ -345,6 +377,24 @@ def _validate(config: Config, name: str, warnings: list[ConfigWarning]) -> None:
             raise _error(name, f"[Client {client}] Secret is empty", "set Secret, or SecretFile = PATH")
     if server.admin_secret and server.admin_secret == server.auth_secret:
         warnings.append(ConfigWarning(name, "AdminSecret equals AuthSecret: every client may give admin commands"))
+
+
+def _exposed(path: str | None, settings: Iterable[_Setting]) -> Iterator[ConfigWarning]:
+    """Secrets that others on this machine can see."""
+    files: dict[str, None] = {}
+    for setting in settings:
+        if setting.key.read is not secret or not setting.content:
+            continue
+        if setting.in_file:
+            files[str(setting.folder / Path(setting.content).expanduser())] = None
+        elif setting.position.startswith("flag "):
+            text = "who lists processes sees this secret: it belongs into a file, or the environment"
+            yield ConfigWarning(setting.position, text)
+        elif path is not None and setting.position.startswith(f"{path}:"):
+            files[path] = None
+    for file in files:
+        if os.stat(file).st_mode & stat.S_IROTH:
+            yield ConfigWarning(file, "others may read it, and there are secrets in it: chmod o-r")
 
 
 def _error(position: str, cause: str, hint: str) -> RelayError:

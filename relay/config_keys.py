@@ -86,6 +86,15 @@ def duration(lowest: int, highest: int = 10 * 365 * 86400) -> Parser:
     return read
 
 
+def milliseconds(lowest: int, highest: int) -> Parser:
+    """A reader of short times, in milliseconds: `60`, `60ms`, `1s`."""
+
+    def read(value: str) -> int:
+        return _bounded(_with_unit(value, {"": 1, "ms": 1, "s": 1000}, "a time such as 60ms or 1s"), lowest, highest)
+
+    return read
+
+
 def choice(*options: str) -> Parser:
     """A reader of one of the given words, in any case."""
 
@@ -280,12 +289,16 @@ KEYS: Final[tuple[Key, ...]] = (
         files=True, applies=LIVE),
     Key("Server", "AdminFrom", "admin_from", networks, "",
         "addresses and networks admin commands may come from, besides loopback", applies=LIVE),
+    Key("Server", "ClientsFrom", "clients_from", networks, "",
+        "addresses and networks clients may log in from, loopback too only if it is named; empty: all", applies=LIVE),
     Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to"),
     Key("Server", "ServerPort", "server_port", _PORT, "6001",
         "port that clients connect to; 0 picks a free one, which the ready line names"),
     Key("Server", "HTTPAddress", "http_address", address, "0.0.0.0", "address of the monitoring page"),
     Key("Server", "HTTPPort", "http_port", _PORT, "6081",
         "port of the monitoring page; 0 picks a free one, which the ready line names"),
+    Key("Server", "HTTPFrom", "http_from", networks, "",
+        "addresses and networks the monitoring page may be asked from, besides loopback; empty: all", applies=LIVE),
     Key("Server", "TLS", "tls", choice("off", "optional", "required"), "off",
         "TLS for clients: off, optional or required", applies=LIVE),
     Key("Server", "TLSCert", "tls_cert", text, "", "certificate chain of the relay, PEM", applies=LIVE),
@@ -330,6 +343,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("Source", "Heartbeat", "heartbeat_seconds", duration(1, 3600), "10s",
         "how often a silent source has to show that it lives", applies=_READER),
     Key("Relay", "DataDir", "data_dir", text, "/var/lib/relay", "folder of the journal and of all state"),
+    Key("Relay", "User", "user", text, "",
+        "who the relay becomes once its ports are bound, if it is started as root; empty: it stays who it is"),
     Key("Relay", "Workers", "workers", integer(0, 256), "0", "server processes; 0: by number of cores"),
     Key("Relay", "Delivery", "delivery", choice("at-least-once", "at-most-once"), "at-least-once",
         "at-least-once repeats what was in flight when a connection died; at-most-once drops it, as the original did"),
@@ -377,6 +392,28 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("Lake", "Snapshot", "snapshot", choice("auto", "manual"), "auto",
         "rows from before the export: auto fetches those of incomplete tables, manual waits for `relay snapshot`",
         applies=anew("snapshotter")),
+    Key("CDC", "Enabled", "enabled", boolean, "no", "serve MaxScale's CDC protocol"),
+    Key("CDC", "Address", "address", address, "0.0.0.0", "address to listen on"),
+    Key("CDC", "Port", "port", integer(0, 65535), "4001", "port to listen on; 0: any free one"),
+    Key("CDC", "From", "allowed_from", networks, "",
+        "addresses and networks CDC clients may connect from; empty: all", applies=LIVE),
+    Key("CDC", "Users", "users", text, "", "file of the users that may log in; empty: cdcusers in DataDir",
+        applies=LIVE),
+    Key("CDC", "ServiceUser", "service_user", choice("when-no-users", "always", "never"), "when-no-users",
+        "when Login and Password of [Server] may log in, too", applies=LIVE),
+    Key("CDC", "Tables", "tables", tables, "*.*", "tables that may be asked for, patterns schema.table", applies=LIVE),
+    Key("CDC", "Values", "values", choice("exact", "maxscale"), "exact",
+        "values as they are, or in MaxScale's forms, which lose some of them"),
+    Key("CDC", "Codec", "codec", choice("null", "deflate"), "null", "compression of AVRO streams"),
+    Key("CDC", "Workers", "workers", integer(1, 64), "1", "processes that serve the port"),
+    Key("CDC", "MaxStreams", "max_streams", integer(1, 1_000_000), "10000", "connections that each process may have",
+        applies=LIVE),
+    Key("CDC", "AuthAttempts", "auth_attempts", integer(1, 1_000_000), "10",
+        "failed logins a minute of one address at each process; then it is turned away", applies=LIVE),
+    Key("CDC", "TLS", "tls", choice("off", "optional", "required"), "off",
+        "TLS for CDC clients, with TLSCert and TLSKey of [Server]", applies=LIVE),
+    Key("CDC", "CommandGap", "command_gap", milliseconds(1, 10_000), "60ms",
+        "silence that ends a command without a line end", applies=LIVE),
 )  # fmt: skip
 
 CLIENT_KEYS: Final[tuple[Key, ...]] = (
@@ -397,6 +434,15 @@ CLIENT_KEYS: Final[tuple[Key, ...]] = (
         tables,
         "*.*",
         "tables this name may ask for, patterns schema.table",
+        applies=LIVE,
+    ),
+    Key(
+        "Client NAME",
+        "From",
+        "allowed_from",
+        networks,
+        "",
+        "addresses and networks this name may log in from; empty: those of ClientsFrom",
         applies=LIVE,
     ),
 )

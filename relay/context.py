@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Context:
-    """Common to all children."""
+    """Common to all children. `private`: what the process writes is for the relay alone."""
 
-    name: str  # "reader", "broker", "monitor", "exporter", "snapshotter", "logger", "server-0"
+    private: ClassVar[bool] = True
+
+    name: str  # "reader", "broker", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"
     slot: int  # this process's heartbeat slot in the arena
     config: Config
     arena: Arena
@@ -138,7 +140,9 @@ class MonitorContext(Context):
 
 @dataclass
 class AsideContext(Context):
-    """Of exporter, snapshotter and logger. Whatever ends them is shown on their board, and ends nothing else."""
+    """Of exporter, snapshotter, logger, CDC port. Whatever ends them is shown on their board, and ends nothing else."""
+
+    private: ClassVar[bool] = False  # lake and log are written for others to read: as the umask of the start says
 
     board: Board = field(default_factory=Board)
     status: Status = field(default_factory=Status)  # of the process's own kind; shown by `report`
@@ -156,3 +160,10 @@ class AsideContext(Context):
         """Shows any error: also one after which the process is started again at once."""
         self.status.stop = Stop(str(error.code), str(error)[:1000], error.hint[:500])
         self.report("stopped")
+
+
+@dataclass
+class StreamsContext(AsideContext):
+    private: ClassVar[bool] = True
+
+    listener: socket.socket | None = None  # of the CDC port, shared by its processes, non-blocking

@@ -12,13 +12,13 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
-def named(error: Exception) -> RelayError | None:
-    """The named stop for a full disk or a damaged state file; None for everything else."""
+def named(error: Exception, file: str = "state.db") -> RelayError | None:
+    """The named stop for a full disk or a damaged state file, that of `file`; None for everything else."""
     if isinstance(error, OSError) and error.errno in _NO_ROOM:
         return RelayError(StopCode.DISK_FULL, "write to DataDir", error)
     code = error.sqlite_errorcode if isinstance(error, sqlite3.Error) and hasattr(error, "sqlite_errorcode") else None
     if code == sqlite3.SQLITE_FULL:
-        return RelayError(StopCode.DISK_FULL, "write to DataDir", error, position="state.db")
+        return RelayError(StopCode.DISK_FULL, "write to DataDir", error, position=file)
     if code in _DAMAGED:
-        return RelayError(StopCode.JOURNAL_CORRUPT, "read DataDir", error, position="state.db")
+        return RelayError(StopCode.JOURNAL_CORRUPT, "read DataDir", error, position=file)
     return None

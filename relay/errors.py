@@ -36,6 +36,7 @@ class StopCode(StrEnum):
     GTID_GAP = "gtid_gap"
     WRONG_SOURCE = "wrong_source"
     SERVER_ID_CLASH = "server_id_clash"
+    EVENT_TOO_LARGE = "event_too_large"
     UNKNOWN_EVENT = "unknown_event"
     PARTIAL_IMAGE = "partial_image"
     CHECKSUM_MISMATCH = "checksum_mismatch"
@@ -44,6 +45,7 @@ class StopCode(StrEnum):
     STATEMENT_FORMAT = "statement_format"
     JOURNAL_LOST = "journal_lost"
     JOURNAL_CORRUPT = "journal_corrupt"
+    NEWER_FORMAT = "newer_format"
     DISK_FULL = "disk_full"
     UNSUPPORTED_COLUMN = "unsupported_column"
     LAKE_DAMAGED = "lake_damaged"
@@ -127,6 +129,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.SERVER_ID_CLASH: Meaning(
         ExitCode.STOPPED, "another replica uses this server id: set another ServerId in [Source]"
     ),
+    StopCode.EVENT_TOO_LARGE: Meaning(
+        ExitCode.STOPPED,
+        "no server sends an event beyond 1 GiB; `relay start --accept-gap` leaves out the rest of that binlog file"
+        " and records it for every client",
+    ),
     StopCode.UNKNOWN_EVENT: Meaning(ExitCode.STOPPED, "`OnUnknown = skip` in [Relay] skips and counts such events"),
     StopCode.PARTIAL_IMAGE: Meaning(
         ExitCode.STOPPED, "set binlog_row_image = FULL on the source, or `OnPartialImage = send` in [Relay]"
@@ -145,8 +152,16 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.JOURNAL_LOST: Meaning(
         ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
     ),
-    StopCode.JOURNAL_CORRUPT: Meaning(ExitCode.STOPPED, "restore DataDir, or move it away and start anew"),
-    StopCode.DISK_FULL: Meaning(ExitCode.STOPPED, "make room for DataDir, or lower JournalMaxBytes in [Relay]"),
+    StopCode.JOURNAL_CORRUPT: Meaning(
+        ExitCode.STOPPED,
+        "stop the relay, and `relay repair` the journal; else restore DataDir, or move it away and start anew",
+    ),
+    StopCode.NEWER_FORMAT: Meaning(
+        ExitCode.STOPPED, "a newer release wrote this DataDir: run that one, or restore the DataDir of before it"
+    ),
+    StopCode.DISK_FULL: Meaning(
+        ExitCode.STOPPED, "make room for DataDir, make it writable again, or lower JournalMaxBytes in [Relay]"
+    ),
     StopCode.UNSUPPORTED_COLUMN: Meaning(
         ExitCode.STOPPED, "leave the column out with ExcludeColumns in [Source], or set `OnUnknown = skip` in [Relay]"
     ),

@@ -34,8 +34,8 @@ class Near(msgspec.Struct):
 class ClientVerdict(msgspec.Struct):
     """What a client would get of the table: `kinds`, a subset of "IUD", by the filters in `by`.
 
-    `dropping`: what its limits would do with a row now, "" for nothing; `forbidden`: why it may not ask for the table,
-    "" if it may. A filter that it has already holds all the same.
+    `dropping`: what its limits would do with a row now, "" for nothing; `forbidden`: why it may not have the table, ""
+    if it may; a filter that it still has is of no use then.
     """
 
     id: int
@@ -117,21 +117,21 @@ def _matching(patterns: Sequence[str], schema: str, table: str) -> str:
 
 def _client(client: Client, access: Access, journaled: bool, schema: str, table: str) -> ClientVerdict:
     matching = [each for each in client.filters if each.schema in ("*", schema) and each.table in ("*", table)]
+    allowed = access.may_ask(client.name, schema, table)
     kinds = "".join(kind for kind in KINDS if any(kind in each.kinds for each in matching))
     near = []
     for each in client.filters:
         why = _lacks(each, kinds) if each in matching else _misses(each, schema, table)
         if why:
             near.append(Near(each, why))
-    allowed = access.may_ask(client.name, schema, table)
     return ClientVerdict(
         id=client.id,
         name=client.name,
         status=client.status,
-        kinds=kinds if journaled else "",
+        kinds=kinds if journaled and allowed else "",
         by=matching,
         near=near,
-        dropping=_dropping(client.waiting, matching, kinds) if journaled else "",
+        dropping=_dropping(client.waiting, matching, kinds) if journaled and allowed else "",
         forbidden="" if allowed else f"Tables in [Client {client.name}] does not name it",
     )
 

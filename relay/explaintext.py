@@ -60,8 +60,7 @@ def _client(client: ClientVerdict, journaled: bool) -> Iterator[str]:
     if client.dropping:
         yield from _line("  dropping", client.dropping)
     if client.forbidden:
-        had = "; the filters that it has hold all the same" if client.by else ""
-        yield from _line("  forbidden", printable(client.forbidden) + had)
+        yield from _line("  forbidden", printable(client.forbidden))
 
 
 def _line(name: str, value: str) -> list[str]:

@@ -6,12 +6,13 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from relay import memory
 from relay._native import Arena
-from relay.board import Boards
+from relay.board import CDC_BYTES, Board, Boards
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 
@@ -23,7 +24,7 @@ def worker_count(config: Config) -> int:
     return config.relay.workers or len(os.sched_getaffinity(0))
 
 
-def _listen(address: str, port: int, what: str) -> socket.socket:
+def _listen(address: str, port: int, what: str, section: str = "Server") -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,7 +32,7 @@ def _listen(address: str, port: int, what: str) -> socket.socket:
         listener.bind((address, port))
     except OSError as error:
         raise RelayError(ErrorCode.ENVIRONMENT, f"listen for {what}", error, position=f"{address}:{port}",
-                         hint="free the port, or set another in [Server]") from error  # fmt: skip
+                         hint=f"free the port, or set another in [{section}]") from error  # fmt: skip
     listener.listen(1024)
     listener.setblocking(False)
     return listener
@@ -45,6 +46,14 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return pair
 
 
+class Doors(NamedTuple):
+    """Listening sockets."""
+
+    listener: socket.socket  # classic protocol
+    http: socket.socket
+    cdc: socket.socket | None
+
+
 @dataclass
 class Family:
     """The shared things. A packet socket keeps messages whole when a writer is killed; a byte stream would not."""
@@ -53,6 +62,7 @@ class Family:
     block: memory.Block
     listener: socket.socket  # classic protocol
     http: socket.socket
+    cdc: socket.socket | None
     broker_wake: int
     server_wakes: list[int]
     control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
@@ -67,26 +77,35 @@ class Family:
     def with_bound_ports(self, config: Config) -> Config:
         """The configuration with the ports that were picked where it left them open (0)."""
         ports = {"server_port": self.listener.getsockname()[1], "http_port": self.http.getsockname()[1]}
-        return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **ports))
+        bound = msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **ports))
+        if self.cdc is None:
+            return bound
+        return msgspec.structs.replace(bound, cdc=msgspec.structs.replace(config.cdc, port=self.cdc.getsockname()[1]))
 
 
-def assemble(config: Config, data_dir: Path) -> Family:
-    """Makes everything; with the arena of a killed predecessor if it left one of the same shape."""
-    listener = _listen(config.server.bind_address, config.server.server_port, "clients")
-    http = _listen(config.server.http_address, config.server.http_port, "the monitoring page")
+def listen(config: Config) -> Doors:
+    """Binds the ports: the one thing that may need more rights than the relay has while it runs."""
+    return Doors(
+        listener=_listen(config.server.bind_address, config.server.server_port, "clients"),
+        http=_listen(config.server.http_address, config.server.http_port, "the monitoring page"),
+        cdc=_listen(config.cdc.address, config.cdc.port, "CDC clients", "CDC") if config.cdc.enabled else None,
+    )
+
+
+def assemble(config: Config, doors: Doors, data_dir: Path) -> Family:
+    """Makes everything else; with the arena of a killed predecessor if it left one of the same shape."""
     workers = worker_count(config)
     arena, block = _arena(config, data_dir, workers)
     return Family(
         arena=arena,
         block=block,
-        listener=listener,
-        http=http,
+        **doors._asdict(),
         broker_wake=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
         server_wakes=[os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(workers)],
         control=[_pair() for _ in range(workers)],
         inboxes=[_pair() for _ in range(workers)],
         orders=_pair(),
-        boards=Boards(),
+        boards=Boards(cdc=[Board(CDC_BYTES) for _ in range(config.cdc.workers if doors.cdc else 0)]),
     )
 
 

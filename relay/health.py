@@ -45,6 +45,8 @@ def _stopped_by_name(document: Stat) -> set[str]:
         stopped.add("snapshotter")
     if document.log and document.log.status.stop:
         stopped.add("logger")
+    if document.cdc:
+        stopped |= {f"cdc-{index}" for index, process in enumerate(document.cdc.processes) if process.stop}
     return stopped
 
 

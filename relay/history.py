@@ -49,7 +49,7 @@ class Recorder:
 
     def history(self) -> History:
         """The charts of the whole relay."""
-        rates = {name: self._rates(self._ring_of(name)) for name in (*_KINDS, "bytes", "confirmed")}
+        rates = {name: self._rates(self._ring_of(name)) for name in (*_KINDS, "bytes", "confirmed", "cdc_rows")}
         return History(
             interval=INTERVAL,
             at=self._times(),
@@ -57,6 +57,7 @@ class Recorder:
             lag_seconds=self._levels(self._ring_of("lag_seconds")),
             lag_bytes=_whole(self._levels(self._ring_of("lag_bytes"))),
             waiting=_whole(self._levels(self._ring_of("waiting"))),
+            cdc_lag_bytes=_whole(self._levels(self._ring_of("cdc_lag_bytes"))),
         )
 
     def client(self, client_id: int) -> ClientHistory:
@@ -100,6 +101,8 @@ def _whole(values: list[float | None]) -> list[int | None]:
 
 def _facts(document: Stat) -> dict[str, float | None]:
     clients: list[Client] = document.clients
+    cdc = document.cdc
+    behind = (stream.lag_bytes for process in (cdc.processes if cdc else []) for stream in process.streams)
     return {
         **{kind: document.rows[kind] for kind in _KINDS},
         "bytes": document.traffic["bytes"],
@@ -107,4 +110,6 @@ def _facts(document: Stat) -> dict[str, float | None]:
         "waiting": sum(client.waiting for client in clients),
         "lag_seconds": document.source.lag_seconds,
         "lag_bytes": document.source.lag_bytes,
+        "cdc_rows": sum(process.rows for process in cdc.processes) if cdc else None,
+        "cdc_lag_bytes": max(behind, default=0) if cdc else None,
     }

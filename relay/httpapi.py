@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from relay.board import TableUsage
+from relay.board import CDCStream, TableUsage
 from relay.deliveries import Delivery
 from relay.stat import Client
 
@@ -18,7 +18,8 @@ class History(msgspec.Struct):
 
     Of an interval: `insert`, `update`, `delete` rows a second that were read, `bytes` a second from the source,
     `confirmed` rows a second by all clients. At its end: `lag_seconds` and `lag_bytes` behind the source, and rows
-    `waiting` in all queues.
+    `waiting` in all queues. Of the CDC port, if it is on: rows a second that were sent, and how far the slowest stream
+    is behind.
     """
 
     interval: float
@@ -31,6 +32,8 @@ class History(msgspec.Struct):
     lag_seconds: list[float | None]
     lag_bytes: list[int | None]
     waiting: list[int | None]
+    cdc_rows: list[float | None]
+    cdc_lag_bytes: list[int | None]
 
 
 class ClientHistory(msgspec.Struct):
@@ -101,12 +104,14 @@ class Follower(msgspec.Struct):
 class TableDetail(msgspec.Struct):
     """/api/table?schema=S&table=T: what happened in a table, by minutes of the last hour, and who asked for it.
 
+    `clients` by their filters, `streams` at the CDC port; those furthest behind first.
     `definition` is None if the table's definition was not seen.
     """
 
     usage: TableUsage
     minutes: Minutes
     clients: list[Follower]
+    streams: list[CDCStream]
     definition: TableSchema | None
 
 

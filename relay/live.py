@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
-from relay.board import Counts, Stop, TableUsage
+from relay import cdctext
+from relay.board import CDCStream, Counts, Stop, TableUsage
 from relay.clienttext import dropped_rows
 from relay.columns import cut, fact, fit, moment, short, size_text, span
 from relay.render import lag, loss, stopped, whereabouts
-from relay.stat import Client, Process, Stat
+from relay.stat import CDC, Client, Process, Stat
 
 _CELL: Final = 40  # columns that a process takes: two stand beside each other in 80
 _CLIENT: Final = 52  # columns of a client's line behind its name
 _TABLE: Final = 48
+_STREAM: Final = 44  # columns of a CDC stream's line behind its table
 _LEAST_LIST: Final = 4  # lines of a list with its heading, below which it is left out
 _MANY_SERVERS: Final = 4  # more of them share a cell
 _SOON: Final = 3600.0  # seconds to data loss that alarm
@@ -71,10 +73,9 @@ def frame(now: Stat, before: Stat | None, width: int, height: int | None, troubl
     if trouble:
         lines[1:1] = _lines(fact("NO ANSWER", trouble, width), Style.ALARM)
     lines += [Line(""), *_processes(rates, width)]
-    clients, tables = _clients(rates, width), _tables(rates, width)
+    parts = (_clients(rates, width), _streams(rates, width), _tables(rates, width))
     room = None if height is None else height - len(lines)
-    shares = _shares(room, len(clients), len(tables))
-    for part, share in zip((clients, tables), shares, strict=True):
+    for part, share in zip(parts, _shares(room, [len(part) for part in parts]), strict=True):
         lines += _shortened(part, share, width)
     lines = lines if height is None else lines[:height]
     return [Line(cut(line.text, width), line.style) for line in lines]
@@ -112,11 +113,12 @@ def _head(rates: Rates, width: int) -> list[Line]:
     read = rates.of(now.traffic.get("bytes", 0), rates.before.traffic.get("bytes", 0) if rates.before else None)
     bytes_read = "-" if read is None else size_text(read)
     lines += _lines(fact("rows/s", f"{total} ({each}), {bytes_read}/s of binlog", width))
-    return lines + _own_readers(now, width)
+    return lines + _own_readers(rates, width)
 
 
-def _own_readers(now: Stat, width: int) -> list[Line]:
-    """Those who read the journal beside the clients: lake and log."""
+def _own_readers(rates: Rates, width: int) -> list[Line]:
+    """Those who read the journal beside the clients: lake, log, CDC port."""
+    now = rates.now
     lines: list[Line] = []
     if now.lake:
         export, snapshot = now.lake.export, now.lake.snapshot
@@ -128,7 +130,16 @@ def _own_readers(now: Stat, width: int) -> list[Line]:
         status = now.log.status
         what = f"{status.state}, {span(now.log.lag_seconds)} and {size_text(now.log.lag_bytes)} behind"
         lines += _lines(fact("log", what, width)) + _stop(status.stop, width)
-    return lines
+    return lines + (_port(rates, now.cdc, width) if now.cdc else [])
+
+
+def _port(rates: Rates, cdc: CDC, width: int) -> list[Line]:
+    before = rates.before.cdc if rates.before else None
+    earlier = cdctext.sent(before) if before else (None, None)
+    rows, size = (rates.of(now, then) for now, then in zip(cdctext.sent(cdc), earlier, strict=True))
+    text = f"{cdctext.port_text(cdc)}; {short(rows)} rows/s, {'-' if size is None else size_text(size)}/s"
+    lines = _lines(fact("cdc", text, width)) + _lines(cdctext.troubles(cdc, width), Style.ALARM)
+    return lines + [line for process in cdc.processes for line in _stop(process.stop, width)]
 
 
 def _stop(stop: Stop | None, width: int) -> list[Line]:
@@ -202,6 +213,31 @@ def _confirmed(rates: Rates, client: Client, before: Client | None) -> float | N
     return rates.of(client.confirmed, before.confirmed if before else None)
 
 
+def _streams(rates: Rates, width: int) -> list[Line]:
+    """Heading and CDC streams, those furthest behind first."""
+    cdc, before = rates.now.cdc, rates.before.cdc if rates.before else None
+    if cdc is None or not cdctext.connections(cdc):
+        return []
+    earlier = {_end(stream): stream for stream in cdctext.streams(before)} if before else {}
+    room = width - cdctext.USER - _STREAM
+    head = f"{'CDC USER':<{cdctext.USER}}{fit('TABLE', room)}{'STATE':<13}{'ROWS/S':>8}{'BYTES/S':>12}{'BEHIND':>11}"
+    lines = [Line(head, Style.HEADING)]
+    for stream in cdctext.slowest_first(cdc):
+        last = earlier.get(_end(stream))
+        rows = rates.of(stream.rows, last.rows if last else None)
+        sent = rates.of(stream.bytes, last.bytes if last else None)
+        text = f"{cdctext.name(stream)}{fit(cdctext.table_text(stream), room - 1)} {stream.state:<13}{short(rows):>8}"
+        text += f"{'-' if sent is None else size_text(sent):>12}{cdctext.behind(stream):>11}"
+        lines.append(Line(text))
+    left_out = sum(process.left_out for process in cdc.processes)
+    return lines + ([Line(f"{left_out:,} more are connected")] if left_out else [])
+
+
+def _end(stream: CDCStream) -> tuple[str, int, float]:
+    """What a connection is known by."""
+    return stream.address, stream.port, stream.since
+
+
 def _tables(rates: Rates, width: int) -> list[Line]:
     """Heading and tables, those with the most rows of the last hour first."""
     usage = rates.now.usage
@@ -236,13 +272,17 @@ def _sum(rows: Counts) -> int:
     return rows.insert + rows.update + rows.delete
 
 
-def _shares(room: int | None, clients: int, tables: int) -> tuple[int, int]:
-    """Lines for each of the two lists, with a blank line before it: half each, and what is left over."""
+def _shares(room: int | None, lengths: list[int]) -> list[int]:
+    """Lines for each list, with a blank line before it: the same for each, and what the short ones leave."""
+    wanted = [length + 1 if length else 0 for length in lengths]
     if room is None:
-        return clients + 1, tables + 1
-    half = room // 2
-    first = min(clients + 1, max(half, room - tables - 1))
-    return first, min(tables + 1, room - first)
+        return wanted
+    shares = [0] * len(wanted)
+    shortest_first = sorted(range(len(wanted)), key=wanted.__getitem__)
+    for place, part in enumerate(shortest_first):
+        shares[part] = min(wanted[part], max(0, room) // (len(wanted) - place))
+        room -= shares[part]
+    return shares
 
 
 def _shortened(part: list[Line], share: int, width: int) -> list[Line]:

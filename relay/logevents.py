@@ -27,7 +27,7 @@ _I, _W, _E = Level.INFO, Level.WARNING, Level.ERROR
 
 EVENTS: Final[Mapping[str, Event]] = {
     # the supervisor
-    "ready": Event(_I, "classic http source state workers pid", "all processes are up: what the ready line says"),
+    "ready": Event(_I, "classic http cdc source state workers pid", "all processes are up: what the ready line says"),
     "command": Event(_I, "command", "an admin command reached the supervisor"),
     "reloaded": Event(
         _I,
@@ -72,26 +72,35 @@ EVENTS: Final[Mapping[str, Event]] = {
     "client_forgotten": Event(_I, "client id", "an operator removed a client"),
     "client_moved": Event(_W, "client position", "an operator had a client continue at a journal position"),
     "client_expired": Event(_W, "client away lost_rows", "a client was away for `away` seconds (ClientExpiry)"),
+    "filter_withdrawn": Event(
+        _W, "client schema table", "a client has a filter no more whose tables its section does not allow any more"
+    ),
     "queues_cut": Event(_E, "position", "rows before this journal position were dropped from queues (the cap)"),
     "checkpoint_failed": Event(_E, "error", "where clients stand cannot be written down; it is tried again"
     ),
     "reply_dropped": Event(_W, "request", "an answer to a server process did not fit; it asks again"),
     # the server processes
+    "rows_unreadable": Event(_E, "code error hint", "a damaged journal keeps rows from clients; others are served"),
     "accept_failed": Event(_E, "error", "connections cannot be accepted for the moment"),
     "tls_failed": Event(_W, "reason", "a TLS connection failed"),
+    "address_refused": Event(_W, "client peer rule", "nobody, or not this client, may come from there; `rule` says so"),
     "auth_failed": Event(_W, "client peer", "a login was refused"),
     "filter_denied": Event(_W, "client schema table", "a client asked for a table that its section does not allow"),
     "client_taken_over": Event(_I, "client peer former", "a client logged in again: its former connection is closed"),
     "client_kicked": Event(_I, "client peer reason", "a client's connection was closed"),
     "client_stalled": Event(_W, "client peer unsent", "a client does not read its replies; its connection is closed"),
     "connection_failed": Event(_W, "client peer error", "a connection broke"),
-    "connection_refused": Event(_W, "peer connections", "MaxConnections is reached"),
+    "connection_refused": Event(_W, "peer connections", "MaxConnections, or MaxStreams of the CDC port, is reached"),
     "hand_over_failed": Event(_W, "client peer server error", "a connection could not be given to its client's owner"),
     "admin": Event(_I, "command peer arguments client outcome", "an admin command was carried out, or why it was not"),
     "admin_refused": Event(_W, "command peer reason client", "an admin command was refused"),
     # the monitor
     "request_failed": Event(_E, "path error at", "a request to the page was answered with 500; please report it"),
     "http_trouble": Event(_W, "text error", "what the HTTP server has to say of a connection"),
+    # the CDC port
+    "cdc_users_unreadable": Event(_E, "error", "nobody can log in at the CDC port"),
+    "cdc_stream_failed": Event(_W, "client peer code error", "a stream cannot go on, and its client was told"),
+    "cdc_gap": Event(_E, "table cause", "a stream goes on behind events that are lost, which was accepted"),
     # the logger
     "log_cut": Event(_I, "file bytes", "lines written and not yet accounted for when a process died; made again"),
     "log_file_gone": Event(_W, "file", "a file of the log was moved or deleted; the log goes on in a new one"),

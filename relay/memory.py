@@ -8,11 +8,15 @@ loss of the host there is none, and the broker rebuilds the queues from its chec
 from __future__ import annotations
 
 import os
+import re
 from multiprocessing import resource_tracker
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
+from typing import Final
 
 from relay.errors import ErrorCode, RelayError
+
+_NAME: Final = re.compile(r"\w+")
 
 
 class Block(SharedMemory):
@@ -53,9 +57,18 @@ def allocate(block: Block, offset: int, size: int) -> None:
 def find(data_dir: Path) -> Block | None:
     """The block that a killed supervisor of this DataDir left, if it is still there."""
     try:
-        return Block((data_dir / "arena").read_text().strip())
+        name = (data_dir / "arena").read_text().strip()
+        return Block(name) if _NAME.fullmatch(name) else None  # a loss of power may leave zeros of the note
     except (FileNotFoundError, ValueError):
         return None
+    except PermissionError as error:
+        raise RelayError(
+            ErrorCode.ENVIRONMENT,
+            "open shared memory",
+            error,
+            position=str(data_dir / "arena"),
+            hint="a relay that was killed left it as another user: start and stop it once more as that one",
+        ) from error
 
 
 def create(data_dir: Path, size: int) -> Block:

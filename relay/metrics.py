@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 
-from relay.board import ExportStatus, LogStatus, SnapshotStatus, Status
+from relay.board import CDCStatus, ExportStatus, LogStatus, SnapshotStatus, Status
 from relay.stat import Client, Stat
 
 Sample = tuple[Sequence[str], float | None]
@@ -106,6 +106,8 @@ def _parts(document: Stat) -> dict[str, Status]:
         parts |= {"export": document.lake.export, "snapshot": document.lake.snapshot}
     if document.log:
         parts["log"] = document.log.status
+    if document.cdc:
+        parts |= {f"cdc-{index}": process for index, process in enumerate(document.cdc.processes)}
     return parts
 
 
@@ -125,6 +127,16 @@ def _snapshot(value: Callable[[SnapshotStatus], float]) -> Callable[[Stat], Iter
 
 def _log(value: Callable[[LogStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
     return lambda document: [((), value(document.log.status))] if document.log else []
+
+
+def _cdc(value: Callable[[CDCStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
+    """By process: a sum of counters would fall when one of them begins anew, and the others would count twice."""
+
+    def samples(document: Stat) -> Iterator[Sample]:
+        for index, process in enumerate(document.cdc.processes if document.cdc else []):
+            yield (f"cdc-{index}",), value(process)
+
+    return samples
 
 
 def _behind(attribute: str) -> Callable[[Stat], Iterable[Sample]]:
@@ -232,6 +244,19 @@ FAMILIES: Final = (
     _gauge("relay_snapshot_tables_left", "Tables that wait for their snapshot.", _snapshot(lambda s: s.left)),
     _counter("relay_log_lines", "Lines logged since the logger started.", _log(lambda s: s.lines)),
     _counter("relay_log_bytes", "Bytes logged since the logger started.", _log(lambda s: s.bytes)),
+    # The CDC port.
+    _gauge("relay_cdc_connections", "Connections to the CDC port.",
+           _cdc(lambda s: len(s.streams) + s.left_out), "process"),
+    _gauge("relay_cdc_lag_bytes", "Bytes of the journal that the slowest stream of the process has not been sent.",
+           _cdc(lambda s: max((stream.lag_bytes for stream in s.streams), default=0)), "process"),
+    _gauge("relay_cdc_users_unreadable", "1 if the file of users of the CDC port cannot be read.",
+           _cdc(lambda s: float(bool(s.trouble))), "process"),
+    _counter("relay_cdc_refused_logins", "Logins refused at the CDC port since the process started.",
+             _cdc(lambda s: s.refused), "process"),
+    _counter("relay_cdc_rows", "Row images sent by the CDC port since the process started.",
+             _cdc(lambda s: s.rows), "process"),
+    _counter("relay_cdc_bytes", "Bytes sent by the CDC port since the process started.",
+             _cdc(lambda s: s.bytes), "process"),
 )  # fmt: skip
 
 

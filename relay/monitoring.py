@@ -11,6 +11,7 @@ import os
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from relay.context import MonitorContext
@@ -18,6 +19,7 @@ from relay.deliveries import Delivery, deliveries
 from relay.history import INTERVAL, Recorder
 from relay.log import Log
 from relay.lookout import Lookout
+from relay.serving.addresses import Addresses, plain
 from relay.stat import Stat
 from relay.views import Views
 from relay.web import Latest, Server, application
@@ -40,6 +42,7 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
 
     views = Views(lambda: context.config, recorder, lookout.usage, last_ten)
     server = Server(application(latest, views, context.log))
+    server.admits = partial(_admits, context)
     server.serve(context.listener)
     context.arena.mark_running(context.slot)
     # From here on whoever moves rows goes first, where there is not enough of the processor for all.
@@ -60,6 +63,14 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     for task in ended:
         task.result()
     lookout.close()
+
+
+def _admits(context: MonitorContext, address: str) -> bool:
+    allowed = Addresses(context.config.server.http_from)
+    if allowed.admit(address) or plain(address).is_loopback:
+        return True
+    context.log("address_refused", client="", peer=address, rule="[Server] HTTPFrom")
+    return False
 
 
 async def _look_out(lookout: Lookout) -> None:

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from types import FrameType
 
 from relay import diskstops
-from relay.context import BrokerContext, Context, ReaderContext
+from relay.context import BrokerContext, Context, ReaderContext, StreamsContext
 from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.privileges import PRIVATE
 
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -35,6 +36,8 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGABRT, signal.SIG_DFL)
+    if context.private:
+        os.umask(PRIVATE)
     context.begin()
     try:
         return run()
@@ -43,7 +46,9 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
         context.failed(error)
         return error.exit_code
     except Exception as error:
-        disk = diskstops.named(error) if isinstance(context, (ReaderContext, BrokerContext)) else None
+        file = "cdc.db" if isinstance(context, StreamsContext) else "state.db"
+        stops = isinstance(context, (ReaderContext, BrokerContext, StreamsContext))
+        disk = diskstops.named(error, file) if stops else None
         if disk is not None:
             context.log("failed", code=disk.code, error=disk, hint=disk.hint)
             context.failed(disk)

@@ -13,17 +13,16 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from relay._native import GtidSet, Ingest, JournalWriter
-from relay.binlog import facts, resume
-from relay.binlog.answers import Answers, Policy
+from relay._native import Ingest, JournalWriter
+from relay.binlog import facts, reading, resume
+from relay.binlog.answers import Answers
 from relay.binlog.catalog import Catalog, Place
 from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.compression import zstd_parts
-from relay.binlog.definitions import Definitions, Question, Rules
+from relay.binlog.definitions import Question
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
-from relay.binlog.replication import Flag
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.context import ReaderContext
@@ -38,7 +37,7 @@ PROGRESS_SECONDS: Final = 10.0  # between two lines on how far what is read agai
 LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
 BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
-_GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE})
+_GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE})
 
 
 def run(context: ReaderContext) -> int:
@@ -182,18 +181,7 @@ class _Reader:
             self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
         self._again = start.again
         self._ingest.start(start.file, start.position, start.by_gtid)
-        return Request(
-            server_id=self._server_id(),
-            file=start.file,
-            position=start.position,
-            by_gtid=start.by_gtid,
-            gtid_set=start.gtid_set,
-            encoded_set=GtidSet(start.gtid_set).encode() if start.by_gtid and not server.mariadb else b"",
-            heartbeat_seconds=self._context.config.source.heartbeat_seconds,
-            # MariaDB leaves annotations out unless asked, and from 11.4 on positions in a transaction are counted by
-            # what comes: without them those of its rows would be too low.
-            flags=Flag.SEND_ANNOTATE_ROWS if server.mariadb else 0,
-        )
+        return reading.request(start, server, self._server_id(), self._context.config)
 
     def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:
         """Stop if the source lacks what it sent; not at once,
@@ -231,6 +219,8 @@ class _Reader:
             place = self._first_place(connection, server)
         elif error.code is StopCode.BINLOG_PURGED:
             place = facts.binlog_start(connection, server)
+        elif error.code is StopCode.EVENT_TOO_LARGE:
+            place = facts.binlog_after(connection, server, error.position.rpartition(":")[0])
         else:
             place = resume.shared(state.gtid_set, state.identity, server, facts.binlog_end(connection, server))
         lost = self._ingest.forget_prepared()
@@ -253,22 +243,16 @@ class _Reader:
         return configured or int(kept)
 
     def _answers(self, connection: Connection[Any], server: ServerFacts) -> Answers:
-        config = self._context.config
-        source, skip = config.source, config.relay.on_unknown == "skip"
-        definitions = Definitions(
+        return reading.answers(
+            self._context.config,
+            self._ingest,
+            self._writer,
             self._catalog,
-            Rules(source.tables, source.exclude_tables, source.exclude_columns, skip),
-            facts.collations(connection),
-            self._sources.ask,
+            self._sources,
+            (connection, server),
             self._log,
-            hidden_types=server.mariadb,
-            names_expected=server.names_columns,
-            questions=self._questions,
+            self._questions,
         )
-        if not server.names_columns:
-            self._sources.prepare()
-        policy = Policy(skip, config.relay.on_partial_image == "send")
-        return Answers(self._ingest, self._writer, definitions, policy, self._log)
 
     def _log(self, event: str, **fields: object) -> None:
         """The log of those who may skip something, which is counted too."""
@@ -298,10 +282,11 @@ class _Reader:
             elif now - heard > silence:
                 raise SourceLost(f"read the binlog: nothing came for {silence} s, not even a heartbeat")
             if not self._step(answers):
+                self._report(now, at_once=True)  # it is what is shown from here on
                 return
             if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
                 self._keep_low_place()
-            self._report(now, idle=not received)
+            self._report(now, at_once=not received)
 
     def _step(self, answers: Answers) -> bool:
         """Work through what was received; False at the boundary where a drain or pause ends."""
@@ -318,9 +303,9 @@ class _Reader:
             self._context.wake_broker()
         return going
 
-    def _report(self, now: float, *, idle: bool) -> None:
+    def _report(self, now: float, *, at_once: bool) -> None:
         """Tell the others where the source stands."""
-        if not idle and now - self._reported < REPORT_SECONDS:
+        if not at_once and now - self._reported < REPORT_SECONDS:
             return
         self._reported = now
         here = Place(self._ingest.file, self._ingest.position)

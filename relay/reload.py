@@ -32,6 +32,7 @@ _STRUCTS: Final = {
     "Source": "source",
     "Relay": "relay",
     "Lake": "lake",
+    "CDC": "cdc",
 }
 
 
@@ -66,6 +67,12 @@ def plan(now: Config, wanted: Config, processes: Collection[str]) -> Plan:
     changed += [f"[Client {name}]" for name in clients if now.clients.get(name) != wanted.clients.get(name)]
     taken = msgspec.structs.replace(taken, clients=wanted.clients)
     return Plan(taken, changed, restarted & set(processes), waiting)
+
+
+def usable(config: Config) -> None:
+    """Raises `RelayError` (config) for what no process that serves could use, such as a key that it may not read."""
+    tls.server_context(config.cdc.tls if config.cdc.enabled else "off", config.server)
+    tls.make_context(config.server)
 
 
 def _differs(key: Key, now: Config, wanted: Config) -> bool:
@@ -189,7 +196,7 @@ class Reloads:
         self._family.reloading()
         try:
             found = plan(self._now, self._load(), self._family.processes)
-            tls.make_context(found.config.server)  # what no server process could use is refused here
+            usable(found.config)
             number = self._publish(found.config)
         except RelayError as error:
             self._log("reload_refused", code=error.code, error=error, hint=error.hint)

@@ -6,11 +6,12 @@ from typing import Final
 
 import msgspec
 
+from relay import cdctext
 from relay.board import Counts, Stop, Usage
 from relay.client import Row
 from relay.clienttext import dropped_rows, filter_text
 from relay.columns import counts, cut, fact, fit, moment, right, size_text, span
-from relay.stat import Client, Journal, Lake, LineLog, Process, Source, Stat
+from relay.stat import CDC, Client, Journal, Lake, LineLog, Process, Source, Stat
 
 WIDTH: Final = 80
 _CLIENT: Final = 59  # columns of a client's line behind its name
@@ -35,6 +36,7 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     lines += fact("events", counts(document.events), width)
     lines += exported(document.lake, width) if document.lake else []
     lines += logged(document.log, width) if document.log else []
+    lines += streamed(document.cdc, width) if document.cdc else []
     lines += fact("addresses", ", ".join(f"{name} {address}" for name, address in document.addresses.items()), width)
     lines += ["", f"{'PROCESS':<14}{'PID':>9}  {'STATE':<10}{'RESTARTS':>9}{'CPU s':>11}{'MEMORY':>11}"]
     lines += [_process(process) for process in document.processes]
@@ -43,6 +45,8 @@ def stat(document: Stat, width: int = WIDTH) -> str:
         lines += [_client(client, width), *_details(client, document.at, width)]
     if not document.clients:
         lines.append("none")
+    if document.cdc and cdctext.connections(document.cdc):
+        lines += ["", *cdctext.table(document.cdc, document.at, width)]
     return "\n".join(lines + _tables(document.usage, width))
 
 
@@ -114,6 +118,16 @@ def logged(log: LineLog, width: int) -> list[str]:
     return lines + stopped(status.stop, width)
 
 
+def streamed(cdc: CDC, width: int) -> list[str]:
+    """The CDC port, with the stops of its processes."""
+    refused = sum(process.refused for process in cdc.processes)
+    rows, size = cdctext.sent(cdc)
+    text = f"{cdc.address}:{cdc.port} {cdctext.port_text(cdc)}; {rows:,} rows, {size_text(size)} sent; "
+    text += f"{refused:,} logins refused"
+    lines = fact("cdc", text, width) + cdctext.troubles(cdc, width)
+    return lines + [line for process in cdc.processes for line in stopped(process.stop, width)]
+
+
 def receipt(document: Stat) -> str:
     """What a drain leaves: the final position, and each client's remainder."""
     source, journal = document.source, document.journal
@@ -124,6 +138,8 @@ def receipt(document: Stat) -> str:
         lines += fact("lake", f"{size_text(document.lake.lag_bytes)} not exported to {document.lake.path}", WIDTH)
     if document.log:
         lines += fact("log", f"{size_text(document.log.lag_bytes)} not logged to {document.log.path}", WIDTH)
+    if document.cdc:
+        lines += fact("cdc", cdctext.connected_text(document.cdc), WIDTH)
     lines += ["", _client_head(WIDTH), *(_client(client, WIDTH) for client in document.clients)]
     left = remainder(document)
     lines += ["", f"{left:,} rows remain" if left else "nothing remains"]

@@ -23,9 +23,10 @@ from relay import messages
 from relay._native import Server, Session
 from relay.config import Config
 from relay.context import ServerContext
-from relay.errors import RelayError
+from relay.errors import RelayError, StopCode
 from relay.messages import Handover, Kick
 from relay.serving import arrow, timezone
+from relay.serving.access import Access
 from relay.serving.answers import Answers
 from relay.serving.broker_link import BrokerLink
 from relay.serving.door import Door
@@ -92,9 +93,10 @@ class _Loop:
         self._refused: set[int] = set()  # numbers of peers beyond the cap, who are being told so
         self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
         self._numbers = count(1)
-        self._door = Door(context, self._epoll, self._admit)
+        self._access = Access(context.config)
+        self._door = Door(context, self._epoll, self._access, self._admit)
         self._broker = BrokerLink(context.broker, self._kicked)
-        self._answers = Answers(context, self._broker, self)
+        self._answers = Answers(context, self._broker, self, self._access)
         self._wakeup, wakeup = socket.socketpair()
         for end in (self._wakeup, wakeup):
             end.setblocking(False)
@@ -116,6 +118,7 @@ class _Loop:
     def _apply(self, config: Config) -> None:
         """Work with this configuration from now on; who is connected stays so. Raises `RelayError`."""
         self._door.apply(config)
+        self._access.apply(config)
         self._limit(config)
         self._answers.apply(config)
 
@@ -353,7 +356,17 @@ class _Loop:
         self._broker.tick(self.now)
         self._answers.tick()
         self._native.release_before(self._context.arena.first)
+        self._tell_damage()
         self._door.open()
+
+    def _tell_damage(self) -> None:
+        """A damaged journal keeps some clients' rows from them: a named stop, while all others are served."""
+        damage = self._native.take_damage()
+        if not damage or self._context.arena.stop() is not None:
+            return
+        error = RelayError(StopCode.JOURNAL_CORRUPT, "serve rows", damage)
+        self._context.arena.set_stop(str(error.code), str(error), error.hint)
+        self._log("rows_unreadable", code=error.code, error=error, hint=error.hint)
 
     # -- everything that is not a connection --
 

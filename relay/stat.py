@@ -17,12 +17,14 @@ from relay import __version__
 from relay._native import Arena
 from relay.board import (
     Boards,
+    CDCStatus,
     ExportStatus,
     LogStatus,
     SnapshotStatus,
     Stop,
     Usage,
     Watch,
+    cdc_status,
     export_status,
     log_status,
     seen,
@@ -31,6 +33,7 @@ from relay.board import (
 from relay.config import Config
 from relay.lag import lags, unread
 from relay.queues import state
+from relay.statefile import for_reading
 from relay.wire import classic
 
 POLLING_SECONDS: Final = 2.0
@@ -166,6 +169,14 @@ class LineLog(msgspec.Struct):
     lag_bytes: int
 
 
+class CDC(msgspec.Struct):
+    """The port for clients of MaxScale, and what each of its processes says."""
+
+    address: str
+    port: int
+    processes: list[CDCStatus]
+
+
 class Stat(msgspec.Struct):
     """The whole document; `stop` is why nothing more is read from the source."""
 
@@ -186,6 +197,7 @@ class Stat(msgspec.Struct):
     usage: Usage
     lake: Lake | None
     log: LineLog | None
+    cdc: CDC | None
     addresses: dict[str, str]
 
 
@@ -197,7 +209,7 @@ def _stored(data_dir: Path, query: str, *values: bytes) -> list[tuple[Any, ...]]
     """Rows of the state file; none while its owner's first start has not made the file or its tables, or while it is
     damaged, which stops the reader by name."""
     try:
-        with closing(state.connect(data_dir / "state.db", readonly=True)) as database:
+        with closing(for_reading(data_dir / "state.db")) as database:
             return list(database.execute(query, values))
     except sqlite3.DatabaseError:
         return []
@@ -307,6 +319,17 @@ def _log(config: Config, flushed: int, boards: Boards) -> LineLog | None:
     return LineLog(config.logger.path, status, *_behind(flushed, status.position, status.behind_since or status.at))
 
 
+def _cdc(config: Config, processes: Sequence[Process], boards: Boards) -> CDC | None:
+    if not config.cdc.enabled:
+        return None
+    down = {process.name for process in processes if process.state == "down"}
+    statuses = [cdc_status(board) for board in boards.cdc]
+    for index, status in enumerate(statuses):
+        if f"cdc-{index}" in down:  # connections do not outlive it
+            status.streams, status.left_out = [], 0
+    return CDC(config.cdc.address, config.cdc.port, statuses)
+
+
 def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], boards: Boards) -> Stat:
     """The document as of now. `processes` names the heartbeat slots in their order."""
     stop_facts = arena.stop()
@@ -318,6 +341,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
     known = seen(boards.monitor)
     silent = max(0.0, now - source["heard"]) if source["heard"] else 0.0
     lag_bytes = unread(known.watch, source["file"], source["position"], now)
+    running = [_process(arena, slot, name) for slot, name in enumerate(processes)]
     lag_seconds, loss_seconds = lags(lag_bytes, known.watch.expiry, source["last_event"], silent, now)
     return Stat(
         version=__version__,
@@ -353,11 +377,12 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
         rows=arena.rows(),
         traffic=arena.traffic(),
         events=arena.events(),
-        processes=[_process(arena, slot, name) for slot, name in enumerate(processes)],
+        processes=running,
         clients=_clients(arena, data_dir),
         usage=known.usage,
         lake=_lake(config, arena.flushed, boards),
         log=_log(config, arena.flushed, boards),
+        cdc=_cdc(config, running, boards),
         addresses={
             "classic": f"{server.bind_address}:{server.server_port}",
             "http": f"http://{server.http_address}:{server.http_port}/",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from relay import children, family, health, memory, process
+from relay import children, family, health, memory, privileges, process
 from relay.children import Child
 from relay.config import Config
 from relay.context import AsideContext
@@ -24,10 +24,11 @@ from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.lockfile import held
 from relay.log import Log, logger
 from relay.notify import Notifier
-from relay.reload import Reloads
+from relay.reload import Reloads, usable
 from relay.settings import Settings
 
 TICK = 0.25  # seconds between looks at the children
+STANDSTILL = 5.0  # a look that comes so many seconds late: the host stood still, and the children with it
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
 EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to keep what they have
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
@@ -42,11 +43,17 @@ def run(load: Callable[[], Config], accept_gap: bool) -> int:
 
     `load` reads the configuration, now and at each reload.
     """
+    privileges.without_core_dumps()
     config = load()
     data_dir = Path(config.relay.data_dir)
-    data_dir.mkdir(parents=True, exist_ok=True)
+    rights = privileges.Privileges(config.relay.user)
+    rights.lend(data_dir)
     with _locked(data_dir):
-        return Supervisor(config, load, accept_gap, logger("supervisor", config.relay.log_format)).serve()
+        with rights.regained():
+            doors = family.listen(config)
+        rights.drop()
+        usable(config)
+        return Supervisor(config, doors, load, accept_gap, logger("supervisor", config.relay.log_format)).serve()
 
 
 def _locked(data_dir: Path) -> AbstractContextManager[None]:
@@ -62,10 +69,12 @@ def _locked(data_dir: Path) -> AbstractContextManager[None]:
 class Supervisor:
     """The loop over signals, commands, deaths and heartbeats."""
 
-    def __init__(self, config: Config, load: Callable[[], Config], accept_gap: bool, log: Log) -> None:
+    def __init__(
+        self, config: Config, doors: family.Doors, load: Callable[[], Config], accept_gap: bool, log: Log
+    ) -> None:
         self._data_dir = Path(config.relay.data_dir)
         self._log = log
-        self._family = family.assemble(config, self._data_dir)
+        self._family = family.assemble(config, doors, self._data_dir)
         self._config = self._family.with_bound_ports(config)
         self._arena = self._family.arena
         self._arena.paused = self._arena.draining = False
@@ -78,6 +87,7 @@ class Supervisor:
             child.context.settings, child.context.number = self._settings, self._settings.number
         self._reloads = Reloads(config, load, self, self._family.boards.supervisor, log)
         self._ending = False
+        self._looked = self._awake = time.monotonic()
         self._notifier = Notifier(os.environ, log)
 
     def serve(self) -> int:
@@ -164,21 +174,26 @@ class Supervisor:
     def _check_heartbeats(self) -> None:
         """Ends a child whose work loop stands still: first so that it tells where, then for certain."""
         now = time.monotonic()
+        if now - self._looked > STANDSTILL:
+            self._awake = now
+        self._looked = now
         for child in self._children:
             freeze = health.freeze(child.context.name)
             if not child.pid or now - child.started < freeze:
                 continue
-            silent = now - self._arena.heartbeat(child.context.slot)
+            silent = now - max(self._arena.heartbeat(child.context.slot), self._awake)
             if silent > freeze:
                 hard = silent > freeze + 5
                 self._log("hung", process=child.context.name, silent=round(silent))
                 os.kill(child.pid, signal.SIGKILL if hard else signal.SIGABRT)
 
     def _all_up(self) -> bool:
-        # What a reader that has stopped by name did not open, the broker waits for in vain.
+        # What a reader that has stopped by name did not open, the broker and the CDC port wait for in vain.
         unopened = not self._arena.committed and any(c.held and c.context.name == "reader" for c in self._children)
-        excused = {"broker"} if unopened else set()
-        return all(c.held or self._arena.running(c.context.slot) or c.context.name in excused for c in self._children)
+        excused = ("broker", "cdc-") if unopened else ()
+        return all(
+            c.held or self._arena.running(c.context.slot) or c.context.name.startswith(excused) for c in self._children
+        )
 
     def _announce(self) -> bool:
         server_config, stop = self._config.server, self._arena.stop()
@@ -186,6 +201,7 @@ class Supervisor:
         facts = {
             "classic": f"{server_config.bind_address}:{server_config.server_port}",
             "http": f"http://{server_config.http_address}:{server_config.http_port}/",
+            **({"cdc": f"{self._config.cdc.address}:{self._config.cdc.port}"} if self._config.cdc.enabled else {}),
             "source": f"{server_config.ip_addr[0]}:{server_config.port}",
             "state": state,
             "workers": self._family.workers,

@@ -14,8 +14,9 @@ from typing import Final
 import msgspec
 
 from relay.board import Counts, TableUsage
-from relay.queues import state
+from relay.statefile import opened
 
+FORMAT: Final = 1
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS counted (
   id INTEGER PRIMARY KEY CHECK (id = 1), generation TEXT NOT NULL, position INTEGER NOT NULL, number INTEGER NOT NULL,
@@ -55,12 +56,16 @@ class Table(msgspec.Struct):
 
 
 class UsageStore:
-    """The file. Raises `sqlite3.Error`."""
+    """The file. Raises `sqlite3.Error`, and `RelayError` for one of a newer format."""
 
     def __init__(self, path: Path) -> None:
-        self._db = state.connect(path)
+        self._db = opened(path, FORMAT)
         try:
             self._db.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+            # Counts and cursor are lost together, and counted again: no save has to wait for the disk, which would keep
+            # the page waiting.
+            for pragma in ("journal_mode = WAL", "synchronous = NORMAL"):
+                self._db.execute(f"PRAGMA {pragma}")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error:
             self._db.close()

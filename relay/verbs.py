@@ -23,7 +23,7 @@ from relay.bar import Bar
 from relay.client import RelayClient
 from relay.config import Config
 from relay.config_keys import start_position
-from relay.errors import ErrorCode, RelayError
+from relay.errors import ErrorCode, RelayError, StopCode
 from relay.narrow import narrowed
 
 _STOP_SECONDS: Final = 10.0
@@ -111,7 +111,8 @@ def start(context: click.Context, load: Callable[[], Config], accept_gap: bool) 
 def stat(config: Config, as_json: bool, watch: bool, clients: tuple[str, ...], tables: tuple[str, ...]) -> None:
     """Show what the running relay does.
 
-    Patterns are those that shells have for files: `shop.*`, `cache-?`.
+    Patterns are those that shells have for files: `shop.*`, `cache-?`. Of connections to the CDC port those are shown
+    whose user matches as clients do, and whose table matches.
     """
 
     def look() -> dict[str, Any]:
@@ -328,6 +329,28 @@ def verify(config: Config, start: str, end: str, as_json: bool) -> None:
         raise RelayError(ErrorCode.DIFFERENCE, "verify", report.verdict, position=report.range)
     if report.incomplete:
         raise RelayError(ErrorCode.UNVERIFIED, "verify", report.incomplete, position=report.range)
+
+
+@cli.command()
+@configured
+@click.option("--look", is_flag=True, help="Only say what is damaged: change nothing, and ask nobody.")
+def repair(config: Config, look: bool) -> None:
+    """Find what is damaged in the journal of a stopped relay, and read it again from the source."""
+    from relay.log import logger
+    from relay.repair import run  # the native core is needed by few verbs only
+
+    began = time.monotonic()
+    with Bar(sys.stderr, "looking") as bar:
+        found = run.run(
+            config, not look, click.echo, lambda done: bar.show(time.monotonic() - began, done, ""), logger("repair")
+        )
+    if not found:
+        click.echo("the journal is whole")
+    left = [finding for finding in found if look or finding.failure]
+    if left:
+        cause = f"{len(left)} of {len(found)} damaged places are not mended"
+        raise RelayError(StopCode.JOURNAL_CORRUPT, "repair the journal", cause, position=config.relay.data_dir,
+                         hint="`relay repair` mends them" if look else left[0].hint)  # fmt: skip
 
 
 @cli.command()

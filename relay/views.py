@@ -55,10 +55,16 @@ class Views:
             return None
         definition = self._usage.definition(schema, table)
         verdicts = explain(self._config(), document, schema, table).clients
+        processes = document.cdc.processes if document.cdc else []
+        streams = [stream for process in processes for stream in process.streams]
         return TableDetail(
             usage=usage,
             minutes=self._minutes(schema, table),
             clients=[Follower(verdict.id, verdict.name, verdict.kinds) for verdict in verdicts if verdict.kinds],
+            streams=sorted(
+                (stream for stream in streams if (stream.schema, stream.table) == (schema, table)),
+                key=lambda stream: -stream.lag_bytes,
+            ),
             definition=_table_schema(definition) if definition else None,
         )
 

@@ -157,6 +157,8 @@ class Server(HTTPServer):
             max_buffer_size=MAX_HEAD + MAX_BODY,
         )
         self._open: OrderedDict[IOStream, None] = OrderedDict()
+        self.admits: Callable[[str], bool] = lambda address: True
+        """Whether somebody at this address may ask; others are hung up on unread."""
 
     def serve(self, listener: socket.socket) -> None:
         """Accepts on a socket that listens already."""
@@ -171,6 +173,9 @@ class Server(HTTPServer):
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """A new connection."""
+        if not self.admits(address[0]):
+            stream.close()
+            return
         if len(self._open) >= MAX_CONNECTIONS:
             self._open.popitem(last=False)[0].close()
         self._open[stream] = None

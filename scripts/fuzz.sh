@@ -44,7 +44,7 @@ failed=0
 for target in "${targets[@]}"; do
   program=$build/$target crashers=tests/fuzz/crashers/$target
   c++ "${flags[@]}" -o "$program" "$program.o" $build/driver.o "${objects[@]}" -lz
-  mapfile -t kept < <(find "$crashers" "tests/fuzz/seeds/$target" -type f 2>/dev/null | sort)
+  mapfile -t kept < <(find -H "$crashers" "tests/fuzz/seeds/$target" -type f 2>/dev/null | sort)
   amount=${count:+${count}x}
   echo "fuzz: $target, seed $seed, ${#kept[@]} kept inputs, ${amount:-$duration s}"
   if ! "$program" "$build/$target.crash" "${amount:-$duration}" "$seed" "${kept[@]}"; then

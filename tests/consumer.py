@@ -16,7 +16,8 @@ class Consumer:
 
     def __init__(self, port: int, name: str, add_filters: Callable[[RelayClient], None]) -> None:
         self.rows: list[Row] = []
-        self.repeats = 0
+        self.times: list[float] = []  # when each came, by the monotonic clock
+        self.repeated: list[float] = []  # when one came that had come before
         self.error: BaseException | None = None
         self._port, self._name, self._add_filters = port, name, add_filters
         self._stop = False
@@ -27,7 +28,7 @@ class Consumer:
 
     def _run(self) -> None:
         try:
-            with RelayClient("127.0.0.1", self._port, self._name, SECRET) as client:
+            with RelayClient("127.0.0.1", self._port, self._name, SECRET, patience=180) as client:
                 self._add_filters(client)
                 self._attached.set()
                 while not self._stop:
@@ -40,8 +41,9 @@ class Consumer:
         if self.rows and row.sequence <= self.rows[-1].sequence:
             first = self.rows[0].sequence
             assert self.rows[row.sequence - first] == row, "a repeated row differs from the one it repeats"
-            self.repeats += 1
+            self.repeated.append(time.monotonic())
             return
+        self.times.append(time.monotonic())
         self.rows.append(row)
 
     def wait_for(self, count: int, seconds: float = 60) -> None:

@@ -4,12 +4,29 @@ from __future__ import annotations
 
 import msgspec
 
-from relay.board import Counts, ExportStatus, LogStatus, SnapshotStatus, Stop, TableUsage, Usage, Watch
-from relay.stat import Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
+from relay.board import (
+    CDCStatus,
+    CDCStream,
+    Counts,
+    ExportStatus,
+    LogStatus,
+    SnapshotStatus,
+    Stop,
+    TableUsage,
+    Usage,
+    Watch,
+)
+from relay.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
 
 HOSTILE = 'a"b\\c\n{x="1"} 1\n# TYPE <script>alert(1)</script> \u202e\u2028é'
 
-PROCESSES = ["reader", "broker", "monitor", "exporter", "snapshotter", "logger", "server-0"]
+PROCESSES = ["reader", "broker", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"]
+
+STREAM = CDCStream(
+    user="maxuser", uuid=HOSTILE, address="192.0.2.8", port=50000, state="streaming", form="json",
+    schema="shop", table="orders", version=2, gtid="0-3000-11", position=650, lag_bytes=50, rows=7, bytes=900,
+    since=1.7e9,
+)  # fmt: skip
 
 
 def client(client_id: int = 1, name: str = "cache") -> Client:
@@ -64,6 +81,7 @@ def document(*clients: Client, stop: Stop | None = None, **changes: object) -> S
             SnapshotStatus(state="idle", left=2),
         ),
         log=LineLog("/var/log/relay", LogStatus(state="following", position=700, lines=60, bytes=6000), 0.7, 200),
+        cdc=CDC("0.0.0.0", 4001, [CDCStatus(state="serving", position=700, streams=[STREAM])]),
         addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
     )  # fmt: skip
     return msgspec.structs.replace(made, **changes)

@@ -84,7 +84,13 @@ class ReadmeClient:
         checksum = command + len(payload) + VERSION + self._id + self._token + sum(payload)
         header = (command, 0, len(payload), VERSION, self._id, self._token, checksum % 2**32, 0, 0)
         self._socket.sendall(struct.pack("<HHIIIIIII", *header) + payload)
-        result, size, wanted = struct.unpack("<BII", self._stream.read(9))
-        reply = self._stream.read(size)
+        result, size, wanted = struct.unpack("<BII", self._read(9))
+        reply = self._read(size)
         assert (result + size + sum(reply)) % 2**32 == wanted
         return result, reply
+
+    def _read(self, size: int) -> bytes:
+        data = self._stream.read(size)
+        if len(data) < size:
+            raise ConnectionResetError("the relay closed the connection")
+        return data

@@ -51,6 +51,7 @@ def write_conf(folder: Path, server: DatabaseServer, settings: Mapping[str, obje
         sections.setdefault(section, []).append(f"{name} = {value}")
     conf = folder / "relay.conf"
     conf.write_text("\n\n".join("\n".join([f"[{name}]", *lines]) for name, lines in sections.items()) + "\n")
+    conf.chmod(0o600)
     return conf
 
 
@@ -152,8 +153,10 @@ class RelayProcess:
         self._process.kill()
         self._process.wait()
         self._process = None
-        _, left = psutil.wait_procs(family, timeout=10)
-        assert not left, f"children outlived the killed supervisor: {left}"
+        deadline = time.monotonic() + 10
+        while left := [process for process in family if _lives(process)]:
+            assert time.monotonic() < deadline, f"children outlived the killed supervisor: {left}"
+            time.sleep(0.01)
 
     def end(self) -> None:
         """`kill` for good: nothing is started with this data again, and its shared memory goes too."""
@@ -161,6 +164,14 @@ class RelayProcess:
         data_dir = Path(load(str(self.conf), {}, {})[0].relay.data_dir)
         if (block := find(data_dir)) is not None:
             discard(data_dir, block)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether it does; one that has ended may wait long for whoever inherited it to take notice."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def run_relay(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:

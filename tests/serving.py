@@ -258,10 +258,10 @@ def image(values: Values, length: str = "<H") -> bytes:
 
 
 class Client:
-    """A plain client of the classic protocol, written from docs/protocol.md alone."""
+    """A plain client of the classic protocol, written from docs/protocol.md alone. `source`: where it connects from."""
 
-    def __init__(self, port: int) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE)
+    def __init__(self, port: int, source: str = "") -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE, (source, 0))
         self.client_id = self.token = 0
         self._replies = classic.ReplyParser()
 

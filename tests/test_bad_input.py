@@ -13,7 +13,7 @@ import pytest
 
 from relay.wire import classic
 from relay.wire.classic import Command, Reply, Result
-from tests.serving import KEY, Client, Serving, many, parse_many
+from tests.serving import ADMIN_SECRET, KEY, Client, Serving, many, parse_many
 
 PONG = Reply(Result.OK, b"PONG\0")
 HEADER = struct.Struct("<HHIIIIIII")
@@ -165,6 +165,21 @@ def test_malformed_payloads_are_told_and_harm_nobody(serving: Serving) -> None:
         for _ in range(100):
             reply = client.ask(command, rng.randbytes(rng.randint(0, 60)))
             assert reply.result in (Result.OK, Result.ERROR)
+    assert client.ask(Command.PING) == PONG
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"client": "\xff"}', b"\xff", b"[" * 60_000, b'{"client": 1e999}', b'{"client": "\\ud800"}']
+)
+def test_malformed_payloads_of_admin_commands_are_told_and_harm_nobody(serving: Serving, payload: bytes) -> None:
+    client = serving.client("bystander")
+    key = classic.fnv1a64(ADMIN_SECRET.encode())
+    for command in (Command.FORGET_CLIENT, Command.SEEK_CLIENT, Command.LIST_CLIENTS, Command.EXPLAIN):
+        admin = serving.connect()
+        admin.sock.sendall(classic.encode_admin_request(command, key, payload))
+        reply = admin.receive()
+        assert (reply.result, reply.text.startswith(command.name)) == (Result.ERROR, True), reply
+        admin.close()
     assert client.ask(Command.PING) == PONG
 
 

@@ -178,6 +178,20 @@ def test_ports_in_use_and_folders_that_cannot_be_made_are_failures(mariadb1011: 
     assert of(findings, "DataDir").level is Level.FAIL
 
 
+def test_what_every_user_of_the_machine_may_read_is_a_warning(
+    mariadb1011: DatabaseServer, look: Look, tmp_path: Path
+) -> None:
+    data = tmp_path / "open"
+    data.mkdir()
+    (data / "cdcusers").touch()
+    settings = {"Relay.DataDir": data, "CDC.Enabled": "yes"}
+    for mode, count in ((0o755, 2), (0o750, 0)):
+        data.chmod(mode)
+        (data / "cdcusers").chmod(mode)
+        findings = [each for each in look(mariadb1011, settings) if each.subject in ("DataDir mode", "CDC users")]
+        assert [(each.level, each.remedy[:11]) for each in findings] == [(Level.WARN, "chmod o-rwx")] * count
+
+
 def test_a_journal_that_the_disk_cannot_hold_is_a_warning(mariadb1011: DatabaseServer, look: Look) -> None:
     assert of(look(mariadb1011, {"Relay.JournalMaxBytes": "900TiB"}), "disk space").level is Level.WARN
 

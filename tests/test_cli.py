@@ -35,6 +35,7 @@ def conf(tmp_path: Path) -> Path:
     """A configuration that no relay runs with."""
     path = tmp_path / "relay.conf"
     path.write_text(f"{CONF}[Relay]\nDataDir = {tmp_path / 'data'}\n")
+    path.chmod(0o600)
     return path
 
 

@@ -57,6 +57,7 @@ class Reader:
         self, content: str | bytes, environment: Mapping[str, str] | None = None, flags: Mapping[str, str] | None = None
     ) -> Config:
         self.path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        self.path.chmod(0o600)
         config, self.warnings = load(str(self.path), environment or {}, flags or {})
         return config
 
@@ -87,7 +88,7 @@ def test_the_file_of_the_originals_readme_is_read_as_it_stands(read: Reader) -> 
 
 
 def test_everything_has_a_default_but_the_account_and_the_secret() -> None:
-    config, warnings = load(None, {}, {"Server.Login": "relay", "Server.AuthSecret": "s"})
+    config, warnings = load(None, {"RELAY_SERVER_LOGIN": "relay", "RELAY_SERVER_AUTHSECRET": "s"}, {})
     assert warnings == []
     assert config.server.server_port == 6001
     assert config.server.legacy_keys is True
@@ -303,6 +304,23 @@ def test_equal_secrets_of_clients_and_admins_are_a_warning(read: Reader) -> None
     assert "every client may give admin commands" in read.warnings[0].text
 
 
+def test_secrets_that_others_can_see_are_warnings(read: Reader, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("x")
+    own.chmod(0o640)
+    content = NEEDED + f"PasswordFile = {own}\n"
+    read(content)
+    assert read.warnings == []
+    own.chmod(0o644)
+    read(content, flags={"Server.AdminSecret": "y", "Server.HTTPPort": "1"})
+    assert [warning.position for warning in read.warnings] == ["flag Server.AdminSecret", str(own)]
+    read.path.chmod(0o604)
+    _, warnings = load(str(read.path), {"RELAY_SERVER_ADMINSECRET": "y"}, {})
+    assert [warning.position for warning in warnings] == [str(read.path), str(own)]
+    read.path.write_text("[Server]\nLogin = relay\nAdminSecret =\n")
+    assert load(str(read.path), {"RELAY_SERVER_AUTHSECRET": "s"}, {})[1] == [], "there is none in it"
+
+
 def test_a_missing_file_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(RelayError, match=r"none\.conf: No such file"):
         load(str(tmp_path / "none.conf"), {}, {})
@@ -358,7 +376,7 @@ def test_the_tree_has_one_attribute_for_every_key_of_the_table() -> None:
         "Source": config.source,
         "Relay": config.relay,
         "Lake": config.lake,
+        "CDC": config.cdc,
     }
-    sections["Lake"] = config.lake
     for section, struct in sections.items():
         assert set(struct.__struct_fields__) == {key.attribute for key in KEYS if key.section == section}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from examples.dbserver import DatabaseServer, free_port
+from examples.dbserver import DatabaseServer
 from relay import reader
 from relay._native import GtidSet, JournalWriter
 from relay.binlog import facts
@@ -18,9 +18,8 @@ from relay.errors import ExitCode
 from relay.journal import frames
 from relay.journal.frames import Gap, Source
 from tests.conftest import skipped_kinds
+from tests.pairs import HOSTS, executed, pair_of, wait_for
 from tests.readerproc import Reader
-
-HOSTS = ("127.0.0.1", "127.0.0.2")
 
 
 @pytest.fixture(params=["mysql97", "mariadb118", "mariadb1011"])
@@ -32,38 +31,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 def pair(kind: str) -> Iterator[tuple[DatabaseServer, DatabaseServer]]:
     """Two servers on one port of two addresses; the second replicates the first."""
     assert kind not in skipped_kinds()
-    port = free_port()
-    with ExitStack() as stack:
-        first, second = (
-            stack.enter_context(
-                DatabaseServer(kind, port, (f"--bind-address={host}", f"--server-id={number}", "--log-slave-updates"))
-            )
-            for number, host in enumerate(HOSTS, 1)
-        )
-        account = f"127.0.0.1', {{0}}_PORT={port}, {{0}}_USER='relay', {{0}}_PASSWORD='relaypw'"
-        if kind == "mysql97":
-            second.execute(
-                f"CHANGE REPLICATION SOURCE TO SOURCE_HOST='{account.format('SOURCE')}, SOURCE_AUTO_POSITION=1,"
-                " GET_SOURCE_PUBLIC_KEY=1",
-                "START REPLICA",
-            )
-        else:
-            second.execute(
-                f"CHANGE MASTER TO MASTER_HOST='{account.format('MASTER')}, MASTER_USE_GTID=slave_pos", "START SLAVE"
-            )
-        yield first, second
-
-
-def executed(server: DatabaseServer) -> GtidSet:
-    variable = "gtid_executed" if server.kind.mysql else "gtid_binlog_pos"
-    return GtidSet(server.execute(f"SELECT @@GLOBAL.{variable}")[0][0])
-
-
-def wait_for(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
+    with pair_of(kind) as servers:
+        yield servers
 
 
 def numbers(running: Reader) -> list[int]:

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from relay.board import CDCStatus
 from relay.history import INTERVAL, SAMPLES, Recorder
-from relay.stat import Stat
-from tests.madestat import client, document
+from relay.stat import CDC, Stat
+from tests.madestat import STREAM, client, document
 
 
 class Clock:
@@ -53,6 +54,7 @@ def test_counters_become_rates_and_levels_stay(recorder: Recorder, clock: Clock)
     assert history.confirmed == [None, 10.0]
     assert history.waiting == [20, 7]
     assert history.lag_bytes == [4096, 4096] and history.lag_seconds == [1.5, 1.5]
+    assert history.cdc_rows == [None, 0.0] and history.cdc_lag_bytes == [50, 50]
     of_client = recorder.client(1)
     assert (of_client.at, of_client.waiting, of_client.confirmed) == (history.at, [20, 7], [None, 10.0])
 
@@ -70,6 +72,18 @@ def test_a_counter_that_began_anew_and_what_is_not_known_leave_a_gap(recorder: R
     history = recorder.history()
     assert history.insert[:3] == [None, None, 2.0]
     assert history.lag_seconds == [1.5, 1.5, 1.5, None] and history.lag_bytes[3] is None
+
+
+def test_the_cdc_port_is_told_of_with_all_its_processes_while_it_is_on(recorder: Recorder, clock: Clock) -> None:
+    def sent(rows: int, *behind: int) -> CDC:
+        streams = [msgspec.structs.replace(STREAM, lag_bytes=each) for each in behind]
+        return CDC("::", 4001, [CDCStatus(rows=100), CDCStatus(rows=rows, streams=streams)])
+
+    documents = [document(cdc=each) for each in (None, sent(0), sent(50, 70, 900), sent(10, 1), None)]
+    sampled(recorder, clock, *documents)
+    history = recorder.history()
+    assert history.cdc_rows == [None, None, 10.0, None, None], "where a process began anew nothing is known"
+    assert history.cdc_lag_bytes == [None, 0, 900, 1, None]
 
 
 def test_an_hour_is_kept_oldest_first(recorder: Recorder, clock: Clock) -> None:

@@ -22,6 +22,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.cli",
         "relay.verbs",
         "relay.adminverbs",
+        "relay.cdcverbs",
         "relay.lakeverbs",
         "relay.sparkverbs",
         "relay.check",
@@ -63,6 +64,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "relay.messages",
         "relay.queues",
         "relay.settings",
+        "relay.statefile",
         "relay.wire",
     ),
     "contexts": ("relay.context",),
@@ -72,7 +74,7 @@ ORDER = ["command line", "supervisor", "processes", "parts", "contexts", "codecs
 SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.exporter", "relay.snapshotter"}
 SHELLS |= {"relay.logger"}
 # The half of relay.binlog that talks to a server; all else there parses.
-_TALKING = ("catalog", "connect", "dump", "facts", "files", "schema", "sources", "stream")
+_TALKING = ("catalog", "connect", "dump", "facts", "files", "reading", "schema", "sources", "stream")
 BINLOG_IO = {f"relay.binlog.{name}" for name in _TALKING}
 IO = {"asyncio", "io", "mmap", "multiprocessing", "os", "pathlib", "pymysql", "select", "selectors", "shutil", "signal"}
 IO |= {"socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"}

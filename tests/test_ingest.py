@@ -87,6 +87,25 @@ def test_a_stream_becomes_frames_in_order(server: DatabaseServer, db: str, fed: 
     assert files == [end.file]
 
 
+def test_commits_say_on_which_server_they_were_made(server: DatabaseServer, db: str, fed: Fed) -> None:
+    with closing(server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@server_id")
+        own = int(cursor.fetchone()[0])
+    prepared = (
+        f"USE {db}",
+        *("XA START 'x'", "INSERT INTO t (v) VALUES ('xa')", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'"),
+    )
+    elsewhere = ("SET SESSION server_id = 3000000000", "INSERT INTO t (v) VALUES ('from another server')")
+    foreign = elsewhere if server.name.startswith("mariadb") else ()
+    start, stream = recorded(server, *workload(db), *prepared, *foreign)
+    fed.begin(start)
+    fed.feed(stream)
+    said = [frame.server_id for frame in fed.frames() if isinstance(frame, frames.Commit)]
+    assert len(said) > 10
+    assert set(said[:-1]) == {own}
+    assert said[-1] == (3_000_000_000 if foreign else own)
+
+
 def test_how_the_bytes_are_cut_makes_no_difference(server: DatabaseServer, db: str, tmp_path: Path) -> None:
     start, stream = recorded(server, *workload(db))
     found = []
@@ -217,6 +236,7 @@ def test_compressed_streams_hold_the_same(kind: str, own_server: Callable[..., D
     fed.begin(start)
     fed.feed(stream)
     assert fed.rows() == WORKLOAD_ROWS
+    assert all(frame.server_id for frame in fed.frames() if isinstance(frame, frames.Commit))
 
 
 @pytest.mark.parametrize("kind", OPTIONS)

@@ -8,6 +8,7 @@ import os
 import random
 import resource
 import signal
+import struct
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ def test_every_kind_of_frame_is_a_struct(tmp_path: Path, writer: JournalWriter) 
     table = writer.define(packed())
     writer.rows(table, 2, 150, 1700000000, 3, b"\x01\xff\xffbody")
     writer.ddl(170, 1700000001, "test", "ALTER TABLE `t` ADD ü INT")
-    writer.commit(180, 1700000002, f"{UUID}:6")
+    writer.commit(180, 1700000002, f"{UUID}:6", 3_000_000_000)
     writer.file(4, "binlog.000002")
     writer.gap(99, "binlog.000002", "purged")
     at, found = zip(*content(tmp_path, writer), strict=True)
@@ -67,11 +68,67 @@ def test_every_kind_of_frame_is_a_struct(tmp_path: Path, writer: JournalWriter) 
         frames.Table(0, packed()),
         frames.Rows(2, at[2], 150, 1700000000, 3, 1, b"\x01\xff\xffbody"),
         frames.Ddl(170, 1700000001, "test", "ALTER TABLE `t` ADD ü INT"),
-        frames.Commit(180, 1700000002, 5, f"{UUID}:6"),
+        frames.Commit(180, 1700000002, 5, f"{UUID}:6", 3_000_000_000),
         frames.File(4, "binlog.000002"),
         frames.Gap(99, "binlog.000002", "purged"),
     )
     assert writer.state() == ("binlog.000002", 4, f"{UUID}:1-6", "server one", 5)
+
+
+def rewritten(folder: Path, writer: JournalWriter, change: Callable[[bytes], bytes]) -> int:
+    """The journal's last frame with another payload, in as many blocks of 8 bytes; the frame's position."""
+    writer.flush()
+    at = content(folder, writer)[-1][0]
+    [segment] = folder.glob("*.seg")
+    data = bytearray(segment.read_bytes())
+    offset = at - writer.first()
+    [length] = struct.unpack_from("<I", data, offset)
+    payload = change(bytes(data[offset + 8 : offset + 8 + length]))
+    assert (len(payload) + 7) // 8 == (length + 7) // 8
+    data[offset : offset + 8 + len(payload)] = struct.pack("<II", len(payload), crc32c(payload)) + payload
+    segment.write_bytes(data)
+    return at
+
+
+def test_commits_of_before_they_said_their_server_are_read(tmp_path: Path, writer: JournalWriter) -> None:
+    table = writer.define(packed())
+    writer.rows(table, 1, 150, 1, 1, b"row")
+    writer.commit(160, 1, "0-1-7", 5)
+    rewritten(tmp_path, writer, lambda payload: b"\x95" + payload[1:-5])
+    assert content(tmp_path, writer)[-1][1] == frames.Commit(160, 1, 2, "0-1-7", 0)
+    assert JournalWriter(tmp_path, SEGMENT).state() == ("", 160, "0-1-7", "", 2)
+
+
+def test_what_later_releases_may_add_to_commits_is_passed_over(tmp_path: Path, writer: JournalWriter) -> None:
+    writer.commit(160, 1, "0-1-70", 5)
+    rewritten(tmp_path, writer, lambda payload: b"\x97" + payload[1:] + b"\x01")
+    assert content(tmp_path, writer)[-1][1] == frames.Commit(160, 1, 1, "0-1-70", 5)
+    assert JournalWriter(tmp_path, SEGMENT).state() == ("", 160, "0-1-70", "", 1)
+
+
+@pytest.mark.parametrize("kind", ["source", "commit", "file"])
+def test_a_frame_of_the_state_that_cannot_be_read_is_no_state(tmp_path: Path, writer: JournalWriter, kind: str) -> None:
+    {
+        "source": lambda: writer.source(160, "binlog.000001", "0-1-6", "server one"),
+        "commit": lambda: writer.commit(160, 1, "0-1-7", 5),
+        "file": lambda: writer.file(4, "binlog.000002"),
+    }[kind]()
+    at = rewritten(tmp_path, writer, lambda payload: bytes([payload[0] - 3]) + payload[1:])
+    with pytest.raises(JournalError, match=f"frame at position {at} is malformed") as error:
+        JournalWriter(tmp_path, SEGMENT)
+    assert error.value.code == "journal_corrupt"
+
+
+def test_a_reader_of_a_long_history_holds_no_descriptors(tmp_path: Path, writer: JournalWriter) -> None:
+    table = writer.define(packed())
+    while len(writer.segments()) < 20:
+        writer.rows(table, 1, 150, 1, 1, bytes(1000))
+        writer.commit(160, 1)
+    until = writer.flush()
+    held = len(list(Path("/proc/self/fd").iterdir()))
+    reader = JournalReader(tmp_path)
+    assert sum(1 for _ in reader.frames(writer.first(), until)) > 20
+    assert len(list(Path("/proc/self/fd").iterdir())) == held
 
 
 def test_nothing_is_visible_before_its_commit(tmp_path: Path, writer: JournalWriter) -> None:

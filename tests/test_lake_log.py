@@ -485,7 +485,14 @@ def refused(storage: Storage) -> RelayError:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b'{"number": 2, "writer": "export"', b"[]", b'{"number": 2, "writer": "nobody", "at": 1}', b"\xff"],
+    [
+        b"",
+        b'{"number": 2, "writer": "export"',
+        b"[]",
+        b'{"number": 2, "writer": "nobody", "at": 1}',
+        b"\xff",
+        b'{"number": 2, "writer": "\xff"}',
+    ],
 )
 def test_a_damaged_commit_is_named(log: LakeLog, storage: Storage, content: bytes) -> None:
     log.commit("export", place=place(1))

@@ -17,11 +17,13 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from examples.dbserver import DatabaseServer
-from relay.board import Counts, LogStatus, Stop, TableUsage, Usage
+from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
+from relay.board import CDCStatus, Counts, LogStatus, Stop, TableUsage, Usage
 from relay.columns import display_width, short, size_text, span
 from relay.live import Style, frame
-from relay.stat import Client, LineLog, Process, Stat
+from relay.stat import CDC, Client, LineLog, Process, Stat
+from tests.cdcclient import CdcClient
+from tests.madestat import STREAM
 from tests.relayproc import RELAY, RelayProcess
 from tests.test_render import client, document, lake
 
@@ -65,6 +67,65 @@ def test_both_lists_have_their_share_and_say_what_they_leave_out() -> None:
     few = [line.text for line in frame(busy(3, 100), None, 80, 60)]
     assert sum(text.startswith("... and ") for text in few) == 1, "what the clients leave goes to the tables"
     assert len(few) == 60
+
+
+def port(streams: int, left_out: int = 0) -> CDC:
+    """A CDC port with so many streams; users and tables are wide, long and hostile."""
+    names = ["\x1b[2J" * 9, "名前" * 40, "e\u0301" * 50, "plain"]
+    made = [
+        msgspec.structs.replace(STREAM, user=names[number % 4], table=names[number % 3], port=number, lag_bytes=number)
+        for number in range(streams)
+    ]
+    return CDC("0.0.0.0", 4001, [CDCStatus(state="serving", streams=made, left_out=left_out)])
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 60), (81, 10), (60, 24), (132, 43), (240, 5), (40, 1)])
+def test_a_frame_with_cdc_streams_fits_its_terminal(width: int, height: int) -> None:
+    lines = frame(busy(30, 30, servers=9, cdc=port(5000, 7)), None, width, height)
+    assert len(lines) <= height
+    assert max(display_width(line.text) for line in lines) <= width
+    assert all(line.text.isprintable() for line in lines)
+
+
+def test_three_lists_have_their_share_too() -> None:
+    shown = [line.text for line in frame(busy(100, 100, cdc=port(100)), None, 80, 90)]
+    assert len(shown) == 90
+    places = [
+        next(number for number, text in enumerate(shown) if text.startswith(head))
+        for head in ("CLIENT", "CDC USER", "TABLE")
+    ]
+    lengths = [end - begin for begin, end in zip(places, [*places[1:], 91], strict=True)]
+    assert sum(text.startswith("... and ") for text in shown) == 3 and max(lengths) - min(lengths) <= 1
+    few = [line.text for line in frame(busy(2, 3, cdc=port(100)), None, 80, 60)]
+    assert sum(text.startswith("... and ") for text in few) == 1, "what the others leave goes to the streams"
+    assert len(few) == 60
+
+
+def test_cdc_streams_have_rates_and_their_port_its_troubles() -> None:
+    before = msgspec.structs.replace(document(client()), at=100.0, started=50.0, cdc=port(1))
+    now = msgspec.structs.replace(before, at=102.0, cdc=port(2))
+    assert now.cdc
+    [status] = now.cdc.processes
+    status.rows, status.bytes, status.left_out, status.trouble = 3000, 1 << 20, 9, "Permission denied"
+    status.streams[0] = msgspec.structs.replace(STREAM, port=0, rows=STREAM.rows + 500, bytes=STREAM.bytes + 4096)
+    assert before.cdc
+    before.cdc.processes[0].streams[0] = msgspec.structs.replace(STREAM, port=0)
+    lines = frame(now, before, 80, None)
+    shown = [line.text for line in lines]
+    said = " ".join("\n".join(shown).split())
+    assert "cdc serving, 11 connections, the slowest 50 B behind; 1,500 rows/s, 512.0 KiB/s" in said
+    [trouble] = [line for line in lines if line.text.startswith("users")]
+    assert trouble.style is Style.ALARM and "Permission denied" in trouble.text
+    place = next(number for number, text in enumerate(shown) if text.startswith("CDC USER"))
+    assert shown[place].split() == ["CDC", "USER", "TABLE", "STATE", "ROWS/S", "BYTES/S", "BEHIND"]
+    assert shown[place + 1].split() == ["maxuser", "shop.orders", "streaming", "250", "2.0", "KiB", "50", "B"]
+    assert shown[place + 2].split()[-5:] == ["streaming", "-", "-", "1", "B"], "it has just come"
+    assert shown[place + 3] == "9 more are connected"
+    stopped = msgspec.structs.replace(status, state="stopped", stop=Stop("unexpected", "a defect", "report it"))
+    alarms = [line.text for line in frame(msgspec.structs.replace(now, cdc=CDC("::", 1, [stopped])), None, 80, None)
+              if line.style is Style.ALARM]  # fmt: skip
+    assert any("unexpected: a defect" in text for text in alarms) and any("report it" in text for text in alarms)
+    assert not [line for line in frame(document(client()), None, 80, None) if line.text.startswith("cdc")]
 
 
 def test_without_a_height_everything_is_shown() -> None:
@@ -195,11 +256,21 @@ def watched(relay: RelayProcess, columns: int, lines: int) -> Iterator[Terminal]
 def test_a_real_terminal_shows_it_follows_its_size_and_gets_its_screen_back(
     mariadb1011: DatabaseServer, start_relay: Start
 ) -> None:
-    relay = start_relay(mariadb1011)
-    with watched(relay, 80, 24) as terminal:
+    port = free_port()
+    relay = start_relay(mariadb1011, {"CDC.Enabled": "yes", "CDC.Address": "127.0.0.1", "CDC.Port": port})
+    with watched(relay, 80, 24) as terminal, CdcClient(port) as stream:
         shown = terminal.until(lambda lines: any("rows/s     0 (" in line for line in lines))
         assert {len(line) for line in shown} == {80}, "written to the edge: nothing of the frame before is left"
         assert len(shown) == 24
+        stream.login(USER, PASSWORD).register().request("shop.not_there")
+        asked = [USER, "shop.not_there", "registered"]
+        port_line = "cdc        serving, 1 connection, "
+        shown = terminal.until(
+            lambda lines: (
+                any(line.split()[:3] == asked for line in lines) and any(line.startswith(port_line) for line in lines)
+            )
+        )
+        assert any(line.startswith("CDC USER") for line in shown)
         terminal.resize(100, 30)
         assert len(terminal.until(lambda lines: len(lines[0]) == 100)) == 30
         relay.stop()

@@ -8,15 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from examples.dbserver import DatabaseServer
 from relay import metrics
-from relay.board import Stop
+from relay.board import CDCStatus, Stop
 from relay.client import RelayClient
 from relay.stat import Stat
-from tests.madestat import HOSTILE, client, document
+from tests.madestat import HOSTILE, STREAM, client, document
 from tests.prometheus import Prometheus, promtool
 from tests.relayproc import SECRET, RelayProcess
 
@@ -85,10 +86,33 @@ def test_a_stop_is_told_with_its_part_and_code() -> None:
         ("relay_stopped", "", "export"): 0,
         ("relay_stopped", "", "snapshot"): 0,
         ("relay_stopped", "disk_full", "log"): 1,
+        ("relay_stopped", "", "cdc-0"): 0,
     }
     assert (told["relay_state", "stopped"], told["relay_state", "running"]) == (1, 0)
     assert told["relay_source_state", "streaming"] == 0
     assert samples(document())["relay_source_state", "streaming"] == 1
+
+
+def test_each_process_of_the_cdc_port_has_samples_of_its_own() -> None:
+    made = document()
+    assert made.cdc
+    slow = msgspec.structs.replace(STREAM, lag_bytes=5000)
+    again = CDCStatus(
+        state="serving", refused=1, rows=3, bytes=70, trouble="denied", streams=[STREAM, slow], left_out=5
+    )
+    made.cdc.processes.append(again)
+    told = {key: value for key, value in samples(made).items() if key[0].startswith("relay_cdc_")}
+    assert {key: value for key, value in told.items() if key[1:] == ("cdc-1",)} == {
+        ("relay_cdc_connections", "cdc-1"): 7,
+        ("relay_cdc_lag_bytes", "cdc-1"): 5000,
+        ("relay_cdc_users_unreadable", "cdc-1"): 1,
+        ("relay_cdc_refused_logins_total", "cdc-1"): 1,
+        ("relay_cdc_rows_total", "cdc-1"): 3,
+        ("relay_cdc_bytes_total", "cdc-1"): 70,
+    }
+    assert (told["relay_cdc_lag_bytes", "cdc-0"], told["relay_cdc_connections", "cdc-0"]) == (50, 1)
+    assert len(told) == 12
+    assert not [name for name, *_ in samples(document(cdc=None)) if "_cdc_" in name]
 
 
 def test_alerts_fire_when_they_should_and_not_before() -> None:
@@ -123,7 +147,8 @@ def test_a_prometheus_scrapes_it_and_understands_every_query_of_the_dashboard(
     start_relay: Callable[..., RelayProcess],
     tmp_path: Path,
 ) -> None:
-    db, relay = make_db(mariadb1011), start_relay(mariadb1011)
+    port = {"CDC.Enabled": "yes", "CDC.Address": "127.0.0.1", "CDC.Port": 0, "CDC.Workers": 2}
+    db, relay = make_db(mariadb1011), start_relay(mariadb1011, port)
     mariadb1011.execute(f"CREATE TABLE {db}.t (a INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2), (3)")
     with (
         RelayClient("127.0.0.1", relay.port, HOSTILE, SECRET),
@@ -136,3 +161,6 @@ def test_a_prometheus_scrapes_it_and_understands_every_query_of_the_dashboard(
         for expression in expressions():
             prometheus.query(expression)
         prometheus.await_samples("count(rate(relay_process_cpu_seconds_total[10s]))")
+        prometheus.await_samples('relay_cdc_connections{process="cdc-1"} == 0')
+        (history,) = [each for each in expressions() if each.startswith("relay_journal_position_bytes") and "-" in each]
+        assert len(prometheus.await_samples(history)) == 1

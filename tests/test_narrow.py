@@ -41,8 +41,26 @@ def test_patterns_are_case_sensitive_and_none_leaves_everything() -> None:
         "state": "running",
         "clients": [{"name": "Cache"}, {"name": "cache"}],
         "usage": {"since": 1.0, "tables": [{"schema": "a", "table": "b"}, {"schema": "a", "table": "B"}]},
+        "cdc": None,
     }
     assert narrowed(document, [], []) == document
     shown = narrowed(document, ["cache"], ["a.b", "c.*"])
     assert shown["clients"] == [{"name": "cache"}]
     assert shown["usage"] == {"since": 1.0, "tables": [{"schema": "a", "table": "b"}]}
+
+
+def test_of_cdc_streams_those_are_left_whose_user_and_table_match() -> None:
+    made = [("ann", "t"), ("bob", "t"), ("ann", "u"), ("ann", "")]
+    streams = [{"user": user, "schema": table and "s", "table": table} for user, table in made]
+    processes = [{"rows": 7, "streams": streams[:2]}, {"rows": 8, "streams": streams[2:]}]
+    document = {"clients": [], "usage": {"tables": []}, "cdc": {"port": 4001, "processes": processes}}
+
+    def left(clients: list[str], tables: list[str]) -> list[tuple[str, str]]:
+        cdc = narrowed(document, clients, tables)["cdc"]
+        assert (cdc["port"], [process["rows"] for process in cdc["processes"]]) == (4001, [7, 8])
+        return [(stream["user"], stream["table"]) for process in cdc["processes"] for stream in process["streams"]]
+
+    assert left([], []) == made
+    assert left(["ann"], []) == [made[0], *made[2:]]
+    assert left([], ["s.*"]) == made[:3]
+    assert left(["a*"], ["s.t"]) == made[:1]

@@ -79,6 +79,7 @@ def test_links_and_verbs_of_a_page_are_there(page: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page):
         assert (ROOT / "docs" / target).exists(), target
     import relay.adminverbs
+    import relay.cdcverbs
     import relay.lakeverbs
     import relay.sparkverbs  # noqa: F401  (these add verbs)
     from relay.verbs import cli

@@ -106,6 +106,14 @@ def test_a_gtid_list_of_a_file_counts_where_the_stream_did_not_begin_by_gtid() -
     assert by_gtid.gtid_set == "2-9-7"
 
 
+def test_of_several_servers_in_a_domain_of_a_gtid_list_the_last_one_is_the_newest() -> None:
+    listed = ((0, 77, 5), (0, 3, 6), (7, 3, 2))
+    known = made(
+        GTID_LIST, struct.pack("<I", len(listed)) + b"".join(struct.pack("<IIQ", *gtid) for gtid in listed), 300
+    )
+    assert begun_at(4, known) == (300, 300, "0-3-6,7-3-2")
+
+
 def test_an_event_whose_size_is_not_its_own_is_named_with_its_place() -> None:
     progress = Progress(Replication("binlog.000001", 150, 7), Decoder())
     for event in (b"", bytes(18), bytes(19), events_in(xid(200))[0][:-1], events_in(xid(200))[0] + b"\0"):

@@ -51,13 +51,16 @@ def test_every_key_says_what_applies_it_and_names_processes_that_there_are() -> 
 OTHERS = {
     "IPAddr": "db.example", "Port": "3307", "Login": "other", "Password": "p", "Database": "d", "SourceTLS": "off",
     "SourceCA": __file__, "AuthSecret": "t", "AdminSecret": "a", "AdminFrom": "192.0.2.0/24",
+    "ClientsFrom": "192.0.2.0/24", "From": "192.0.2.0/24", "HTTPFrom": "192.0.2.0/24",
     "BindAddress": "127.0.0.1", "ServerPort": "7001", "HTTPAddress": "127.0.0.1", "HTTPPort": "7081",
     "TLSCert": __file__, "TLSKey": __file__,
     "LegacyKeys": "no", "UnlistedClients": "deny", "Host": "db.example", "Path": "/elsewhere", "Schema": "shop, stats",
     "Excludes": "x", "Format": "json", "Tables": "shop.*", "ExcludeTables": "a.b", "ExcludeColumns": "a.b.c",
     "StartPosition": "oldest", "Delivery": "at-most-once", "EventPosition": "sequence", "NullText": "-",
     "TimeZone": "+02:00", "OnUnknown": "skip", "OnPartialImage": "send", "OnUnproven": "positional",
-    "DataDir": "/data", "LogFormat": "json", "Snapshot": "manual", "ClientExpiry": "1d", "KeepFor": "1d",
+    "DataDir": "/data", "User": "daemon", "LogFormat": "json", "Enabled": "yes", "Address": "127.0.0.1",
+    "ServiceUser": "never", "Values": "maxscale", "Codec": "deflate",
+    "Snapshot": "manual", "ClientExpiry": "1d", "KeepFor": "1d",
 }  # fmt: skip
 """A value by name of key that is not its default; numbers and sizes are left out."""
 
@@ -66,7 +69,8 @@ def other(name: str) -> str:
     """A value that is not the default."""
     if name in OTHERS:
         return OTHERS[name]
-    return {"JournalMaxBytes": "48GiB"}.get(name, "48MiB" if "Bytes" in name or "Memory" in name else "77")
+    few = {"JournalMaxBytes": "48GiB", "Workers": "7"}
+    return few.get(name, "48MiB" if "Bytes" in name or "Memory" in name else "77")
 
 
 @pytest.mark.parametrize("key", [key for key in KEYS if key.name != "TLS"], ids=lambda key: f"{key.section}.{key.name}")
@@ -287,7 +291,7 @@ def test_a_reload_that_is_asked_for_while_one_is_under_way_comes_after_it() -> N
 def test_outcomes_of_thousands_of_clients_and_of_many_requests_are_shown_as_far_as_anybody_reads() -> None:
     bench = Bench()
     for number in range(50):
-        clients = {f"{'c' * 200}{number}-{each}": ClientConfig("x", []) for each in range(2000)}
+        clients = {f"{'c' * 200}{number}-{each}": ClientConfig("x", [], []) for each in range(2000)}
         bench.wanted = msgspec.structs.replace(config(), clients=clients)
         bench.reloads.ask(f"request-{number}")
         bench.reloads.step(float(number))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from relay import render
-from relay.board import Counts, ExportStatus, SnapshotStatus, Stop, TableUsage, Usage, Watch
-from relay.stat import Client, Dropped, Filter, Gap, Journal, Lake, Process, Source, Stat
+from relay.board import CDCStatus, Counts, ExportStatus, SnapshotStatus, Stop, TableUsage, Usage, Watch
+from relay.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, Process, Source, Stat
+from tests.madestat import STREAM
 
 
 def lake(lag_bytes: int = 0, stop: Stop | None = None, path: str = "s3://bucket/" + "lake/" * 20) -> Lake:
@@ -54,6 +56,7 @@ def document(
         usage=Usage(1.6e9, 900, [TableUsage("shop", "orders", Counts(10**12, 2, 0), Counts(10**9), Counts(), 1.7e9)]),
         lake=lake,
         log=None,
+        cdc=None,
         addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
     )  # fmt: skip
 
@@ -129,6 +132,9 @@ def test_a_receipt_counts_what_remains() -> None:
     assert "changes 42" in left
     assert "not exported" not in left
     assert "lake       4.0 KiB not exported to s3://bucket/" in render.receipt(document(lake=lake(4096)))
+    port = CDC("0.0.0.0", 4001, [CDCStatus(state="serving", streams=[STREAM])])
+    shown = render.receipt(msgspec.structs.replace(document(), cdc=port))
+    assert "cdc        1 connection, the slowest 50 B behind" in shown
 
 
 def test_a_drain_is_done_when_nothing_is_read_queued_or_waiting() -> None:
@@ -140,3 +146,55 @@ def test_a_drain_is_done_when_nothing_is_read_queued_or_waiting() -> None:
     assert render.drained(document(client(), reader_pid=0, lake=lake()))
     assert not render.drained(document(client(), reader_pid=0, lake=lake(lag_bytes=1)))
     assert render.drained(document(client(), reader_pid=0, lake=lake(1, Stop("lake_conflict", "", "")))), "it waits"
+
+
+def test_the_cdc_port_shows_how_many_are_connected_how_far_behind_and_its_stops() -> None:
+    first = CDCStatus(state="serving", refused=3, streams=[STREAM, msgspec.structs.replace(STREAM, lag_bytes=5 << 20)])
+    second = CDCStatus(state="stopped", trouble="Permission denied: cdcusers", stop=Stop("unexpected", "why", "hint"))
+    shown = render.stat(msgspec.structs.replace(document(), cdc=CDC("0.0.0.0", 4001, [first, second])))
+    line = " ".join(shown[shown.index("0.0.0.0:4001") :].split())
+    assert line.startswith(
+        "0.0.0.0:4001 serving, stopped, 2 connections, the slowest 5.0 MiB behind; 0 rows, 0 B sent;"
+    )
+    assert "3 logins refused" in line
+    assert "Permission denied: cdcusers" in line and "unexpected" in line
+
+
+def test_cdc_streams_are_shown_with_their_places_the_ones_furthest_behind_first() -> None:
+    waiting = msgspec.structs.replace(
+        STREAM, user="w" * 99, port=2, state="registered", table="to come", version=0, gtid="", lag_bytes=0, rows=0
+    )
+    nobody = msgspec.structs.replace(waiting, user="", port=3, state="wait_auth", form="", schema="", table="")
+    slow = msgspec.structs.replace(STREAM, user="slow", port=4, lag_bytes=5 << 20, form="avro", rows=10**15)
+    first = CDCStatus(state="serving", rows=7, bytes=900, streams=[STREAM, nobody])
+    second = CDCStatus(state="serving", streams=[waiting, slow], left_out=1200)
+    made = msgspec.structs.replace(document(), cdc=CDC("0.0.0.0", 4001, [first, second]))
+    lines = render.stat(made).splitlines()
+    assert max(map(len, lines)) <= render.WIDTH
+    place = next(number for number, line in enumerate(lines) if line.startswith("CDC USER"))
+    assert lines[place - 1] == ""
+    assert [" ".join(line.split()) for line in lines[place : place + 10]] == [
+        "CDC USER TABLE STATE FORM ROWS BEHIND",
+        "slow shop.orders streaming avro 1,000 T 5.0 MiB",
+        "from 192.0.2.8:4 for 1.0 s, 900 B sent; version 2 at 0-3000-11",
+        "maxuser shop.orders streaming json 7 50 B",
+        "from 192.0.2.8:50000 for 1.0 s, 900 B sent; version 2 at 0-3000-11",
+        "- - wait_auth 0 -",
+        "from 192.0.2.8:3 for 1.0 s, 900 B sent",
+        f"{'w' * 14}… shop.to come registered json 0 -",
+        "from 192.0.2.8:2 for 1.0 s, 900 B sent; waits for shop.to come",
+        "1,200 more are connected",
+    ]
+    nowhere = msgspec.structs.replace(made, cdc=CDC("0.0.0.0", 4001, [CDCStatus(state="serving")]))
+    assert "CDC USER" not in render.stat(nowhere)
+
+
+@pytest.mark.parametrize("name", ["\x1b[2Jgone", "a\nb", "\udcff", "\u202egnp"])
+def test_names_at_the_cdc_port_cannot_steer_the_terminal(name: str) -> None:
+    hostile = msgspec.structs.replace(STREAM, user=name, uuid=name, schema=name, table=name)
+    waiting = msgspec.structs.replace(hostile, version=0)
+    status = CDCStatus(state="serving", trouble=f"Permission denied: {name}", streams=[hostile, waiting])
+    shown = render.stat(msgspec.structs.replace(document(), cdc=CDC("0.0.0.0", 4001, [status])))
+    assert all(char.isprintable() or char == "\n" for char in shown)
+    assert name not in shown
+    shown.encode()

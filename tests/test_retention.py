@@ -53,6 +53,11 @@ def test_the_cap_asks_before_it_takes_from_a_client() -> None:
     assert cut.near
 
 
+def test_all_that_is_beyond_the_cap_is_asked_for_at_once() -> None:
+    assert decide(files(9), 100, NOBODY, NOW, Limits(100, 60, 350)) == Cut(100, 600, True)
+    assert decide(files(9), 0, NOBODY, NOW, Limits(100, 60, 1)) == Cut(0, 800, True)
+
+
 def test_that_the_cap_is_near_is_announced_only_if_somebody_loses() -> None:
     assert decide(files(5), 50, NOBODY, NOW, Limits(100, 60, 520)).near
     assert not decide(files(5), 450, NOBODY, NOW, Limits(100, 60, 520)).near

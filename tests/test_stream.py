@@ -319,6 +319,7 @@ def test_what_is_private_of_pymysql_is_as_it_was(server: DatabaseServer) -> None
         (ServerError(1236, "HY000", "... the source has purged binary logs containing GTIDs ..."),
         StopCode.BINLOG_PURGED),
         (ServerError(1236, "HY000", "bogus data in log event; ..."), StopCode.CHECKSUM_MISMATCH),
+        (ServerError(1236, "HY000", "log event entry exceeded max_allowed_packet; ..."), StopCode.EVENT_TOO_LARGE),
         (ServerError(1236, "HY000", "something new"), StopCode.UNKNOWN_EVENT),
         (ServerError(1227, "42000", "Access denied; you need ..."), StopCode.SOURCE_DENIED),
         (ServerError(1789, "HY000", "..."), StopCode.BINLOG_PURGED),
@@ -334,6 +335,11 @@ def test_what_cannot_be_resumed_is_no_lost_connection(error: ServerError, code: 
 @pytest.mark.parametrize("code", [1053, 1040, 1927, 2013])
 def test_a_server_that_goes_or_is_busy_is_a_lost_connection(code: int) -> None:
     assert isinstance(judge(ServerError(code, "", "..."), "read the binlog"), SourceLost)
+
+
+def test_what_the_driver_says_is_not_called_the_sources_words() -> None:
+    assert "the source says" not in str(judge(ServerError(2003, "", "Can't connect ..."), "connect"))
+    assert "the source says" in str(judge(ServerError(1040, "", "Too many connections"), "connect"))
 
 
 def test_a_login_with_ed25519_is_signed_as_mariadb_verifies_it() -> None:

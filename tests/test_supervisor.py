@@ -15,6 +15,7 @@ import pytest
 from examples.dbserver import DatabaseServer, free_port
 from relay.client import RelayClient
 from relay.errors import ExitCode
+from relay.memory import find
 from tests.relayproc import SECRET, RelayProcess, run_relay
 
 Start = Callable[..., RelayProcess]
@@ -92,6 +93,12 @@ def test_shared_memory_that_is_gone_is_rebuilt_from_disk(mariadb1011: DatabaseSe
     with RelayClient("127.0.0.1", relay.port, "late", SECRET) as client:
         assert [row.after for row in client.poll_many(wait=10)] == [{"id": 1}, {"id": 2}, {"id": 3}]
     mariadb1011.execute(f"DROP DATABASE {database}")
+
+
+@pytest.mark.parametrize("left", [b"", bytes(13), b"psm_0\0\0\0", b"\xff" * 13, b"psm_not_there\n"])
+def test_a_note_of_shared_memory_that_a_loss_of_power_spoilt_is_none(tmp_path: Path, left: bytes) -> None:
+    (tmp_path / "arena").write_bytes(left)
+    assert find(tmp_path) is None
 
 
 def test_a_lost_journal_stops_by_name(mariadb1011: DatabaseServer, start_relay: Start) -> None:

@@ -23,6 +23,7 @@ from relay.lake.types import META_FIELDS, arrow_type, fields_of
 from tests.arrowvalues import as_column
 from tests.types.case import METADATA
 from tests.types.cases import cases
+from tests.types.cdc import cdc_differences
 from tests.types.compare import INSERT, QUESTION, Change, Frame, changes
 from tests.types.lake import sealed_differences
 from tests.types.lines import log_differences
@@ -157,6 +158,14 @@ def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path:
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_lines_of_the_log_hold_what_the_server_prints(worked: Worked, tmp_path: Path, form: str) -> None:
     wrong = list(log_differences(worked.judged(RIGHT), tmp_path, form))
+    assert not wrong, "\n".join(wrong[:50])
+
+
+@pytest.mark.parametrize("values", ["exact", "maxscale"])
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_cdc_clients_get_what_the_server_prints(worked: Worked, tmp_path: Path, form: str, values: str) -> None:
+    whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
+    wrong = list(cdc_differences(whole, tmp_path, form, values))
     assert not wrong, "\n".join(wrong[:50])
 
 

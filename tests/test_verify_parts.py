@@ -184,7 +184,7 @@ def test_statements_are_counted_as_changes(written: Written) -> None:
     for number in range(2000):  # some segments begin with a statement, some between a statement and its rows
         written.place += 50
         written.writer.ddl(written.place, 0, "shop", "ALTER TABLE t COMMENT ''")
-        written.transactions(1, rows=number % 4)
+        written.transactions(1, rows=number % 5)
     bases = [base for base, _ in Journal(written.folder).segments()]
     assert len(bases) > 3
     begins = {step.end: step.start for step in steps_of(written.folder) if not step.lost}

@@ -6,7 +6,6 @@ The clients' tables in the same file belong to the broker. All writes are small 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -17,6 +16,7 @@ import msgspec
 
 from relay.binlog.statements import Statement
 from relay.journal.frames import Column, Definition
+from relay.statefile import STATE_FORMAT, opened
 
 VERSIONS_KEPT: Final = 100
 """Of each table. Rows are read again from no further back than the oldest prepared transaction."""
@@ -74,9 +74,7 @@ class Catalog:
     """The reader's tables. One process writes; opened after the fork."""
 
     def __init__(self, path: Path) -> None:
-        self._db = sqlite3.connect(path, isolation_level=None, timeout=10)
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL"):
-            self._db.execute(f"PRAGMA {pragma}")
+        self._db = opened(path, STATE_FORMAT)
         self._db.executescript(_SCHEMA)
         self._numbered: dict[bytes, Definition] = {}
         self._ids: dict[str, int] = dict(self._db.execute("SELECT name, id FROM names"))

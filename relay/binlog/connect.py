@@ -9,7 +9,8 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, NoReturn, cast
 
 import msgspec
 import pymysql
@@ -19,10 +20,13 @@ from pymysql.constants import CR
 from relay.binlog.commands import ServerError
 from relay.binlog.errors import Misuse, MisuseError
 from relay.binlog.failures import SourceLost, judge
-from relay.errors import ErrorCode, RelayError
+from relay.errors import ErrorCode, RelayError, StopCode
 
 CONNECT_SECONDS: Final = 10
 QUERY_SECONDS: Final = 20
+
+_CLEAR: Final = ("mysql_clear_password", "dialog", "mysql_old_password")
+"""Plugins that tell the password to whoever asks, or as good as."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -68,6 +72,8 @@ def settings(account: Account) -> dict[str, Any]:
     options: dict[str, Any] = {"ssl_disabled": True} if account.tls == "off" else {}
     if account.tls in ("required", "verify"):
         options["ssl"] = _tls(account)
+    if account.tls != "verify":
+        options["auth_plugin_map"] = dict.fromkeys(_CLEAR, partial(_Unwilling, account))
     return options | {
         "host": account.host,
         "port": account.port,
@@ -135,6 +141,22 @@ def has_unread_result(connection: Connection[Any]) -> bool:
 
 def _refuse(*_: object, **__: object) -> None:
     raise MisuseError(Misuse.CONNECTION_TAKEN, "use the connection")
+
+
+class _Unwilling:
+    """Gives no password away to a source that asks for it in clear text, unless it has proved who it is."""
+
+    def __init__(self, account: Account, connection: object) -> None:
+        self._account = account
+
+    def authenticate(self, packet: object) -> NoReturn:
+        """By PyMySQL, when the source asks."""
+        raise RelayError(
+            StopCode.SOURCE_DENIED,
+            f"connect to {self._account.address}",
+            "the source asks for the password in clear text, and nothing proves that it is the source",
+            hint="set SourceTLS = verify and SourceCA in [Server], or give the account a plugin that keeps the secret",
+        )
 
 
 def _tls(account: Account) -> ssl.SSLContext:

@@ -38,6 +38,7 @@ _HINTS: Final = {
     StopCode.SERVER_ID_CLASH: "another replica uses this server_id: choose another one",
     StopCode.SOURCE_DENIED: "the account needs the right REPLICATION SLAVE",
     StopCode.CHECKSUM_MISMATCH: "it was damaged on its way or on the server's disk: look at the place with mysqlbinlog",
+    StopCode.EVENT_TOO_LARGE: "no server sends an event beyond 1 GiB: go on with the next file of the binlog",
     StopCode.UNKNOWN_EVENT: "look at the place with mysqlbinlog of the server's own release",
     ErrorCode.SOURCE_UNREACHABLE: "connect again, and go on with the description as it is",
 }

@@ -146,6 +146,18 @@ def binlog_start(connection: Connection[Any], server: ServerFacts) -> BinlogStat
     return BinlogStatus(file, 4, gtid_at(connection, server, file, 4))
 
 
+def binlog_after(connection: Connection[Any], server: ServerFacts, file: str) -> BinlogStatus:
+    """Where the next file of the binlog begins; where the binlog ends, if it has no file behind that one.
+
+    The oldest file, if it does not have that one any more.
+    """
+    files = list(binlog_sizes(connection))
+    later = files[files.index(file) + 1 :] if file in files else files
+    if not later:
+        return binlog_end(connection, server)
+    return BinlogStatus(later[0], 4, gtid_at(connection, server, later[0], 4))
+
+
 def binlog_sizes(connection: Connection[Any]) -> dict[str, int]:
     """Bytes of each file of the binlog, in their order. Raises as `binlog_position`."""
     rows = query(connection, "SHOW BINARY LOGS", "list the binlog's files")

@@ -32,7 +32,7 @@ _DUMP_TEXTS: Final = (
     ("is missing the gtid", StopCode.GTID_GAP, ""),
     ("binary log is not open", StopCode.SOURCE_DENIED, "switch log_bin on at the source and start it again"),
     ("gtid_mode", StopCode.SOURCE_DENIED, "set gtid_mode = ON on the source, or start from a file and position"),
-    ("max_allowed_packet", StopCode.UNKNOWN_EVENT, "raise max_allowed_packet on the source"),
+    ("max_allowed_packet", StopCode.EVENT_TOO_LARGE, ""),  # of a dump it is 1 GiB, whatever the source has configured
     ("checksum", StopCode.CHECKSUM_MISMATCH, ""),
     ("crc", StopCode.CHECKSUM_MISMATCH, ""),
     ("bogus data", StopCode.CHECKSUM_MISMATCH, ""),
@@ -60,7 +60,8 @@ class SourceLost(Exception):
 
 def judge(error: ServerError, operation: str, position: str = "") -> BinlogError | SourceLost:
     """The exception for a server's error: a named stop where it says so, else a lost connection."""
-    cause = f"the source says: {error.text} ({error.code})"
+    said = "" if error.code in _CLIENT_ERRORS else "the source says: "
+    cause = f"{said}{error.text} ({error.code})"
 
     def stopped(code: StopCode, hint: str = "") -> BinlogError:
         return BinlogError(code, operation, cause, position=position, hint=hint, errno=error.code, text=error.text)

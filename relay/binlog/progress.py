@@ -135,7 +135,8 @@ class Progress:
             case PreviousGtidsEvent() if not self._by_gtid:
                 self._know(GtidSet(event.gtid_set))
             case GtidListEvent() if not self._by_gtid and not flags & _MADE_UP:
-                self._know(GtidSet(",".join(str(gtid) for gtid in event.gtid)))
+                newest = {gtid.domain_id: gtid for gtid in event.gtid}  # a domain's newest comes last
+                self._know(GtidSet(",".join(map(str, newest.values()))))
             case None if kind in _ENDS:
                 self._end_group()
         if kind in _BETWEEN and not self._group:

@@ -61,12 +61,16 @@ class Rows(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The end of a transaction; `position` is its end in the binlog, `sequence` that of the next change."""
+    """The end of a transaction; `position` is its end in the binlog, `sequence` that of the next change.
+
+    `server_id` is that of the server where it was made, 0 if it is not said.
+    """
 
     position: int
     timestamp: int
     sequence: int
     gtid: str
+    server_id: int = 0
 
 
 class File(msgspec.Struct, frozen=True, array_like=True, tag=4):

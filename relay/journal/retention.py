@@ -59,8 +59,17 @@ def decide(segments: Sequence[Segment], needed: int, exported: int, now: float, 
         if not over and not outlived:
             break
         if segment.end > needed:
-            return Cut(drop, segment.end if over else 0, near)
+            return Cut(drop, _beyond(segments, drop, size - limits.max_bytes) if over else 0, near)
         if segment.end > exported and not over:
             break
         drop, size = segment.end, remains
     return Cut(drop, 0, near)
+
+
+def _beyond(segments: Sequence[Segment], first: int, excess: int) -> int:
+    """The end of those segments from `first` on that are too many: all at once, since a load may bring many a turn."""
+    end = first
+    for segment in segments[:-1]:
+        if segment.base >= first and excess > 0:
+            end, excess = segment.end, excess - (segment.end - segment.base)
+    return end

@@ -192,7 +192,7 @@ class LakeLog:
                     hint="update binlog-relay here to the release that writes this lake",
                 )
             return msgspec.json.decode(data, type=kind)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             hint = "" if kind is Commit else "delete that file: it is made anew from the commits"
             raise _damaged(self.storage.url(name), error, hint) from error
 

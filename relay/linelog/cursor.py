@@ -38,7 +38,7 @@ def load(folder: Path) -> Cursor | None:
 def save(folder: Path, cursor: Cursor) -> None:
     """Replace the cursor. It is on disk when this returns; if this is killed, the old one is, or the new one."""
     made = folder / f"{NAME}.new"
-    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
         rest = memoryview(msgspec.json.encode(cursor) + b"\n")
         while rest:  # a disk that is nearly full takes a part

@@ -53,7 +53,7 @@ class LogFile:
         self.name = name
         self._path = folder / str(name)
         new = not self._path.exists()
-        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         self.length = os.fstat(self._fd).st_size
         if new:
             sync_folder(folder)

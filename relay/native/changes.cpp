@@ -49,25 +49,7 @@ void ChangeReader::start_at(uint64_t segment) {
   Reached ignored;
   pass_over(view, &ignored);
   sequence_ = source.sequence;
-  const uint64_t flushed = journal_.flushed();
-  bool torn = false;
-  for (uint64_t at = at_, next = sequence_; at < flushed; at = view.next) {
-    view = journal_.frame(at);
-    if (view.kind() == FrameKind::rows) {
-      auto rows = parsed<RowsFrame>(view);
-      torn |= rows.sequence > next;
-      if (!torn) return;
-      next = rows.sequence + rows.rows;
-    } else if (view.kind() == FrameKind::ddl) {
-      ++next;
-    } else if (view.kind() == FrameKind::commit) {
-      auto commit = parsed<CommitFrame>(view);
-      if (torn || commit.sequence > next) finish(commit, view.next);
-      return;
-    } else if (view.kind() != FrameKind::table && view.kind() != FrameKind::source) {
-      return;
-    }
-  }
+  if (journal_.torn(segment, journal_.flushed(), &view)) finish(parsed<CommitFrame>(view), view.next);
 }
 
 Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {

@@ -5,7 +5,7 @@ namespace relay {
 bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::string* error) {
   if (frame != frame_ || row < row_) {
     frame_ = kNone;
-    FrameView view = journal.frame(frame);
+    FrameView view = journal.verified(frame);
     if (view.kind() != FrameKind::rows || !RowsFrame::parse(view.payload, &rows_)) {
       *error = "the journal has no rows at " + std::to_string(frame);
       return false;

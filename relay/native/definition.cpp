@@ -164,4 +164,12 @@ std::shared_ptr<const Definition> Definition::parse(Bytes packed, std::string* e
   return d;
 }
 
+bool Definition::names(Bytes packed, std::string* schema, std::string* table) {
+  msgpack::Unpacker in(packed);
+  const bool known = in.array() == kDefinitionFields;
+  *schema = in.str();
+  *table = in.str();
+  return known && in.ok();
+}
+
 }  // namespace relay

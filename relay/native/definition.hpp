@@ -73,6 +73,8 @@ struct Definition {
 
   // nullptr, with the reason in `error`, if the bytes are no definition or hold a type or charset that cannot be read.
   static std::shared_ptr<const Definition> parse(Bytes packed, std::string* error);
+  // Only the names, of a definition whose columns may be such as cannot be read. False if the bytes are none.
+  static bool names(Bytes packed, std::string* schema, std::string* table);
 };
 
 // The extent of a column's values; false if the type is not known or the metadata cannot be right.

@@ -211,7 +211,7 @@ bool Ingest::event(const Event& e, Attention* out) {
     case kQueryEvent: case kQueryCompressedEvent:
       return query(e, out);
     case kXidEvent:
-      end_group(e.timestamp);
+      end_group(e);
       return true;
     case kXaPrepareEvent:
       xa_prepared(e);
@@ -358,15 +358,15 @@ void Ingest::abandon_group() {
   collected_.reset();
 }
 
-void Ingest::commit_group(uint32_t timestamp) {
-  writer_.commit(end_, timestamp, group_.gtid);
+void Ingest::commit_group(const Event& e) {
+  writer_.commit(end_, e.timestamp, group_.gtid, e.server);
   ++counters_->transactions;
 }
 
-void Ingest::end_group(uint32_t timestamp) {
+void Ingest::end_group(const Event& e) {
   if (!group_.open) open_group(Gtid());
   if (group_.mode == Mode::collect) malformed("a COMMIT within an XA transaction");
-  if (group_.mode == Mode::journal) commit_group(timestamp);
+  if (group_.mode == Mode::journal) commit_group(e);
   group_ = Group();
   ++statement_;  // no map holds beyond its group
 }

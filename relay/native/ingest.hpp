@@ -142,8 +142,8 @@ class Ingest {
   void open_group(const Gtid& gtid);
   void abandon_group();
   bool already_there(const Gtid& gtid) const;
-  void commit_group(uint32_t timestamp);
-  void end_group(uint32_t timestamp);
+  void commit_group(const Event& event);
+  void end_group(const Event& event);
 
   // ingest_statements.cpp
   bool query(const Event& event, Attention* out);

@@ -62,12 +62,12 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
     return true;
   }
   if (same_word(words, "commit")) {
-    end_group(e.timestamp);
+    end_group(e);
     return true;
   }
   if (same_word(words, "rollback")) {
     writer_.rollback();
-    end_group(e.timestamp);
+    end_group(e);
     return true;
   }
   if (!group_.open) open_group(Gtid());
@@ -84,7 +84,7 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
   bool left_open = ends_with_words(trimmed(text), "start transaction");  // MySQL's CREATE TABLE ... SELECT: rows follow
   if (group_.mode == Mode::skip) {
     if (left_open) group_.begun = true;
-    if (!group_.begun) end_group(e.timestamp);
+    if (!group_.begun) end_group(e);
     return true;
   }
   if (answer_ == Answer::none) {
@@ -104,7 +104,7 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
     answer_ = Answer::recorded;
   }
   if (left_open) group_.begun = true;
-  if (!group_.begun) end_group(e.timestamp);
+  if (!group_.begun) end_group(e);
   return true;
 }
 
@@ -126,7 +126,7 @@ void Ingest::xa_prepared(const Event& e) {
   if (collected && prepared_bytes_ + collected_->memory() > limits_.prepared_bytes) collected_->spill();
   if (collected && body.one_phase) append_held(*collected_);
   if (collected && !body.one_phase && !group_.journaled) log_.add(body.xid, {file_, group_.start, group_.gtid.text()});
-  if (group_.open && group_.mode != Mode::skip && !group_.journaled) commit_group(e.timestamp);
+  if (group_.open && group_.mode != Mode::skip && !group_.journaled) commit_group(e);
   if (collected && body.one_phase) count_held(*collected_);
   if (collected && !body.one_phase) {
     prepared_bytes_ += collected_->memory();
@@ -151,7 +151,7 @@ bool Ingest::xa_end(const Event& e, bool commits, const std::string& xid, std::s
     if (found != prepared_.end()) append_held(*found->second);
   }
   bool counts = commits && group_.mode == Mode::journal && found != prepared_.end();
-  end_group(e.timestamp);
+  end_group(e);
   if (counts) count_held(*found->second);
   if (found != prepared_.end()) {
     prepared_bytes_ -= found->second->memory();

@@ -9,6 +9,8 @@ namespace relay {
 namespace {
 
 constexpr unsigned kMaxLinks = 16;
+constexpr size_t kMostKept = 1 << 16;  // of what is known of TABLE frames; then it is read anew
+constexpr size_t kVerified = 4096;  // frames that are remembered as verified
 
 // Reads a payload whose fields have fixed widths; a tag that is not the expected one makes `ok` false.
 class Fields {
@@ -41,6 +43,13 @@ class Fields {
   Reader r_;
   bool ok_;
 };
+
+[[noreturn]] void throw_damaged(const Mapping& segment, uint64_t position) {
+  std::string file = segment_path("", segment.base).substr(1);
+  throw JournalError("journal_corrupt", "read journal: the frame at position " + std::to_string(position) +
+                                            " is damaged (" + file + ", offset " +
+                                            std::to_string(position - segment.base) + ")");
+}
 
 bool at_or_before(std::string_view file, uint64_t position, std::string_view other, uint64_t other_position) {
   return !binlog_before(other, other_position, file, position);
@@ -81,11 +90,15 @@ bool RowsFrame::parse(Bytes payload, RowsFrame* out) {
 }
 
 bool CommitFrame::parse(Bytes payload, CommitFrame* out) {
-  Fields in(payload, 5, FrameKind::commit);
+  // Journals of before there was a server in it have five fields; what later ones may have behind it is passed over.
+  const unsigned fields = payload.size ? payload.data[0] & 0x0f : 0;
+  const bool told = fields >= 6;
+  Fields in(payload, std::max(fields, 5u), FrameKind::commit);
   out->position = in.u64();
   out->timestamp = in.u32();
   out->sequence = in.u64();
   out->gtid = in.str();
+  out->server = told ? in.u32() : 0;
   return in.ok();
 }
 
@@ -181,12 +194,20 @@ FrameView JournalReader::frame(uint64_t position, bool check) {
         position = segment.end();
         break;
       case Reading::end:
+        if (position < flushed()) throw_damaged(segment, position);  // there was one
         throw JournalError("journal_lost", "read journal: no frame at position " + std::to_string(position));
       case Reading::damaged:
-        throw JournalError("journal_corrupt",
-                           "read journal: the frame at position " + std::to_string(position) + " is damaged");
+        throw_damaged(segment, position);
     }
   }
+}
+
+FrameView JournalReader::verified(uint64_t position) {
+  if (verified_.empty()) verified_.assign(kVerified, ~uint64_t{0});
+  uint64_t& place = verified_[position / 8 % kVerified];
+  FrameView view = frame(position, place != position);
+  place = position;
+  return view;
 }
 
 uint64_t JournalReader::segment(uint64_t position) { return segment_of(position).base; }
@@ -210,8 +231,26 @@ std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
   if (!definition)
     throw JournalError("journal_corrupt",
                        "read journal: the definition for position " + std::to_string(table) + ": " + error);
+  if (definitions_.size() >= kMostKept) definitions_.clear();
   definitions_[table] = definition;
   return definition;
+}
+
+uint32_t JournalReader::table_number(uint64_t table) {
+  const auto known = numbers_.find(table);
+  if (known != numbers_.end()) return known->second;
+  const TableFrame frame = this->table(table);
+  if (frame.link) return 0;
+  std::string schema, name;
+  if (!Definition::names(frame.definition, &schema, &name))
+    throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(table));
+  if (numbers_.size() >= kMostKept) numbers_.clear();
+  return numbers_[table] = table_number(schema, name);
+}
+
+uint32_t JournalReader::table_number(std::string_view schema, std::string_view name) {
+  const auto next = static_cast<uint32_t>(numbered_.size() + 1);
+  return numbered_.try_emplace({std::string(schema), std::string(name)}, next).first->second;
 }
 
 std::shared_ptr<const Definition> JournalReader::definition_at(uint64_t position) {
@@ -221,12 +260,37 @@ std::shared_ptr<const Definition> JournalReader::definition_at(uint64_t position
   return definition(rows.table);
 }
 
+bool JournalReader::torn(uint64_t segment, uint64_t until, FrameView* commit) {
+  FrameView view = frame(segment);
+  uint64_t next = parsed<SourceFrame>(view).sequence;
+  bool missed = false;
+  for (uint64_t at = view.next; at < until; at = view.next) {
+    view = frame(at);
+    if (view.kind() == FrameKind::rows) {
+      const auto rows = parsed<RowsFrame>(view);
+      missed |= rows.sequence > next;
+      if (!missed) return false;
+      next = rows.sequence + rows.rows;
+    } else if (view.kind() == FrameKind::ddl) {
+      ++next;
+    } else if (view.kind() == FrameKind::commit) {
+      *commit = view;
+      return missed || parsed<CommitFrame>(view).sequence > next;
+    } else if (view.kind() != FrameKind::table && view.kind() != FrameKind::source) {
+      return false;
+    }
+  }
+  return false;
+}
+
 void JournalReader::release_before(uint64_t position) {
+  const size_t before = segments_.size();
   while (!segments_.empty() && segments_.begin()->second->end() <= position) {
     if (last_ == segments_.begin()->second.get()) last_ = nullptr;
     segments_.erase(segments_.begin());
   }
   definitions_.erase(definitions_.begin(), definitions_.lower_bound(segments_.empty() ? 0 : segments_.begin()->first));
+  if (segments_.size() != before) numbers_.clear();
 }
 
 uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_t committed) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <unordered_map>
 #include <vector>
 
 #include "rows.hpp"
@@ -48,6 +49,7 @@ struct CommitFrame {
   uint32_t timestamp = 0;
   uint64_t sequence = 0;
   std::string_view gtid;
+  uint32_t server = 0;  // of the server where the transaction was made; 0: not said
   static bool parse(Bytes payload, CommitFrame* out);
 };
 
@@ -111,6 +113,8 @@ class JournalReader {
   // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its
   // CRC is verified only if `check` (the writer verified what it wrote, and recovery what it found).
   FrameView frame(uint64_t position, bool check = false);
+  // As `frame` with `check`, for those who come back to the same frame for another client: its CRC is verified once.
+  FrameView verified(uint64_t position);
   // Position of the segment that holds `position`.
   uint64_t segment(uint64_t position);
   // The TABLE frame in force for rows frames that name the one at `table`: the end of its links. Its link is not 0 if
@@ -119,8 +123,14 @@ class JournalReader {
   // The definition in force for rows frames that name the TABLE frame at `table`; parsed once and kept. Follows its
   // link.
   std::shared_ptr<const Definition> definition(uint64_t table);
+  // Which table rows are of that name the TABLE frame at `table`: a number that this reader has given to it; 0 if the
+  // definition waits for its proof.
+  uint32_t table_number(uint64_t table);
+  uint32_t table_number(std::string_view schema, std::string_view name);
   // The definition of the rows at `position`; nullptr if what stands there is no ROWS frame.
   std::shared_ptr<const Definition> definition_at(uint64_t position);
+  // Whether the segment at `segment` begins within a transaction that ends before `until`: its COMMIT frame.
+  bool torn(uint64_t segment, uint64_t until, FrameView* commit);
   void release_before(uint64_t position);
   // The position from which the frames follow that come after `position` of the source's `file`: always between
   // transactions, and not beyond `committed`. Throws JournalError if the journal begins later than that.
@@ -133,7 +143,10 @@ class JournalReader {
   std::map<uint64_t, std::unique_ptr<Mapping>> segments_;  // by base
   const Mapping* last_ = nullptr;
   uint64_t flushed_ = 0;
+  std::vector<uint64_t> verified_;  // frames, each in the place that its position gives it
   std::map<uint64_t, std::shared_ptr<const Definition>> definitions_;  // by TABLE frame
+  std::unordered_map<uint64_t, uint32_t> numbers_;                      // by TABLE frame
+  std::map<std::pair<std::string, std::string>, uint32_t> numbered_;   // by schema and table
 };
 
 }  // namespace relay

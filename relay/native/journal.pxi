@@ -104,6 +104,8 @@ cdef extern from "journal.hpp" namespace "relay":
         CJournalReader(string directory) except +raise_failure
         uint64_t generation() except +raise_failure
         uint64_t first() except +raise_failure
+        uint64_t segment(uint64_t position) except +raise_failure
+        cbool torn(uint64_t segment, uint64_t until, CFrameView* commit) except +raise_failure
         uint64_t flushed() except +raise_failure
         CFrameView frame(uint64_t position, cbool check) except +raise_failure
         shared_ptr[const CDefinition] definition_at(uint64_t position) except +raise_failure
@@ -139,7 +141,7 @@ cdef extern from "journal_writer.hpp" namespace "relay":
                   RawBytes body) except +raise_failure
         void ddl(uint64_t end_position, uint32_t timestamp, string_view schema,
                  string_view statement) except +raise_failure
-        void commit(uint64_t position, uint32_t timestamp, const CGtid& gtid) except +raise_failure
+        void commit(uint64_t position, uint32_t timestamp, const CGtid& gtid, uint32_t server) except +raise_failure
         void rollback() except +raise_failure
         void source(uint64_t position, string_view file, const CGtidSet& gtids,
                     string_view identity) except +raise_failure
@@ -388,9 +390,9 @@ cdef class JournalWriter:
         cdef bytes t = statement.encode("utf-8", "surrogateescape")
         self.c.ddl(end_position, timestamp, view(s), view(t))
 
-    def commit(self, uint64_t position, uint32_t timestamp, str gtid=""):
+    def commit(self, uint64_t position, uint32_t timestamp, str gtid="", uint32_t server_id=0):
         """Ends a transaction that ends at `position` of the binlog, and publishes it unless something holds it."""
-        self.c.commit(position, timestamp, parse_gtid(gtid) if gtid else CGtid())
+        self.c.commit(position, timestamp, parse_gtid(gtid) if gtid else CGtid(), server_id)
 
     def rollback(self):
         """Removes what was appended since the last commit."""
@@ -488,6 +490,16 @@ cdef class JournalReader:
         """The journal position from which the frames follow that come after a place in the source's binlog."""
         cdef bytes f = file.encode("utf-8", "surrogateescape")
         return self.c.locate(view(f), position, committed)
+
+    def segment(self, uint64_t position):
+        """Position of the beginning of the segment that holds a position."""
+        return self.c.segment(position)
+
+    def torn(self, uint64_t segment, uint64_t until):
+        """Whether the segment that begins at a position begins within a transaction that ends before `until`, which is
+        committed."""
+        cdef CFrameView commit
+        return self.c.torn(segment, until, &commit)
 
     def release_before(self, uint64_t position):
         """Unmaps segments that end at or before a position."""

@@ -83,6 +83,11 @@ void JournalWriter::recover() {
   sequence_ = state_.sequence;
   end_at_boundary();
   flush();
+  if (segment_->version == kVersion) return;
+  // A release that knows only that version is to refuse what is written from now on, not to pass over it.
+  start_segment(segment_->end(), 0, state_);
+  end_at_boundary();
+  flush();
 }
 
 // The end of the last complete transaction whose definitions are all proven, or 0 if nothing can be read.
@@ -144,27 +149,35 @@ void JournalWriter::replay_state(size_t from, uint64_t cut) {
     FrameView frame;
     for (uint64_t position = segment->base + kSegmentHeader;
          position < cut && read_frame(*segment, position, false, &frame) == Reading::frame; position = frame.next) {
-      SourceFrame source;
-      CommitFrame commit;
-      FileFrame file;
       bool first = i == from && position == segment->base + kSegmentHeader;
-      if (CommitFrame::parse(frame.payload, &commit)) {
-        state_.position = commit.position;
-        state_.sequence = commit.sequence;
-        if (auto gtid = Gtid::parse(commit.gtid)) state_.gtids.add(*gtid);
-      } else if (FileFrame::parse(frame.payload, &file)) {
-        state_.position = file.position;
-        state_.file = file.file;
-      } else if (SourceFrame::parse(frame.payload, &source)) {
-        // One that opens a later segment, perhaps within a transaction, repeats what is known already.
-        if (!first && position == segment->base + kSegmentHeader) continue;
-        auto gtids = GtidSet::parse(source.gtid_set);
-        if (!gtids) throw JournalError("journal_corrupt", "recover journal: its GTID set cannot be read");
-        state_.position = source.position;
-        state_.sequence = source.sequence;
-        state_.file = source.file;
-        state_.gtids = std::move(*gtids);
-        state_.identity = source.identity;
+      switch (frame.kind()) {
+        case FrameKind::commit: {
+          const auto commit = parsed<CommitFrame>(frame);
+          state_.position = commit.position;
+          state_.sequence = commit.sequence;
+          if (auto gtid = Gtid::parse(commit.gtid)) state_.gtids.add(*gtid);
+          break;
+        }
+        case FrameKind::file: {
+          const auto file = parsed<FileFrame>(frame);
+          state_.position = file.position;
+          state_.file = file.file;
+          break;
+        }
+        case FrameKind::source: {
+          // One that opens a later segment, perhaps within a transaction, repeats what is known already.
+          if (!first && position == segment->base + kSegmentHeader) break;
+          const auto source = parsed<SourceFrame>(frame);
+          auto gtids = GtidSet::parse(source.gtid_set);
+          if (!gtids) throw JournalError("journal_corrupt", "recover journal: its GTID set cannot be read");
+          state_.position = source.position;
+          state_.sequence = source.sequence;
+          state_.file = source.file;
+          state_.gtids = std::move(*gtids);
+          state_.identity = source.identity;
+          break;
+        }
+        default: break;
       }
     }
   }

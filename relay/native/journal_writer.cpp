@@ -234,7 +234,7 @@ void JournalWriter::ddl(uint64_t end_position, uint32_t timestamp, std::string_v
   open_ = true;
 }
 
-void JournalWriter::commit(uint64_t position, uint32_t timestamp, const Gtid& gtid) {
+void JournalWriter::commit(uint64_t position, uint32_t timestamp, const Gtid& gtid, uint32_t server) {
   std::string text = gtid.text();
   uint64_t room = frame_size(kNumbers + text.size());
   bool resolving = unresolved_ != 0;
@@ -245,11 +245,12 @@ void JournalWriter::commit(uint64_t position, uint32_t timestamp, const Gtid& gt
   if (resolving)
     for (Table& table : tables_)
       if (table.resolving) resolve_now(table);
-  uint8_t* p = put_head(payload(), 5, FrameKind::commit);
+  uint8_t* p = put_head(payload(), 6, FrameKind::commit);
   p = msgpack::put_u64(p, position);
   p = msgpack::put_u32(p, timestamp);
   p = msgpack::put_u64(p, sequence_);
   p = msgpack::put_str(p, text);
+  p = msgpack::put_u32(p, server);
   append(p);
   state_.position = position;
   state_.gtids.add(gtid);

@@ -51,8 +51,8 @@ class JournalWriter {
   void rows(Handle table, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body);
   // Takes a number as a row does.
   void ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement);
-  // Ends a transaction, also one without rows or DDL.
-  void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid);
+  // Ends a transaction, also one without rows or DDL; `server` is the id of the one where it was made.
+  void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid, uint32_t server);
   void rollback();  // removes what was appended since the last commit
   // These three stand between transactions.
   void source(uint64_t position, std::string_view file, const GtidSet& gtids, std::string_view identity);

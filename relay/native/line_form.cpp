@@ -14,10 +14,6 @@ constexpr uint32_t kDay = 86400;
 constexpr size_t kAround = 32;  // of a value: quotes, separators, "null", the marker of base64
 constexpr std::string_view kMarker = "{\"base64\":\"";
 
-uint8_t* put_chars(uint8_t* p, std::string_view text) {
-  return copy_exact(p, reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 char* put_two(char* p, uint32_t v) {
   *p++ = static_cast<char>('0' + v / 10 % 10);
   *p++ = static_cast<char>('0' + v % 10);

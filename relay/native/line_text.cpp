@@ -113,6 +113,19 @@ uint8_t* encode_base64(Output& out, size_t start, uint8_t* end, size_t room) {
   return text + 4 * groups;
 }
 
+uint8_t* encode_hex(Output& out, size_t start, uint8_t* end, size_t room) {
+  const size_t size = static_cast<size_t>(end - out.at(start));
+  out.p = end;
+  out.ensure(size + room);
+  uint8_t* const text = out.at(start);
+  for (size_t i = size; i-- > 0;) {
+    const uint8_t byte = text[i];
+    text[2 * i] = static_cast<uint8_t>(kHex[byte >> 4]);
+    text[2 * i + 1] = static_cast<uint8_t>(kHex[byte & 15]);
+  }
+  return text + 2 * size;
+}
+
 std::string quoted_csv(const std::string& text) { return quoted(text, escape_csv); }
 std::string quoted_json(const std::string& text) { return quoted(text, escape_json); }
 

@@ -1,4 +1,4 @@
-// Text as it stands in lines: escaped, or as base64.
+// Text as it stands in lines: escaped, as base64, or as hexadecimal digits.
 #pragma once
 
 #include <string>
@@ -14,6 +14,9 @@ uint8_t* escape_csv(Output& out, size_t start, uint8_t* end, size_t room);
 uint8_t* escape_json(Output& out, size_t start, uint8_t* end, size_t room);
 // The same as base64, with padding.
 uint8_t* encode_base64(Output& out, size_t start, uint8_t* end, size_t room);
+
+// The same as hexadecimal digits, lower case.
+uint8_t* encode_hex(Output& out, size_t start, uint8_t* end, size_t room);
 
 // A text in quotes.
 std::string quoted_csv(const std::string& text);

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "bytes.hpp"
 
@@ -24,6 +25,12 @@ class Output {
     }
     p = begin_;
   }
+  void swap(Output& other) {
+    std::swap(p, other.p);
+    std::swap(begin_, other.begin_);
+    std::swap(end_, other.end_);
+  }
+  bool has_block() const { return begin_ != nullptr; }
   size_t size() const { return static_cast<size_t>(p - begin_); }
   const char* chars() const { return reinterpret_cast<const char*>(begin_); }
   uint8_t* at(size_t offset) { return begin_ + offset; }
@@ -85,6 +92,10 @@ inline uint8_t* copy_exact(uint8_t* to, const uint8_t* from, size_t n) {
     to[n - 1] = from[n - 1];
   }
   return to + n;
+}
+
+inline uint8_t* put_chars(uint8_t* to, std::string_view text) {
+  return copy_exact(to, reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
 }  // namespace relay

@@ -158,6 +158,10 @@ cdef class Broker:
         """Drops what waits and queues again what the client's filters match from a frame's position on."""
         self.c.get().seek(slot, position)
 
+    def oldest(self, size_t slot):
+        """The lowest frame of what is in flight, what waits, and what is not decided yet."""
+        return self.c.get().needed(slot)
+
     def cut(self, uint64_t position):
         """Drops the rows that need frames before a position."""
         self.c.get().cut(position)

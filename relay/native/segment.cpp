@@ -16,13 +16,12 @@ namespace relay {
 namespace {
 
 constexpr uint32_t kMagic = 0x4a594c52;  // "RLYJ"
-constexpr uint32_t kVersion = 1;
 constexpr size_t kCrcAt = 40;
 constexpr size_t kFlushedNowAt = 48;
 
 void write_header(uint8_t* p, const Mapping& m) {
   store(p, kMagic);
-  store(p + 4, kVersion);
+  store(p + 4, m.version);
   store(p + 8, m.generation);
   store(p + 16, m.base);
   store(p + 24, m.size);
@@ -30,13 +29,15 @@ void write_header(uint8_t* p, const Mapping& m) {
   store(p + kCrcAt, crc32c(Bytes(p, kCrcAt)));
 }
 
+// False if the header is not whole. What the CRC covers keeps its place in every version.
 bool read_header(const uint8_t* p, Mapping* m) {
-  if (load<uint32_t>(p) != kMagic || load<uint32_t>(p + 4) != kVersion) return false;
+  if (load<uint32_t>(p) != kMagic || load<uint32_t>(p + kCrcAt) != crc32c(Bytes(p, kCrcAt))) return false;
+  m->version = load<uint32_t>(p + 4);
   m->generation = load<uint64_t>(p + 8);
   m->base = load<uint64_t>(p + 16);
   m->size = load<uint64_t>(p + 24);
   m->flushed = load<uint64_t>(p + 32);
-  return load<uint32_t>(p + kCrcAt) == crc32c(Bytes(p, kCrcAt));
+  return true;
 }
 
 std::string temporary_path(const std::string& directory, uint64_t base) {
@@ -46,6 +47,9 @@ std::string temporary_path(const std::string& directory, uint64_t base) {
 }  // namespace
 
 void throw_system(const char* code, const std::string& what, const std::string& path, int error) {
+  // What a full disk or too few descriptors keep from being done has lost nothing.
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG || error == EROFS) code = "disk_full";
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) code = "environment";
   throw JournalError(code, what + ": " + path + ": " + std::string(std::strerror(error)));
 }
 
@@ -112,12 +116,21 @@ std::unique_ptr<Mapping> Mapping::open(const std::string& directory, uint64_t ba
   if (m->fd < 0) throw_system("journal_lost", "open journal segment", path, errno);
   uint8_t head[kSegmentHeader];
   struct stat st {};
-  bool whole = pread(m->fd, head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) && fstat(m->fd, &st) == 0 &&
-               read_header(head, m.get()) && m->base == base && m->size == static_cast<uint64_t>(st.st_size);
-  if (!whole) throw JournalError("journal_corrupt", "open journal segment: " + path + ": its header is damaged");
+  const bool read = pread(m->fd, head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) &&
+                    fstat(m->fd, &st) == 0 && read_header(head, m.get());
+  if (read && m->version > kVersion)
+    throw JournalError("newer_format", "open journal segment: " + path + ": it is of format " +
+                                           std::to_string(m->version) + ", this release knows up to " +
+                                           std::to_string(kVersion));
+  if (!read || !m->version || m->base != base || m->size != static_cast<uint64_t>(st.st_size))
+    throw JournalError("journal_corrupt", "open journal segment: " + path + ": its header is damaged");
   void* p = mmap(nullptr, m->size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, m->fd, 0);
   if (p == MAP_FAILED) throw_system("journal_lost", "map journal segment", path, errno);
   m->data = static_cast<uint8_t*>(p);
+  if (!writable) {  // what is only read is held by its mapping: a long history needs no descriptors
+    close(m->fd);
+    m->fd = -1;
+  }
   return m;
 }
 
@@ -130,11 +143,10 @@ std::unique_ptr<Mapping> Mapping::create(const std::string& directory, uint64_t 
   m->size = size;
   m->flushed = flushed;
   m->fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (m->fd < 0) throw_system(errno == ENOSPC ? "disk_full" : "journal_lost", "make journal segment", path, errno);
+  if (m->fd < 0) throw_system("journal_lost", "make journal segment", path, errno);
   if (int error = posix_fallocate(m->fd, 0, static_cast<off_t>(size))) {
     unlink(path.c_str());
-    bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
-    throw_system(full ? "disk_full" : "journal_lost", "allocate " + std::to_string(size) + " bytes for journal segment",
+    throw_system("journal_lost", "allocate " + std::to_string(size) + " bytes for journal segment",
                  path, error);
   }
   void* p = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);

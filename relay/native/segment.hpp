@@ -9,6 +9,7 @@
 
 namespace relay {
 
+constexpr uint32_t kVersion = 2;  // 1: COMMIT frames without the server
 constexpr uint64_t kSegmentHeader = 64;
 constexpr uint64_t kFrameHeader = 8;               // u32 length, u32 crc32c
 constexpr uint32_t kContinues = 0xffffffff;        // in the place of a length: the next frame opens the next segment
@@ -18,11 +19,12 @@ inline uint64_t frame_size(size_t payload) { return kFrameHeader + ((payload + 7
 
 // One mapped segment. Positions are the journal's; `at` turns one into an address.
 struct Mapping {
+  uint32_t version = kVersion;
   uint64_t generation = 0;
   uint64_t base = 0;
   uint64_t size = 0;
   uint64_t flushed = 0;  // when the segment was made, everything before this position was committed and on disk
-  int fd = -1;
+  int fd = -1;           // of one that is written
   uint8_t* data = nullptr;
 
   Mapping() = default;

@@ -36,9 +36,11 @@ struct Server::Batch {
   uint64_t rows = 0;   // encoded
   uint32_t kind = 0;   // of the first one
   size_t used = 0;     // ranges they fill, the last one shortened to them
-  bool full = false;   // the next row did not fit
-  bool lost = false;   // the journal does not have the next row
-  uint64_t frame = 0;  // of the next row, where that failed
+  bool full = false;     // the next row did not fit
+  bool lost = false;     // the journal does not have the next row,
+  bool damaged = false;  // because that part of it is damaged,
+  bool later = false;    // or because the process lacks descriptors or memory to look, for the moment
+  uint64_t frame = 0;    // of the next row, where that failed
   std::string error;
 };
 
@@ -79,6 +81,8 @@ void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
     }
   } catch (const JournalError& error) {
     batch.lost = true;
+    batch.damaged = error.code == "journal_corrupt";
+    batch.later = error.code == "environment";
     batch.error = error.what();
   }
 }
@@ -121,7 +125,9 @@ Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string* error, Enco
       queue.deliveries().add({now, ranges_[0].frame, batch.kind, static_cast<uint32_t>(batch.rows)});
       return Outcome::rows;
     }
+    if (batch.later) return Outcome::empty;
     if (batch.full || (batch.lost && batch.frame >= arena_.control().reader.first.get())) {
+      if (batch.damaged) damage_ = batch.error;
       *error = batch.error;
       return Outcome::failed;
     }

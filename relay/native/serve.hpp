@@ -1,6 +1,8 @@
 // From a client's queue to reply payloads: what the servers do for each poll.
 #pragma once
 
+#include <utility>
+
 #include "columns.hpp"
 #include "cursor.hpp"
 #include "payload.hpp"
@@ -64,6 +66,8 @@ class Server {
   void clear_connections(uint64_t index, uint64_t workers);
   // Whether the broker sleeps although a ring waits to be filled; asking withdraws it.
   bool take_broker_wake();
+  // What was found damaged in the journal since the last call, in words; "" if nothing was.
+  std::string take_damage() { return std::exchange(damage_, {}); }
   // Lets go of mapped segments that nobody needs any more.
   void release_before(uint64_t position);
 
@@ -88,6 +92,7 @@ class Server {
   std::vector<RowCursor> cursors_;  // by slot
   std::vector<Range> ranges_;
   bool broker_wake_ = false;
+  std::string damage_;
 };
 
 }  // namespace relay

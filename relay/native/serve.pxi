@@ -47,6 +47,7 @@ cdef extern from "session.hpp" namespace "relay":
     cdef cppclass CServer "relay::Server":
         CServer(const ServeArena& arena, cstring journal_directory, ServeOptions options) except +
         cbool take_broker_wake()
+        cstring take_damage()
         void stop_waiting(const ServeHold& hold)
         void connect(const ServeHold& hold, string_view address)
         void disconnect(const ServeHold& hold)
@@ -165,6 +166,10 @@ cdef class Server:
     def release_before(self, uint64_t position):
         """Let go of mapped journal segments that end at or before the journal position."""
         self.server.release_before(position)
+
+    def take_damage(self):
+        """What was found damaged in the journal since the last call, in words; "" if nothing was."""
+        return text_of(self.server.take_damage())
 
 
 cdef class Session:

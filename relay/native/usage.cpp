@@ -2,14 +2,11 @@
 
 #include <utility>
 
-#include "msgpack.hpp"
-
 namespace relay {
 
 namespace {
 
 constexpr uint32_t kMinute = 60;
-constexpr unsigned kDefinitionFields = 7;
 
 [[noreturn]] void refuse(const std::string& what, uint64_t position) {
   throw JournalError("journal_corrupt", "count rows: " + what + " at position " + std::to_string(position));
@@ -108,11 +105,8 @@ UsageReader::Entry& UsageReader::entry_of(uint64_t table) {
 // Only the names are read: what cannot be decoded here is counted all the same.
 UsageReader::Entry UsageReader::meet(uint64_t table) {
   const TableFrame frame = journal_.table(table);
-  msgpack::Unpacker in(frame.definition);
-  const bool known = in.array() == kDefinitionFields;
-  std::string schema = in.str();
-  std::string name = in.str();
-  if (!known || !in.ok()) refuse("a malformed definition", table);
+  std::string schema, name;
+  if (!Definition::names(frame.definition, &schema, &name)) refuse("a malformed definition", table);
   const auto found = tables_.try_emplace({schema, name}, static_cast<uint32_t>(tables_.size())).first;
   met_.push_back({found->second, std::move(schema), std::move(name), std::string(frame.definition.text())});
   Entry entry;

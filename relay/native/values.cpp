@@ -318,6 +318,14 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
 
 }  // namespace
 
+bool integer_of(const Cell& cell, int64_t* value) {
+  auto keep = [value](auto v) {
+    *value = static_cast<int64_t>(v);
+    return true;
+  };
+  return with_integer(cell, keep, [] { return false; });
+}
+
 uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
   return grows(cell.step.value) ? put_growing(to, p, cell) : put_bounded(p, cell, options);
 }

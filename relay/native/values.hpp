@@ -27,6 +27,10 @@ struct Target {
 // The value's text.
 uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options);
 
+// The value of an integer column; an unsigned one's beyond 2^63 - 1 as the negative number of the same 64 bits. False if
+// it is none.
+bool integer_of(const Cell& cell, int64_t* value);
+
 // The value as msgpack: integers and YEAR as int, FLOAT as float 32, DOUBLE as float 64, binary strings, BIT, geometry
 // and vectors as bin, everything else as str. ENUM and SET whose labels are not known are int.
 uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options);

@@ -11,10 +11,12 @@ from functools import singledispatchmethod
 
 from relay import messages
 from relay._native import Broker, JournalReader
+from relay.config import Config
 from relay.context import BrokerContext
 from relay.errors import RelayError, StopCode
 from relay.queues import state
 from relay.queues.state import Client, ClientState, Filter
+from relay.serving import patterns
 
 
 class Refused(Exception):
@@ -33,6 +35,7 @@ class Registry:
         self._by_id: dict[int, Client] = {}
         self._slots: dict[int, int] = {}  # arena slot by client id
         self._stored: dict[int, bytes] = {}  # the checkpoint on disk by client id
+        self._tables: dict[str, patterns.Patterns] = {}  # by the name of a client that may not have all
         self.kicks: list[messages.Kick] = []  # connections to be ended, for the loop to send
 
     def load(self) -> None:
@@ -73,6 +76,29 @@ class Registry:
         self._store.checkpoint([(client.id, b"")])
         client.checkpoint = None
 
+    def restrict(self, config: Config) -> None:
+        """Hold every client to `Tables` of its section in this configuration, from the rows on that wait for it.
+
+        A filter that asks for more is withdrawn as if there had been none. What waits is decided once more, from the
+        oldest row on that is not confirmed; it is the client's to notice that it has some of these already.
+        """
+        self._tables = {name: patterns.compiled(client.tables) for name, client in config.clients.items()}
+        for client in self._by_id.values():
+            allowed = [f for f in client.filters if self._allows(client.name, f.schema, f.table)]
+            if len(allowed) == len(client.filters):
+                continue
+            slot = self._slots[client.id]
+            for each in client.filters:
+                if each not in allowed:
+                    self._context.log("filter_withdrawn", client=client.name, schema=each.schema, table=each.table)
+            oldest, waits = self._broker.oldest(slot), self._arena.client_stats(slot)["waiting"] > 0
+            self._set(client, allowed)
+            if waits:
+                self._broker.seek(slot, oldest)
+
+    def _allows(self, name: str, schema: str, table: str) -> bool:
+        return name not in self._tables or patterns.allow(self._tables[name], schema, table)
+
     def _enter(self, client: Client, slot: int) -> None:
         self._by_name[client.name] = self._by_id[client.id] = client
         self._slots[client.id] = slot
@@ -104,6 +130,8 @@ class Registry:
     @_do.register
     def _(self, request: messages.AddFilter) -> messages.Reply:
         client = self._client(request.client_id)
+        if not self._allows(client.name, request.schema, request.table):  # a server that knows it has refused already
+            raise Refused(f"client {client.name} may not have rows of {request.schema}.{request.table}")
         here = self._arena.committed
         new = Filter(request.schema, request.table, request.kinds, request.discard, request.limit, here)
         in_force = client.in_force()

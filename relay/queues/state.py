@@ -7,12 +7,13 @@ which waits for the disk.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
+
+from relay.statefile import STATE_FORMAT, opened
 
 OPEN_END = 2**64 - 1  # `until` of a filter that is still in force
 
@@ -61,18 +62,6 @@ class Client(msgspec.Struct):
         return [f for f in self.filters if f.until == OPEN_END]
 
 
-def connect(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
-    """A connection to the state file as all processes use it. Opened after the fork, never before."""
-    if readonly:
-        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=10)
-    else:
-        database = sqlite3.connect(path, isolation_level=None, timeout=10)
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")
-    database.execute("PRAGMA foreign_keys=ON")
-    return database
-
-
 def _pack(position: int) -> bytes:
     # SQLite integers end at 2^63; big-endian blobs keep the whole range and its order.
     return position.to_bytes(8, "big")
@@ -82,7 +71,7 @@ class ClientState:
     """The broker's tables. Every method that changes something has committed it when it returns."""
 
     def __init__(self, path: Path) -> None:
-        self._db = connect(path)
+        self._db = opened(path, STATE_FORMAT)
         self._db.executescript(_SCHEMA)
         self._unflushed = False  # names or filters were written since the last checkpoint
 

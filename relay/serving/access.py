@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections import OrderedDict
 from typing import Final
 
 from relay.config import Config
+from relay.serving import patterns
+from relay.serving.addresses import Addresses, neighbourhood, plain
 from relay.wire import classic
 
 WINDOW: Final = 60.0
 """Seconds over which failed attempts of an address are counted."""
 
 MAX_ADDRESSES: Final = 4096
-"""Addresses whose failures are remembered; then the oldest is forgotten."""
+"""Addresses, or networks of IPv6, whose failures are remembered; then the oldest is forgotten."""
 
 
 class Attempts:
@@ -26,15 +26,16 @@ class Attempts:
 
     def blocked(self, address: str, now: float) -> bool:
         """Whether the address has used up its attempts."""
-        started, failures = self._failures.get(address, (now, 0))
+        started, failures = self._failures.get(neighbourhood(address), (now, 0))
         return now - started < WINDOW and failures >= self.allowed
 
     def failed(self, address: str, now: float) -> None:
         """Count one."""
-        started, failures = self._failures.get(address, (now, 0))
+        place = neighbourhood(address)
+        started, failures = self._failures.get(place, (now, 0))
         if now - started >= WINDOW:
             started, failures = now, 0
-        self._failures[address] = (started, failures + 1)
+        self._failures[place] = (started, failures + 1)
         if len(self._failures) > MAX_ADDRESSES:
             self._failures.popitem(last=False)
 
@@ -53,12 +54,12 @@ class Access:
         self._listed = {
             name: classic.accepted_keys(_raw(client.secret), legacy=legacy) for name, client in config.clients.items()
         }
-        self._tables = {
-            name: [_pattern(pattern) for pattern in client.tables] for name, client in config.clients.items()
-        }
+        self._tables = {name: patterns.compiled(client.tables) for name, client in config.clients.items()}
         self._unlisted = server.unlisted_clients == "allow"
         self._admin = (classic.fnv1a64(_raw(server.admin_secret)),) if server.admin_secret else ()
-        self._admin_networks = [ipaddress.ip_network(each) for each in server.admin_from]
+        self._admin_from = Addresses(server.admin_from)
+        self._clients_from = Addresses(server.clients_from)
+        self._from = {name: Addresses(client.allowed_from) for name, client in config.clients.items()}
 
     def may_log_in(self, name: str, key: int) -> bool:
         """Whether the key stands for the secret of that name: its own, or the shared one if it is not listed."""
@@ -67,10 +68,25 @@ class Access:
             return classic.key_matches(key, listed)
         return classic.key_matches(key, self._shared) and self._unlisted
 
+    def may_connect(self, address: str) -> bool:
+        """Whether somebody at this address may log in as anybody, or give admin commands."""
+        return (
+            self.misplaced("", address) == ""
+            or any(address in each for each in self._from.values())
+            or (self.has_admin and self.may_administrate(address))
+        )
+
+    def misplaced(self, name: str, address: str) -> str:
+        """The key of the configuration by which that name may not log in from this address, "" if it may."""
+        own = self._from.get(name)
+        if own:
+            return "" if address in own else f"[Client {name}] From"
+        return "" if self._clients_from.admit(address) else "[Server] ClientsFrom"
+
     def may_ask(self, name: str, schema: str, table: str) -> bool:
         """Whether the client may have rows of schema.table, where `*` asks for all."""
-        patterns = self._tables.get(name)
-        return patterns is None or any(s.fullmatch(schema) and t.fullmatch(table) for s, t in patterns)
+        allowed = self._tables.get(name)
+        return allowed is None or patterns.allow(allowed, schema, table)
 
     @property
     def has_admin(self) -> bool:
@@ -83,22 +99,9 @@ class Access:
 
     def may_administrate(self, address: str) -> bool:
         """Whether admin commands may come from this address."""
-        host = ipaddress.ip_address(address.partition("%")[0])
-        if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped:
-            host = host.ipv4_mapped
-        return host.is_loopback or any(host in network for network in self._admin_networks)
+        return plain(address).is_loopback or address in self._admin_from
 
 
 def _raw(secret: str) -> bytes:
     """A secret's bytes as they stand in the configuration file."""
     return secret.encode("utf-8", "surrogateescape")
-
-
-def _pattern(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The two halves of `schema.table`; a `*` that a filter asks for is matched by no pattern but one of `*` alone."""
-    schema, _, table = pattern.partition(".")
-    return _glob(schema), _glob(table)
-
-
-def _glob(pattern: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)

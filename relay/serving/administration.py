@@ -191,7 +191,7 @@ def _request(number: int, command: Command, payload: bytes) -> messages.Request:
 def _parse(payload: bytes, form: type[T], command: Command) -> T:
     try:
         return msgspec.json.decode(payload or b"{}", type=form)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MalformedPayload(f"{command.name}: {error}") from None
 
 

@@ -30,12 +30,12 @@ _WRONG_TOKEN: Final = classic.encode_error("wrong ClientID or ClientToken")
 class Answers:
     """Decides what a held request is answered. What the broker has to do is answered when it has."""
 
-    def __init__(self, context: ServerContext, broker: BrokerLink, desk: Desk) -> None:
+    def __init__(self, context: ServerContext, broker: BrokerLink, desk: Desk, access: Access) -> None:
         self._context = context
         self._log = context.log
         self._broker = broker
         self._desk = desk
-        self._access = Access(context.config)
+        self._access = access
         self._attempts = Attempts(context.config.server.auth_attempts)
         self._administration = Administration(context, broker, desk, self._access, self._attempts)
         self._handlers: dict[Action, Callable[[Peer, bytes], None]] = {
@@ -52,8 +52,7 @@ class Answers:
         }
 
     def apply(self, config: Config) -> None:
-        """Who may do what is from now on as this configuration says."""
-        self._access.apply(config)
+        """Guessing is slowed down from now on as this configuration says."""
         self._attempts.allowed = config.server.auth_attempts
 
     def tick(self) -> None:
@@ -80,9 +79,14 @@ class Answers:
         if self._attempts.blocked(peer.address, self._desk.now):
             self._deny(peer, auth.key)
             return
-        if not self._access.may_log_in(auth.name, auth.key):
+        right = self._access.may_log_in(auth.name, auth.key)
+        misplaced = self._access.misplaced(auth.name, peer.address)
+        if not right or misplaced:  # the same answer: whoever guesses elsewhere is not told when it was right
             self._attempts.failed(peer.address, self._desk.now)
-            self._log("auth_failed", client=auth.name, peer=peer.address)
+            if misplaced:
+                self._log("address_refused", client=auth.name, peer=peer.address, rule=misplaced)
+            else:
+                self._log("auth_failed", client=auth.name, peer=peer.address)
             self._deny(peer, auth.key)
             return
 

@@ -11,6 +11,7 @@ from typing import Final
 from relay.config import Config
 from relay.context import ServerContext
 from relay.serving import tls
+from relay.serving.access import Access
 
 ACCEPT_BATCH: Final = 64
 """Connections accepted at a time, before others get their turn."""
@@ -27,14 +28,15 @@ class Door:
     """Accepts connections and gives each, as plain text, with its peer's address, to `admit`.
 
     What is encrypted is decrypted here, by a bridge to a socket of our own: after that a connection is like any other,
-    and may go on in another process, while the bridge stays.
+    and may go on in another process, while the bridge stays. Whoever could do nothing here is hung up on unread.
     """
 
-    def __init__(self, context: ServerContext, epoll: select.epoll, admit: Admit) -> None:
+    def __init__(self, context: ServerContext, epoll: select.epoll, access: Access, admit: Admit) -> None:
         assert context.listener is not None
         self._log = context.log
         self._listener = context.listener
         self._epoll = epoll
+        self._access = access
         self._admit = admit
         self.apply(context.config)
         self._bridges: dict[int, tls.Bridge] = {}  # by either descriptor
@@ -92,6 +94,10 @@ class Door:
                 self._log("accept_failed", error=error)
                 self.shut()  # there may be too many descriptors: until the next beat
                 return
+            if not self._access.may_connect(address[0]):
+                self._log("address_refused", client="", peer=address[0], rule="[Server] ClientsFrom")
+                sock.close()
+                continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

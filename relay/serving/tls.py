@@ -18,8 +18,13 @@ _HIGH_WATER: Final = 1 << 18
 
 
 def make_context(config: ServerConfig) -> ssl.SSLContext | None:
-    """The server's certificate and rules, None if TLS is off. Raises `RelayError` (config)."""
-    if config.tls == "off":
+    """The classic port's certificate and rules, None if TLS is off. Raises `RelayError` (config)."""
+    return server_context(config.tls, config)
+
+
+def server_context(mode: str, config: ServerConfig) -> ssl.SSLContext | None:
+    """The same for a port with a `mode` of its own."""
+    if mode == "off":
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:

@@ -65,6 +65,6 @@ def told() -> Iterator[StandIn]:
 
 @pytest.fixture
 def many() -> Iterator[StandIn]:
-    """A stand-in that tells of a thousand tables and a thousand clients."""
-    with StandIn(Told(in_schemas(1000), numbered("client", 1000))) as stand_in:
+    """A stand-in that tells of a thousand tables, a thousand clients, and a thousand connections to the CDC port."""
+    with StandIn(Told(in_schemas(1000), numbered("client", 1000), cdc_users=numbered("user", 1000))) as stand_in:
         yield stand_in

@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from math import sin
 from typing import Final
 
-from relay.board import Counts, ExportStatus, LogStatus, SnapshotStatus, Stop, TableUsage, Usage, Watch
+from relay.board import (
+    CDCStatus,
+    CDCStream,
+    Counts,
+    ExportStatus,
+    LogStatus,
+    SnapshotStatus,
+    Stop,
+    TableUsage,
+    Usage,
+    Watch,
+)
 from relay.deliveries import Delivery
 from relay.httpapi import (
     ClientDetail,
@@ -24,7 +35,7 @@ from relay.httpapi import (
     TableDetail,
     TableSchema,
 )
-from relay.stat import Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
+from relay.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
 
 BEGAN: Final = 1_790_000_000.0
 """When the relay started, Unix seconds."""
@@ -62,6 +73,7 @@ class Told:
     gaps: list[Gap] = field(default_factory=list)
     lake: Lake | None = None
     log: LineLog | None = None
+    cdc_users: Sequence[str] = ()  # of connections to the CDC port, which is off without any
     change: Callable[[Stat], object] = lambda stat: None  # made to each stat document before it is shown
     column: str = "name"  # what the second column of each table is called
 
@@ -121,6 +133,7 @@ class Told:
             usage=Usage(BEGAN, 96 * read, [self.usage_of(number) for number in range(len(self.tables))]),
             lake=self.lake,
             log=self.log,
+            cdc=self.cdc() if self.cdc_users else None,
             addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
         )
         self.change(stat)
@@ -149,6 +162,41 @@ class Told:
             lagging=number % 7 == 6,
         )
 
+    def cdc(self) -> CDC:
+        """The CDC port: two processes, each with every other connection."""
+        processes = [
+            CDCStatus(
+                state="serving", at=self.now, position=96 * 1240 * self.tick, refused=3, rows=500 * self.tick,
+                bytes=60_000 * self.tick,
+            )
+            for _ in range(2)
+        ]  # fmt: skip
+        for number in range(len(self.cdc_users)):
+            processes[number % 2].streams.append(self.stream_of(number))
+        return CDC("0.0.0.0", 4001, processes)
+
+    def stream_of(self, number: int) -> CDCStream:
+        """The connection of the user at `number`: every tenth has not asked for a table yet."""
+        asked = number % 10 != 9
+        schema, table = self.tables[number % len(self.tables)] if asked else ("", "")
+        return CDCStream(
+            user=self.cdc_users[number],
+            uuid=f"client-{number}",
+            address=f"192.0.2.{number % 250 + 1}",
+            port=50_000 + number,
+            state="streaming" if asked else "registered",
+            form="avro" if number % 4 == 3 else "json",
+            schema=schema,
+            table=table,
+            version=number % 3 + 1 if asked else 0,
+            gtid=f"0-3000-{number + self.tick}" if asked else "",
+            position=9000 * self.tick - number if asked else 0,
+            lag_bytes=number % 5 * 3000 if asked else 0,
+            rows=(number + 1) * self.tick if asked else 0,
+            bytes=(number + 1) * 120 * self.tick if asked else 3,
+            since=BEGAN + number,
+        )
+
     def usage_of(self, number: int) -> TableUsage:
         """What happened in the table that stands at `number`."""
         once = Counts(number + 1, number % 10, number % 4)
@@ -171,6 +219,8 @@ class Told:
             lag_seconds=self._drifting(0.4),
             lag_bytes=self._whole(2048),
             waiting=self._whole(1200),
+            cdc_rows=self._drifting(1000) if self.cdc_users else [None] * SAMPLES,
+            cdc_lag_bytes=self._whole(12_000) if self.cdc_users else [None] * SAMPLES,
         )
 
     def client(self, number: int) -> ClientDetail:
@@ -211,6 +261,7 @@ class Told:
         minute = self.now // 60 * 60
         drawn = random.Random(number)
         asking = [client for client in range(len(self.clients)) if client % len(self.tables) == number]
+        streams = [self.stream_of(user) for user in range(len(self.cdc_users))]
         return TableDetail(
             usage=self.usage_of(number),
             minutes=Minutes(
@@ -220,6 +271,7 @@ class Told:
                 delete=[drawn.randrange(40) for _ in range(60)],
             ),
             clients=[Follower(client + 1, self.clients[client], "IUD") for client in asking],
+            streams=[stream for stream in streams if (stream.schema, stream.table) == self.tables[number]],
             definition=self.definition_of(number),
         )
 

@@ -17,6 +17,7 @@ from tests.browser.standin import StandIn
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 CLIENTS: Final = ("search-index", "cache", "billing", "audit", "mail", "stock")
+USERS: Final = ("columnstore", "kafka", "columnstore", "kafka", "columnstore", "reports", "kafka", "kafka")
 TABLES: Final = (
     *(("shop", name) for name in ("orders", "order_lines", "customers", "products", "carts", "payments", "stock")),
     *(("crm", name) for name in ("contacts", "notes", "tasks")),
@@ -39,6 +40,9 @@ def take(browser: Browser, stand_in: StandIn, name: str, at: str, **options: Any
         expect(details.locator("canvas")).to_have_count(2)
         page.locator("#clients").scroll_into_view_if_needed()
         page.evaluate("document.getElementById('clients').scrollIntoView()")
+    if at == "cdc":
+        reading.opened(page.locator("#cdc-list tr[data-key]").first)
+        page.evaluate("document.getElementById('cdc').scrollIntoView()")
     page.mouse.move(5, 5)
     page.screenshot(path=DOCS / f"page-{name}.png", animations="disabled")
     watched.context.close()
@@ -51,6 +55,9 @@ def main() -> None:
         stand_in.each_second = True
         take(browser, stand_in, "overview", "overview", color_scheme="light", viewport={"width": 1280, "height": 860})
         take(browser, stand_in, "clients", "clients", color_scheme="dark", viewport={"width": 1280, "height": 860})
+        stand_in.told.cdc_users = USERS
+        take(browser, stand_in, "cdc", "cdc", color_scheme="light", viewport={"width": 1280, "height": 940})
+        stand_in.told.cdc_users = ()
         stand_in.told.stop = STOP
         phone = {"width": 390, "height": 780}
         take(browser, stand_in, "phone", "overview", viewport=phone, is_mobile=True, device_scale_factor=2)

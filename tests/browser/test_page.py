@@ -266,6 +266,7 @@ def test_what_is_focused_is_seen(told: StandIn, open_page: Open) -> None:
 
 def test_a_phone_shows_it_all_without_scrolling_sideways(told: StandIn, open_page: Open) -> None:
     told.told.lake, told.told.log = a_lake(STOP), a_log()
+    told.told.cdc_users = ["maxuser"] * 3
     page = open_page(told.url, viewport=PHONE, has_touch=True, is_mobile=True, device_scale_factor=2)
     row = reading.client(page, 7)
     expect(row).to_be_visible()
@@ -278,6 +279,9 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(told: StandIn, open_pag
     expect(details).to_contain_text("Rolling 24 h")
     expect(details).to_contain_text("varchar(200)")
     assert reading.overflow(page) == 0
+    details = reading.opened(page.locator("#cdc-list tr[data-key]").first)
+    expect(details).to_contain_text("Place in the journal")
+    assert reading.overflow(page) == 0
     page.locator("#schema summary").click()
     expect(page.locator("#schema-list tr[data-key]").first).to_be_visible()
     assert reading.overflow(page) == 0
@@ -286,8 +290,10 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(told: StandIn, open_pag
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_in_light_and_dark(told: StandIn, open_page: Open, scheme: str) -> None:
     told.told.stop = STOP
+    told.told.cdc_users = ["maxuser"] * 10
     page = open_page(told.url, color_scheme=scheme)
     expect(reading.client(page, 7)).to_be_visible()
+    reading.opened(page.locator("#cdc-list tr[data-key]").first)
     background = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     body = page.evaluate("getComputedStyle(document.body).backgroundColor")
     shown = body if body != "rgba(0, 0, 0, 0)" else background

@@ -50,8 +50,8 @@ def document(**changes: Any) -> dict[str, Any]:
         "loss_seconds": 900, "watch": watch,
     }  # fmt: skip
     return {
-        "state": "running", "stop": None, "gaps": [], "lake": None, "log": None, "clients": [], "source": source,
-        "traffic": {"skipped": 0}, "journal": {"first": 0, "committed": 10, "max_bytes": 100},
+        "state": "running", "stop": None, "gaps": [], "lake": None, "log": None, "cdc": None, "clients": [],
+        "source": source, "traffic": {"skipped": 0}, "journal": {"first": 0, "committed": 10, "max_bytes": 100},
         "processes": [{"name": name, "state": "running", "silent_seconds": 0} for name in ("reader", "exporter")],
     } | changes  # fmt: skip
 
@@ -66,6 +66,11 @@ def process(name: str, **changes: Any) -> dict[str, Any]:
     return {"processes": [{"name": name, "state": "running", "silent_seconds": 0} | changes]}
 
 
+def cdc(*processes: dict[str, Any]) -> dict[str, Any]:
+    """The part `cdc` of a document, with processes that serve but for these changes."""
+    return {"cdc": {"processes": [{"stop": None, "trouble": "", "streams": []} | changes for changes in processes]}}
+
+
 STOP = {"code": "binlog_purged", "text": "it is gone", "hint": "start anew"}
 
 
@@ -78,6 +83,10 @@ STOP = {"code": "binlog_purged", "text": "it is gone", "hint": "start anew"}
         ({"lake": {"export": {"stop": STOP}, "snapshot": {"stop": None}}}, [("export", "stop")]),
         ({"lake": {"export": {"stop": None}, "snapshot": {"stop": STOP}}}, [("snapshot", "stop")]),
         ({"log": {"status": {"stop": STOP}}}, [("log", "stop")]),
+        (cdc({}, {"stop": STOP}), [("cdc-1", "stop")]),
+        (cdc({"stop": STOP}) | process("cdc-0", state="down"), [("cdc-0", "stop")]),
+        (cdc({}) | process("cdc-0", state="down"), [("down", "warn")]),
+        (cdc({}, {"trouble": "denied"}), [("users", "warn")]),
         (source(loss_seconds=250), [("loss", "warn")]),
         (source(loss_seconds=50), [("loss", "stop")]),
         (source(loss_seconds=None), []),
@@ -190,7 +199,7 @@ def test_rates_are_of_the_last_seconds_and_begin_anew_with_the_relay(page: Page)
       const { Rates } = await import('/static/js/rates.js');
       const rates = new Rates();
       const add = (at, insert, started = 1) => {
-        rates.add({ at, started, rows: { insert }, traffic: { bytes: 0 }, clients: [], processes: [] });
+        rates.add({ at, started, rows: { insert }, traffic: { bytes: 0 }, clients: [], processes: [], cdc: null });
         return rates.of('rows');
       };
       return [add(10, 0), add(10, 0), add(12, 20), add(20, 20), add(25, 25), add(26, 2, 2), add(28, 4, 2)];

@@ -1,4 +1,4 @@
-"""A thousand tables and a thousand clients: quick to be seen, and all to be found."""
+"""A thousand tables, clients and CDC streams: quick to be seen, and all to be found."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.browser import reading
 from tests.browser.chromium import Watched
 from tests.browser.standin import StandIn
 
-# When the first frame with rows of both lists has been painted, in milliseconds since the navigation began.
+# When the first frame with rows of all lists has been painted, in milliseconds since the navigation began.
 _PAINTED = """
 window.painted = new Promise(resolve => new MutationObserver((_, observer) => {
-  if (!["clients", "tables"].every(list => document.querySelector(`#${list}-list tr[data-key]`))) return;
+  if (!["clients", "cdc", "tables"].every(list => document.querySelector(`#${list}-list tr[data-key]`))) return;
   observer.disconnect();
   requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
 }).observe(document, {childList: true, subtree: true}));
@@ -33,7 +33,7 @@ def test_the_first_paint_with_rows_is_there_within_a_second(many: StandIn, watch
 
 def test_every_one_of_them_can_be_found_and_reached(many: StandIn, open_page: Callable[..., Page]) -> None:
     page = open_page(many.url)
-    for each, last in (("clients", "client_0999"), ("tables", "schema_9.table_0999")):
+    for each, last in (("clients", "client_0999"), ("cdc", "user_0999"), ("tables", "schema_9.table_0999")):
         expect(page.locator(f"h2 [data-count={each}]")).to_have_text("1,000")
         page.get_by_label("Filter clients, tables and schema").fill(last[-4:])
         expect(page.locator(f"#{each}-list tr[data-key]")).to_have_count(1)

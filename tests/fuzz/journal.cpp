@@ -9,8 +9,10 @@
 #include <fstream>
 
 #include "../native/build.hpp"
-#include "crc.hpp"
+#include "cdc.hpp"
+#include "cdc_scan.hpp"
 #include "changes.hpp"
+#include "crc.hpp"
 #include "failure.hpp"
 #include "fuzz.hpp"
 #include "prepared.hpp"
@@ -32,7 +34,7 @@ struct Folder {
 uint64_t begun(const std::string& path) {
   JournalWriter writer(path, kSegment, 1);
   writer.source(4, "binlog.000001", GtidSet(), "fuzz");
-  writer.commit(100, 1, Gtid());
+  writer.commit(100, 1, Gtid(), 1);
   return writer.end();
 }
 
@@ -81,6 +83,59 @@ void read_changes(const std::string& path, uint64_t until) {
   }
 }
 
+// As rows for a CDC client up to `until`, in pieces of so many bytes; everything that it got.
+std::string read_cdc(const std::string& path, uint64_t until, CdcForm form, uint64_t piece) {
+  JournalReader journal(path);
+  CdcReader reader(journal, 0, "shop", "orders", form, CdcValues::exact, RenderOptions(), false);
+  std::string got;
+  for (CdcReached reached;;) {
+    const uint64_t before = reader.position();
+    reached = reader.read(until, piece);
+    REQUIRE(reader.position() >= before && reader.position() <= until);
+    REQUIRE((reader.rows() > 0) == (reader.size() > 0));
+    got += std::string_view(reader.bytes(), reader.size());
+    reader.clear();
+    switch (reached.why) {
+      case CdcReached::Why::end: case CdcReached::Why::no_gtid: return got;
+      case CdcReached::Why::domain: reader.tell_domain(1); break;
+      case CdcReached::Why::schema: got += reader.definition(); break;
+      default: break;
+    }
+  }
+}
+
+// What the CDC service knows of it, in one step or in many.
+void scan(const std::string& path, uint64_t until) {
+  JournalReader journal(path);
+  CdcScan whole(journal, 0), stepping(journal, 0);
+  REQUIRE(whole.read(until, ~uint64_t{0}));
+  while (!stepping.read(until, 1)) {
+  }
+  REQUIRE(whole.position() == stepping.position() && whole.position() <= until);
+  REQUIRE(whole.last().images == stepping.last().images && whole.last().tables == stepping.last().tables);
+  REQUIRE(whole.met().size() == stepping.met().size() && whole.statements().size() == stepping.statements().size());
+}
+
+// The same to the end or to the same error, whatever the pace.
+void read_cdc(const std::string& path, uint64_t until) {
+  scan(path, until);
+  for (const CdcForm form : {CdcForm::json, CdcForm::avro}) {
+    const std::string whole = read_cdc(path, until, form, ~uint64_t{0});
+    REQUIRE(read_cdc(path, until, form, 1) == whole);
+  }
+}
+
+template <typename Read>
+void try_to_read(Read read) {
+  try {
+    read();
+  } catch (const StreamError& error) {
+    REQUIRE(!error.code.empty());
+  } catch (const JournalError& error) {
+    REQUIRE(!error.code.empty());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -90,15 +145,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::ofstream(folder.path + "/prepared") << in.rest().text();
   try {
     JournalWriter writer(folder.path, kSegment);
-    try {
-      read_all(folder.path, writer);
-      read_changes(folder.path, writer.flush());
-    } catch (const StreamError& error) {
-      REQUIRE(!error.code.empty());
-    } catch (const JournalError& error) {
-      REQUIRE(!error.code.empty());
-    }
-    writer.commit(1000, 2, Gtid());
+    const uint64_t until = writer.flush();
+    try_to_read([&] { read_all(folder.path, writer); });
+    try_to_read([&] { read_changes(folder.path, until); });
+    try_to_read([&] { read_cdc(folder.path, until); });
+    writer.commit(1000, 2, Gtid(), 1);
   } catch (const JournalError& error) {
     REQUIRE(!error.code.empty());
   }
@@ -121,9 +172,10 @@ std::vector<std::string> fuzz_seeds() {
   JournalWriter writer(folder.path, kSegment);
   const auto table = writer.define(Bytes(definition));
   writer.rows(table, RowKind::insert, 200, 1, 2, Bytes(body));
-  writer.commit(300, 1, Gtid());
-  writer.ddl(400, 1, "test", "ALTER TABLE t ADD b INT");
-  writer.commit(400, 1, Gtid());
+  writer.commit(300, 1, *Gtid::parse("0-1-1"), 1);
+  writer.ddl(400, 1, "shop", "ALTER TABLE orders ADD b INT");
+  writer.rows(table, RowKind::update, 400, 1, 1, Bytes(build::bytes("01 ff ff 00 01000000 00 02000000")));
+  writer.commit(400, 1, *Gtid::parse("0e9cc2d6-9af3-11ee-a9a5-0242ac110002:7"), 3000000000);
   writer.file(4, "binlog.000002");
   writer.gap(500, "binlog.000002", "lost");
   std::string all, transaction;

@@ -1,7 +1,7 @@
 """Record the seeds of the fuzz targets from the three servers: python -m tests.fuzz.record
 
-One pack of inputs for each target and server. Record them again when a target's input changes, or what is worth
-starting from; a run writes every pack anew.
+One pack of inputs for each target and server; `cdc` has those of `rows`. Record them again when a target's input
+changes, or what is worth starting from; a run writes every pack anew.
 """
 
 from __future__ import annotations

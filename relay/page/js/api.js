@@ -26,17 +26,24 @@
  *   log_file: string, lines: number, bytes: number}} LogStatus
  * @typedef {{path: string, export: ExportStatus, lag_seconds: number, lag_bytes: number, snapshot: SnapshotStatus}} Lake
  * @typedef {{path: string, status: LogStatus, lag_seconds: number, lag_bytes: number}} LineLog
+ * @typedef {{user: string, uuid: string, address: string, port: number, state: string, form: string, schema: string,
+ *   table: string, version: number, gtid: string, position: number, lag_bytes: number, rows: number, bytes: number,
+ *   since: number}} CDCStream
+ * @typedef {{state: string, at: number, stop: Stop | null, position: number, refused: number, rows: number,
+ *   bytes: number, trouble: string, streams: CDCStream[], left_out: number}} CDCStatus
+ * @typedef {{address: string, port: number, processes: CDCStatus[]}} CDC
  * @typedef {{first: number, decided: number, committed: number, flushed: number, bytes: number, sequence: number,
  *   max_bytes: number}} Journal
  * @typedef {{at: number, before: string, after: string, cause: string}} Gap
  * @typedef {{version: string, protocol: string, at: number, state: string, started: number, stop: Stop | null, gaps: Gap[],
  *   source: Source, journal: Journal, rows: Counts, traffic: Record<string, number>, events: Record<string, number>,
  *   processes: Process[], clients: Client[], usage: Usage, lake: Lake | null, log: LineLog | null,
- *   addresses: Record<string, string>}} Stat
+ *   cdc: CDC | null, addresses: Record<string, string>}} Stat
  *
  * @typedef {(number | null)[]} Curve
  * @typedef {{interval: number, at: number[], insert: Curve, update: Curve, delete: Curve, bytes: Curve,
- *   confirmed: Curve, lag_seconds: Curve, lag_bytes: Curve, waiting: Curve}} History
+ *   confirmed: Curve, lag_seconds: Curve, lag_bytes: Curve, waiting: Curve, cdc_rows: Curve,
+ *   cdc_lag_bytes: Curve}} History
  * @typedef {{at: number, schema: string, table: string, kind: string, rows: number, gap_ms: number | null}} Delivery
  * @typedef {{client: Client, deliveries: Delivery[],
  *   history: {interval: number, at: number[], waiting: Curve, confirmed: Curve}}} ClientDetail
@@ -45,7 +52,7 @@
  * @typedef {{schema: string, table: string, schema_uid: number, table_uid: number, version: number, proven: boolean,
  *   columns: Column[]}} TableSchema
  * @typedef {{usage: TableUsage, minutes: {at: number[], insert: number[], update: number[], delete: number[]},
- *   clients: {id: number, name: string, kinds: string}[], definition: TableSchema | null}} TableDetail
+ *   clients: {id: number, name: string, kinds: string}[], streams: CDCStream[], definition: TableSchema | null}} TableDetail
  */
 
 /** How long an answer may take, in milliseconds. */

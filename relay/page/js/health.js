@@ -1,5 +1,6 @@
 /** From a stat document to what an operator should know first. Pure. */
 
+import { trouble } from "./cdcstreams.js";
 import { bytes, duration, exact, plural } from "./format.js";
 
 /** @typedef {import("./api.js").Stat} Stat */
@@ -38,6 +39,7 @@ export function findings(stat, rates) {
     ...source(stat),
     ...processes(stat),
     ...journal(stat),
+    ...users(stat),
     ...losers(stat, rates),
     ...held(stat),
   ];
@@ -46,7 +48,7 @@ export function findings(stat, rates) {
 }
 
 /** @param {Stat} stat */
-function* stops({ stop, lake, log }) {
+function* stops({ stop, lake, log, cdc }) {
   /** @type {[string, string, import("./api.js").Stop | null | undefined, string][]} */
   const named = [
     ["relay", "Stopped", stop, ""],
@@ -54,6 +56,10 @@ function* stops({ stop, lake, log }) {
     ["snapshot", "The lake's snapshot has stopped", lake?.snapshot.stop, "Clients are served as before. "],
     ["log", "The log of changes has stopped", log?.status.stop, "Clients are served as before. "],
   ];
+  for (const [i, process] of (cdc?.processes ?? []).entries()) {
+    const title = `The CDC port's process cdc-${i} has stopped`;
+    named.push([`cdc-${i}`, title, process.stop, "Other clients are served as before. "]);
+  }
   for (const [id, title, why, before] of named) {
     if (why) yield { ...finding(id, "stop", `${title}: ${why.code}`, before + why.text, why.hint), alert: true };
   }
@@ -115,12 +121,13 @@ function* source({
 }
 
 /** Those that are down, or hang; not those that stopped by name. @param {Stat} stat */
-function* processes({ stop, lake, log, processes }) {
+function* processes({ stop, lake, log, cdc, processes }) {
   const stops = {
     reader: stop,
     exporter: lake?.export.stop,
     snapshotter: lake?.snapshot.stop,
     logger: log?.status.stop,
+    ...Object.fromEntries((cdc?.processes ?? []).map((process, i) => [`cdc-${i}`, process.stop])),
   };
   const down = processes.filter(({ name, state }) => state === "down" && !stops[name]).map(({ name }) => name);
   if (down.length) {
@@ -148,6 +155,14 @@ function* journal({ journal: { first, committed, max_bytes: cap } }) {
     text,
     "Let slow clients catch up, `relay client forget` those that are gone, or raise JournalMaxBytes.",
   );
+}
+
+/** The file of users of the CDC port cannot be read. @param {Stat} stat */
+function* users({ cdc }) {
+  const why = cdc && trouble(cdc);
+  if (!why) return;
+  const hint = "Make it readable for the relay, which then reads it by itself.";
+  yield finding("users", "warn", "Users of the CDC port cannot log in", why, hint);
 }
 
 /** Clients that are losing rows now. @param {Stat} stat @param {Rates} rates */

@@ -1,6 +1,7 @@
 /** Puts the parts of the page together and keeps them live. */
 
 import * as api from "./api.js";
+import { Cdc } from "./cdc.js";
 import { Clients } from "./clients.js";
 import { Counters } from "./counters.js";
 import { byId } from "./dom.js";
@@ -29,15 +30,17 @@ if (matchMedia("(max-width: 40rem)").matches) {
 
 const rates = new Rates();
 const clients = new Clients();
+const cdc = new Cdc();
 const tables = new Tables();
 const schema = new Schema();
 const verdict = new Verdict();
-const topbar = new Topbar({ clients: clients.grid, tables: tables.grid, schema: schema.grid });
+const topbar = new Topbar({ clients: clients.grid, cdc: cdc.grid, tables: tables.grid, schema: schema.grid });
 const parts = [
   verdict,
-  new Overview(),
+  new Overview([cdc]),
   new Source(),
   clients,
+  cdc,
   tables,
   schema,
   new Processes(),

@@ -61,13 +61,13 @@ export class Outputs {
 }
 
 /** Shows or hides a section, and its name in the navigation. @param {HTMLElement} section @param {boolean} there */
-function appear(section, there) {
+export function appear(section, there) {
   section.hidden = !there;
   byId(`nav-${section.id}`).hidden = !there;
 }
 
 /** @param {Element} place @param {[string, Stop | null][]} named */
-function showStops(place, named) {
+export function showStops(place, named) {
   /** @type {import("./health.js").Finding[]} */
   const found = named.flatMap(([what, stop]) =>
     stop ? [{ id: what, level: "stop", title: `${what} stopped: ${stop.code}`, text: stop.text, hint: stop.hint }] : [],

@@ -9,7 +9,8 @@ import { Refresher } from "./poller.js";
 const EVERY = 5000;
 
 export class Overview {
-  constructor() {
+  /** @param {{draw: (history: api.History) => void}[]} others that have charts of the last hour, too */
+  constructor(others) {
     this.figures = byId("figures");
     /** @type {Map<string, {value: Element, note: Element}>} */
     this.tiles = new Map();
@@ -40,7 +41,7 @@ export class Overview {
     this.refresher = new Refresher(
       EVERY,
       api.history,
-      (history) => this.draw(history),
+      (history) => [this, ...others].forEach((part) => part.draw(history)),
       (error) => setText(this.note, `The last hour is as it was when the relay told it last: ${error.message}.`),
     );
   }

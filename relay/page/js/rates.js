@@ -1,5 +1,6 @@
 /** Rates from the counters of successive stat documents. */
 
+import { streamKey, streams, total } from "./cdcstreams.js";
 import { dropped } from "./drops.js";
 
 /** @typedef {import("./api.js").Stat} Stat */
@@ -51,6 +52,15 @@ function counters(stat) {
   found.set("confirmed", confirmed);
   for (const process of stat.processes) {
     if (process.pid) found.set(`cpu ${process.name} ${process.pid}`, process.cpu_seconds);
+  }
+  if (stat.cdc) {
+    found.set("cdc rows", total(stat.cdc, "rows"));
+    found.set("cdc bytes", total(stat.cdc, "bytes"));
+    for (const stream of streams(stat.cdc)) {
+      const key = streamKey(stream);
+      found.set(`cdc rows ${key}`, stream.rows);
+      found.set(`cdc bytes ${key}`, stream.bytes);
+    }
   }
   return found;
 }

@@ -1,14 +1,17 @@
 /** What an open row tells of a table: rows by minute, all counts, who follows it, and its columns. */
 
 import * as api from "./api.js";
+import { peer, streamKey } from "./cdcstreams.js";
 import { Chart } from "./chart.js";
 import { ColumnTable } from "./columntable.js";
 import { h, name as bdiName, reconcile, setText } from "./dom.js";
 import { Facts } from "./facts.js";
-import { exact, instant, short } from "./format.js";
+import { bytes, exact, instant, short } from "./format.js";
 import { Refresher } from "./poller.js";
 
 const EVERY = 5000;
+/** CDC connections that are named. */
+const SLOWEST = 10;
 /** @type {[string, "hour" | "day" | "total"][]} */
 const SPANS = [
   ["Rolling hour", "hour"],
@@ -33,6 +36,9 @@ export class TableDetail {
     this.last = h("p");
     this.clients = h("ul", { class: "plain" });
     this.note = h("p", { class: "note" });
+    this.streams = h("ul", { class: "plain" });
+    this.unseen = h("p", { class: "note" });
+    this.cdc = h("div", { hidden: true }, h("h3", {}, "CDC connections that ask for it"), this.streams, this.unseen);
     this.columns = new ColumnTable();
     const heads = ["Counted over", "Insert", "Update", "Delete"].map((label) => h("th", { scope: "col" }, label));
     const names = h("div");
@@ -49,6 +55,7 @@ export class TableDetail {
         h("h3", {}, "Clients that ask for it"),
         this.clients,
         this.note,
+        this.cdc,
       ),
       h("section", { class: "charts" }, this.chart.element),
       h("section", { class: "wide" }, h("h3", {}, "Columns"), this.columns.element),
@@ -82,7 +89,7 @@ export class TableDetail {
   }
 
   /** @param {api.TableDetail} detail */
-  answered({ minutes, clients, definition }) {
+  answered({ minutes, clients, streams, definition }) {
     this.chart.show(minutes.at, minutes.insert, minutes.update, minutes.delete);
     reconcile(
       this.clients,
@@ -92,6 +99,10 @@ export class TableDetail {
       () => {},
     );
     setText(this.note, clients.length ? "" : "None.");
+    this.cdc.hidden = !streams.length;
+    reconcile(this.streams, streams.slice(0, SLOWEST), streamKey, streamItem, showStream);
+    const more = streams.length - SLOWEST;
+    setText(this.unseen, more > 0 ? `${exact(more)} more, not so far behind.` : "");
     this.columns.show(definition);
   }
 
@@ -117,4 +128,15 @@ function showCounts(row, counts) {
 /** @param {{id: number, name: string, kinds: string}} client */
 function follower({ name, kinds }) {
   return h("li", {}, bdiName(name), ` (${kinds})`);
+}
+
+/** @param {api.CDCStream} stream */
+function streamItem(stream) {
+  return h("li", {}, bdiName(stream.user), h("span"));
+}
+
+/** @param {Element} item @param {api.CDCStream} stream */
+function showStream(item, stream) {
+  const place = stream.version ? `${bytes(stream.lag_bytes)} behind` : "waits for it";
+  setText(item.lastElementChild, ` (${stream.form.toUpperCase()}) from ${peer(stream)}, ${place}`);
 }

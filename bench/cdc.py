@@ -1,0 +1,112 @@
+"""The CDC port: rows of one table over sockets, in both forms, beside a program that only sends as many bytes."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.report import Report, si
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from examples.dbserver import DatabaseServer
+from tests.cdcclient import CdcClient
+from tests.cdcservice import Service, relay_on
+
+STREAMS = 100
+CHUNK = 1 << 20
+TAIL = 64  # bytes in which the last row's note is, whatever stands behind it
+BAR = 1.0  # million rows/s, as of PollMany
+
+
+def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
+    """Start a relay on the server, and read tables of it."""
+    report.heading("CDC port, rows to sockets")
+    folder = scratch / "cdc"
+    folder.mkdir()
+    with relay_on(server, folder, {"Relay.SegmentBytes": "256MiB"}) as running:
+        for table, rows, streams in (
+            ("cdc_one", int(1_000_000 * scale), 1),
+            ("cdc_many", int(20_000 * scale), STREAMS),
+        ):
+            report.step(f"{rows} rows for {streams} streams")
+            fill(server, table, rows)
+            for form in ("JSON", "AVRO"):
+                compare(report, running, f"bench.{table}", form, rows, streams)
+
+
+def fill(server: DatabaseServer, table: str, rows: int) -> None:
+    """A table of narrow rows."""
+    create(server, table, NARROW)
+    insert(server, table, NARROW_VALUES, 1, rows)
+
+
+def compare(report: Report, running: Service, table: str, form: str, rows: int, streams: int) -> None:
+    """Rows a second of so many streams of a table, beside the same bytes from a process that only sends them."""
+    receive(running, table, form, rows, 1)  # what is not in the page cache, or not mapped, is read once
+    before = running.relay.cpu_seconds()
+    seconds, size = receive(running, table, form, rows, streams)
+    cpu = running.relay.cpu_seconds() - before
+    total = rows * streams
+    ratio = send_only(size, streams) / seconds
+    many = f"{streams} streams" if streams > 1 else "one stream"
+    report.line(f"{form}, {many}, rows", si(total / seconds), total / seconds / 1e6, "1 M rows/s", BAR)
+    report.line("  bytes", si(size * streams / seconds), ratio, "a program that only sends")
+    report.line("  CPU a row, all processes of the relay", f"{cpu / total * 1e6:.2g} us")
+
+
+def receive(running: Service, table: str, form: str, rows: int, streams: int) -> tuple[float, int]:
+    """Seconds in which so many clients have received all rows, and the bytes of one stream."""
+    last = f"note {rows}".encode()
+    clients = [CdcClient(running.port, b"\n", 60).login().register(form) for _ in range(streams)]
+    begin = time.perf_counter()
+    for client in clients:
+        client.request(table)
+    sizes = take([client.socket for client in clients], lambda _, tail: last in tail)
+    seconds = time.perf_counter() - begin
+    for client in clients:
+        client.abort()
+    return seconds, sizes[0]
+
+
+def send_only(size: int, streams: int) -> float:
+    """Seconds that it takes to send so many bytes over each of so many sockets, from a process that does only that."""
+    with socket.create_server(("127.0.0.1", 0), backlog=streams) as listening:
+        connected = [socket.create_connection(listening.getsockname()) for _ in range(streams)]
+        pairs = [(listening.accept()[0], each) for each in connected]
+    pid = os.fork()
+    if pid == 0:
+        block = bytes(CHUNK)
+        for left in range(size, 0, -CHUNK):
+            for ours, _ in pairs:
+                ours.sendall(block[:left])
+        os._exit(0)
+    begin = time.perf_counter()
+    take([theirs for _, theirs in pairs], lambda received, _: received >= size)
+    seconds = time.perf_counter() - begin
+    os.waitpid(pid, 0)
+    for pair in pairs:
+        for end in pair:
+            end.close()
+    return seconds
+
+
+def take(sockets: Sequence[socket.socket], done: Callable[[int, bytes], bool]) -> list[int]:
+    """Receive from all, from each until `done` says so of its bytes so far and of the last ones; the bytes of each."""
+    buffer = memoryview(bytearray(CHUNK))
+    sizes, tails = [0] * len(sockets), [b""] * len(sockets)
+    with selectors.DefaultSelector() as selector:
+        for place, each in enumerate(sockets):
+            each.setblocking(False)
+            selector.register(each, selectors.EVENT_READ, place)
+        while selector.get_map():
+            for key, _ in selector.select(60):
+                place, count = key.data, sockets[key.data].recv_into(buffer)
+                assert count, "a stream ended"
+                sizes[place] += count
+                tails[place] = (tails[place] + bytes(buffer[max(0, count - TAIL) : count]))[-TAIL:]
+                if done(sizes[place], tails[place]):
+                    selector.unregister(key.fileobj)
+    return sizes

@@ -1,0 +1,68 @@
+"""What reads a source's binlog into a journal is made of: the answers to its questions, and the request for the stream.
+
+The reader has it run for as long as the relay does, `relay repair` for what it has to read again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pymysql.connections import Connection
+
+from relay._native import GtidSet, Ingest, JournalWriter
+from relay.binlog import facts
+from relay.binlog.answers import Answers, Policy
+from relay.binlog.catalog import Catalog
+from relay.binlog.definitions import Definitions, Question, Rules
+from relay.binlog.dump import Request
+from relay.binlog.facts import ServerFacts
+from relay.binlog.replication import Flag
+from relay.binlog.resume import Start
+from relay.binlog.sources import Sources
+from relay.config import Config
+from relay.log import Log
+
+
+def answers(
+    config: Config,
+    ingest: Ingest,
+    writer: JournalWriter,
+    catalog: Catalog,
+    sources: Sources,
+    connected: tuple[Connection[Any], ServerFacts],
+    log: Log,
+    questions: dict[int, Question],
+) -> Answers:
+    """What answers an ingest's questions, as the configuration has it; `questions` are those still open."""
+    connection, server = connected
+    source, skip = config.source, config.relay.on_unknown == "skip"
+    definitions = Definitions(
+        catalog,
+        Rules(source.tables, source.exclude_tables, source.exclude_columns, skip),
+        facts.collations(connection),
+        sources.ask,
+        log,
+        hidden_types=server.mariadb,
+        names_expected=server.names_columns,
+        questions=questions,
+    )
+    if not server.names_columns:
+        sources.prepare()
+    policy = Policy(skip, config.relay.on_partial_image == "send")
+    return Answers(ingest, writer, definitions, policy, log)
+
+
+def request(start: Start, server: ServerFacts, server_id: int, config: Config) -> Request:
+    """What to ask of the source for a stream that begins there."""
+    return Request(
+        server_id=server_id,
+        file=start.file,
+        position=start.position,
+        by_gtid=start.by_gtid,
+        gtid_set=start.gtid_set,
+        encoded_set=GtidSet(start.gtid_set).encode() if start.by_gtid and not server.mariadb else b"",
+        heartbeat_seconds=config.source.heartbeat_seconds,
+        # MariaDB leaves annotations out unless asked, and from 11.4 on positions in a transaction are counted by
+        # what comes: without them those of its rows would be too low.
+        flags=Flag.SEND_ANNOTATE_ROWS if server.mariadb else 0,
+    )

@@ -1,0 +1,1 @@
+"""What is behind the CDC port: users, versions of tables, transactions (docs/cdc.md)."""

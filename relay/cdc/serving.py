@@ -1,0 +1,201 @@
+"""What a process of the CDC port does, as tasks of one event loop: accept, look at the journal, give turns, beat."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import socket
+import ssl
+from contextlib import suppress
+from typing import Any, Final
+
+from relay.board import CDCStatus
+from relay.cdc.connection import Connection
+from relay.cdc.pace import Share
+from relay.cdc.service import Service
+from relay.config import Config
+from relay.context import StreamsContext
+from relay.serving import timezone, tls
+from relay.serving.addresses import Addresses
+
+BEAT_SECONDS: Final = 1.0
+STOP_SECONDS: Final = 1.0
+"""That what was sent may take to leave when the process is told to stop."""
+
+_SHOW_PARTS: Final = 50  # one part in so many of the time may go into showing who is connected
+_ACCEPT_BATCH: Final = 16  # before others have their turn
+_ACCEPT_SECONDS: Final = 1.0  # after which accepting is tried again, once there were too many descriptors
+_HELLO_SECONDS: Final = 10.0  # that a client may take to say the first byte where that tells whether it is TLS
+_DESCRIPTORS: Final = 64  # for everything that is no connection
+
+
+async def serve(context: StreamsContext) -> None:
+    """Until SIGTERM; then every connection is closed by a RST, as some clients need it to see the end."""
+    assert context.listener is not None
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, told.set)
+    loop.set_exception_handler(lambda _, about: _broken(context, about))
+    timezone.set_process_zone(context.config.relay.time_zone)
+    service = Service(context.config, context.data_dir, lambda: context.arena.committed, context.log)
+    door = Door(context, service)
+
+    def apply(config: Config) -> None:
+        door.apply(config)
+        service.apply(config)
+
+    context.apply = apply
+    context.arena.mark_running(context.slot)
+    tasks = [
+        asyncio.create_task(told.wait()),
+        asyncio.create_task(_beat(context, service)),
+        asyncio.create_task(_look(service)),
+        asyncio.create_task(_take_turns(service)),
+    ]
+    door.open()
+    if context.stopping:  # the signal came before its handler was there
+        told.set()
+    ended, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    door.close()
+    for connection in list(service.connections):
+        connection.close(reset=True)
+    until = loop.time() + STOP_SECONDS
+    while service.connections and loop.time() < until:
+        await asyncio.sleep(0.01)
+    for connection in list(service.connections):
+        connection.abort()
+    await asyncio.sleep(0)
+    service.close()
+    for task in ended:
+        task.result()
+
+
+async def _beat(context: StreamsContext, service: Service) -> None:
+    assert isinstance(context.status, CDCStatus)
+    share = Share(_SHOW_PARTS)
+    while True:
+        context.beat()
+        service.release()
+        if share.due():
+            with share:
+                service.status(context.status)
+                context.report("serving" if service.level else "catching up")
+        await asyncio.sleep(BEAT_SECONDS)
+
+
+def _broken(context: StreamsContext, about: dict[str, Any]) -> None:
+    """Something went wrong in a connection, which the event loop ends."""
+    connection = about.get("protocol")
+    client, peer = "", ""
+    if isinstance(connection, Connection):
+        client, peer = connection.session.user, connection.address
+    context.log("connection_failed", client=client, peer=peer, error=about.get("exception") or about["message"])
+
+
+async def _look(service: Service) -> None:
+    while True:
+        await asyncio.sleep(service.step())
+
+
+async def _take_turns(service: Service) -> None:
+    while True:
+        await service.waiting.wait()
+        service.take_turns()
+        await asyncio.sleep(0)
+
+
+class Door:
+    """Where connections come from: the listening socket that the processes share, TLS or not."""
+
+    def __init__(self, context: StreamsContext, service: Service) -> None:
+        assert context.listener is not None
+        self._listener = context.listener
+        self._log = context.log
+        self._service = service
+        self._loop = asyncio.get_running_loop()
+        self._pending: set[asyncio.Task[None]] = set()  # asyncio itself keeps no hold of them
+        self.apply(context.config)
+
+    def apply(self, config: Config) -> None:
+        """Speak TLS as this configuration says with who comes from now on. Raises `RelayError` and changes nothing."""
+        self._tls = tls.server_context(config.cdc.tls, config.server)
+        self._required = config.cdc.tls == "required"
+        self._from = Addresses(config.cdc.allowed_from)
+        self._most = _descriptors(config.cdc.max_streams)
+
+    def open(self) -> None:
+        """Accept connections."""
+        self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept none any more."""
+        self._loop.remove_reader(self._listener.fileno())
+        for task in self._pending:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPT_BATCH):
+            try:
+                sock, address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:
+                continue
+            except OSError as error:
+                self._log("accept_failed", error=error)
+                self._loop.remove_reader(self._listener.fileno())
+                self._loop.call_later(_ACCEPT_SECONDS, self.open)
+                return
+            if not self._from.admit(address[0]):
+                self._log("address_refused", client="", peer=address[0], rule="[CDC] From")
+                sock.close()
+                continue
+            connections = len(self._service.connections) + len(self._pending)
+            if connections >= self._most:
+                self._log("connection_refused", peer=address[0], connections=connections)
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            task = self._loop.create_task(self._admit(sock, *address[:2]))
+            self._pending.add(task)
+            task.add_done_callback(self._pending.discard)
+
+    async def _admit(self, sock: socket.socket, address: str, port: int) -> None:
+        context: ssl.SSLContext | None = self._tls
+        try:
+            if context and not self._required and not await self._says_hello(sock):
+                context = None
+            connection = Connection(self._service, address, port)
+            await self._loop.connect_accepted_socket(lambda: connection, sock, ssl=context)
+        except (OSError, TimeoutError, ssl.SSLError) as error:
+            if context:
+                self._log("tls_failed", reason=getattr(error, "reason", None) or str(error) or "no first byte")
+            sock.close()
+
+    async def _says_hello(self, sock: socket.socket) -> bool:
+        """Whether the first byte, which stays to be read, is one of TLS."""
+        readable = asyncio.Event()
+        self._loop.add_reader(sock.fileno(), readable.set)
+        try:
+            await asyncio.wait_for(readable.wait(), _HELLO_SECONDS)
+        finally:
+            self._loop.remove_reader(sock.fileno())
+        first = b""
+        with suppress(BlockingIOError):
+            first = sock.recv(1, socket.MSG_PEEK)
+        return first[:1] == bytes([tls.CLIENT_HELLO])
+
+
+def _descriptors(wanted: int) -> int:
+    """How many connections the process may have: those wanted, as far as the system lets us have descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + _DESCRIPTORS
+    if soft < need:
+        soft = min(need, hard) if hard != resource.RLIM_INFINITY else need
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(min(wanted, soft - _DESCRIPTORS), 1)

@@ -1,0 +1,141 @@
+"""The journal as its files, byte by byte: segments, frames as they stand, and frames as they are to be written.
+
+Unlike a reader of the journal it goes on behind what is damaged, and it may write. ARCHITECTURE.md has the format.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from relay._native import crc32c
+from relay.errors import RelayError, StopCode
+
+HEADER: Final = 64
+"""Bytes of a segment before its first frame."""
+_MAGIC: Final = 0x4A594C52
+_VERSION: Final = 2
+_FIELDS: Final = struct.Struct("<IIQQQQ")  # magic, version, generation, base, size, flushed
+_CRC: Final = struct.Struct("<I")
+_FLUSHED_NOW: Final = struct.Struct("<Q")
+_FLUSHED_NOW_AT: Final = 48
+_FRAME: Final = struct.Struct("<II")  # length, CRC
+_CONTINUES: Final = 0xFFFFFFFF
+_BEGINNINGS: Final = frozenset(
+    bytes(pair) for pair in ((0x93, 1), (0x98, 2), (0x95, 3), (0x96, 3), (0x93, 4), (0x96, 5), (0x95, 6), (0x94, 7))
+)
+"""Of a payload: fields and kind."""
+
+
+class Mark(Enum):
+    """What else may stand in a frame's place."""
+
+    END = "nothing"
+    NEXT = "the next segment goes on"
+    DAMAGED = "damage"
+
+
+class Head(NamedTuple):
+    """A segment's header; `flushed` is the position that was on disk, as far as it knows."""
+
+    generation: int
+    flushed: int
+
+
+def frame_size(payload: int) -> int:
+    """Bytes of a frame with a payload of that many bytes."""
+    return _FRAME.size + (payload + 7 & ~7)
+
+
+def frame(payload: bytes) -> bytes:
+    """The frame around a payload."""
+    return (_FRAME.pack(len(payload), crc32c(payload)) + payload).ljust(frame_size(len(payload)), b"\0")
+
+
+class Segment:
+    """A file of the journal, mapped. Positions are the journal's."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.base = int(path.stem)
+        with path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 0)
+        self.end = self.base + len(self._map)
+
+    def close(self) -> None:
+        """Write what was changed to the disk."""
+        self._map.flush()
+        self._map.close()
+
+    @property
+    def first(self) -> int:
+        """Position of the first frame."""
+        return self.base + HEADER
+
+    def where(self, position: int) -> str:
+        """A position in words: file and offset."""
+        return f"{self.path.name}, offset {position - self.base}"
+
+    def head(self) -> Head | None:
+        """The header, None if it is damaged. Raises `RelayError` for one of a newer format."""
+        magic, version, generation, base, size, flushed = _FIELDS.unpack_from(self._map)
+        whole = _CRC.unpack_from(self._map, _FIELDS.size)[0] == crc32c(self._map[: _FIELDS.size])
+        if not whole or magic != _MAGIC:
+            return None
+        if version > _VERSION:
+            cause = f"its format is {version}, this release knows up to {_VERSION}"
+            raise RelayError(StopCode.NEWER_FORMAT, "repair the journal", cause, position=self.path.name)
+        if base != self.base or size != self.end - self.base:
+            return None
+        return Head(generation, max(flushed, self._flushed_now()))
+
+    def write_head(self, generation: int, flushed: int, now: int) -> None:
+        """A header anew; `flushed` when the segment was made, and `now`."""
+        fields = _FIELDS.pack(_MAGIC, _VERSION, generation, self.base, self.end - self.base, flushed)
+        head = (fields + _CRC.pack(crc32c(fields))).ljust(HEADER, b"\0")
+        self._map[:HEADER] = head
+        _FLUSHED_NOW.pack_into(self._map, _FLUSHED_NOW_AT, now)
+
+    def _flushed_now(self) -> int:
+        return int(_FLUSHED_NOW.unpack_from(self._map, _FLUSHED_NOW_AT)[0])
+
+    def read(self, position: int) -> bytes | Mark:
+        """The payload of the whole frame at a position, or what stands there instead."""
+        at = position - self.base
+        if position % 8 or position + _FRAME.size > self.end:
+            return Mark.DAMAGED
+        length, crc = _FRAME.unpack_from(self._map, at)
+        if length in (0, _CONTINUES):
+            return Mark.NEXT if length else Mark.END
+        at += _FRAME.size
+        if position + frame_size(length) > self.end or self._map[at : at + 2] not in _BEGINNINGS:
+            return Mark.DAMAGED
+        payload = self._map[at : at + length]
+        return payload if crc32c(payload) == crc else Mark.DAMAGED
+
+    def write(self, position: int, data: bytes) -> None:
+        """Put bytes in their place."""
+        self._map[position - self.base : position - self.base + len(data)] = data
+
+    def after(self, position: int) -> Iterator[int]:
+        """Where behind a position a whole frame may stand, wherever the one before it ends."""
+        for at in range(position + 8 - position % 8, self.end - _FRAME.size, 8):
+            if isinstance(self.read(at), bytes):
+                yield at
+
+
+def segments(folder: Path) -> list[Segment]:
+    """All of a journal's, oldest first. Raises `RelayError` if there is none, or one is missing."""
+    found = [Segment(path) for path in sorted(folder.glob("*.seg")) if path.stat().st_size > HEADER]
+    if not found:
+        raise RelayError(StopCode.JOURNAL_LOST, "repair the journal", "there is none", position=str(folder))
+    for earlier, later in pairwise(found):
+        if earlier.end != later.base:
+            cause = f"after {earlier.path.name} a file is missing, or has another length"
+            raise RelayError(StopCode.JOURNAL_LOST, "repair the journal", cause, position=str(folder))
+    return found

@@ -1,0 +1,168 @@
+// Keeps what a loss of power would leave: preloaded into a relay, it notes what has been flushed, and which names have.
+//
+// RELAY_DATA is the folder that is watched, RELAY_MIRROR, beside it, gets for each of its files
+//   PATH      the content that is on disk: as it was when fsync or fdatasync was called last
+//   PATH~     what the name stood for before a rename or a removal that the folder's fsync has not yet made last
+// A file that is not in there at all may be missing or empty after the loss.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char* data_folder(void) { return getenv("RELAY_DATA"); }
+
+// RELAY_MIRROR's path for one in RELAY_DATA; 0 for any other.
+static int mirrored(const char* path, char* out) {
+  const char *data = data_folder(), *mirror = getenv("RELAY_MIRROR");
+  char whole[PATH_MAX];
+  if (!data || !mirror) return 0;
+  if (path[0] != '/') {
+    if (!getcwd(whole, sizeof whole)) return 0;
+    size_t n = strlen(whole);
+    if (snprintf(whole + n, sizeof whole - n, "/%s", path) >= (int)(sizeof whole - n)) return 0;
+    path = whole;
+  }
+  size_t n = strlen(data);
+  if (strncmp(path, data, n) || (path[n] != '/' && path[n])) return 0;
+  return snprintf(out, PATH_MAX, "%s%s", mirror, path + n) < PATH_MAX - 32;
+}
+
+static int of_descriptor(int fd, char* path) {
+  char link[64];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t n = readlink(link, path, PATH_MAX - 1);
+  if (n < 0) return 0;
+  path[n] = 0;
+  return 1;
+}
+
+static void make_folders(const char* path) {
+  char part[PATH_MAX];
+  for (const char* slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    snprintf(part, sizeof part, "%.*s", (int)(slash - path), path);
+    mkdir(part, 0700);
+  }
+}
+
+static void copy(const char* path, const char* to) {
+  char made[PATH_MAX + 32], buffer[1 << 16];
+  snprintf(made, sizeof made, "%s~%d", to, getpid());
+  int from = open(path, O_RDONLY | O_CLOEXEC);  // the descriptor that is flushed may be for writing only
+  if (from < 0) return;  // it was removed just now
+  int out = open(made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (out < 0) abort();
+  ssize_t n;
+  off_t at = 0;
+  while ((n = pread(from, buffer, sizeof buffer, at)) > 0) {
+    if (write(out, buffer, (size_t)n) != n) break;
+    at += n;
+  }
+  close(from);
+  close(out);
+  static int (*next)(const char*, const char*);
+  if (!next) next = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
+  next(made, to);
+}
+
+// A folder was flushed: what was renamed or removed in it is so for good, and what is in it has its name.
+static void settle(const char* folder, const char* mirror) {
+  char path[2 * PATH_MAX];
+  DIR* dir = opendir(mirror);
+  while (dir) {
+    struct dirent* entry = readdir(dir);
+    if (!entry) break;
+    size_t n = strlen(entry->d_name);
+    if (n && entry->d_name[n - 1] == '~') unlinkat(dirfd(dir), entry->d_name, 0);
+  }
+  if (dir) closedir(dir);
+  dir = opendir(folder);
+  while (dir) {
+    struct dirent* entry = readdir(dir);
+    if (!entry) break;
+    if (entry->d_type != DT_REG) continue;
+    snprintf(path, sizeof path, "%s/%s", mirror, entry->d_name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0) close(fd);
+  }
+  if (dir) closedir(dir);
+}
+
+static void note(int fd) {
+  char path[PATH_MAX], to[PATH_MAX];
+  struct stat st;
+  int error = errno;
+  if (data_folder() && of_descriptor(fd, path) && mirrored(path, to) && !fstat(fd, &st)) {
+    make_folders(to);
+    if (S_ISDIR(st.st_mode)) {
+      mkdir(to, 0700);
+      settle(path, to);
+    } else if (st.st_nlink) {
+      copy(path, to);
+    }
+  }
+  errno = error;
+}
+
+// What is called before the flush is on disk after it; a folder's names are, once it has returned.
+int fsync(int fd) {
+  static int (*next)(int);
+  if (!next) next = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
+  note(fd);
+  return next(fd);
+}
+
+int fdatasync(int fd) {
+  static int (*next)(int);
+  if (!next) next = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
+  note(fd);
+  return next(fd);
+}
+
+int rename(const char* from, const char* to) {
+  static int (*next)(const char*, const char*);
+  if (!next) next = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
+  char a[PATH_MAX], b[PATH_MAX], old[PATH_MAX + 2];
+  int result = next(from, to);
+  int error = errno;
+  if (!result && mirrored(from, a) && mirrored(to, b)) {
+    snprintf(old, sizeof old, "%s~", b);
+    next(b, old);
+    next(a, b);
+  }
+  errno = error;
+  return result;
+}
+
+int unlink(const char* path) {
+  static int (*next)(const char*);
+  if (!next) next = (int (*)(const char*))dlsym(RTLD_NEXT, "unlink");
+  char a[PATH_MAX], old[PATH_MAX + 2];
+  int result = next(path);
+  int error = errno;
+  if (!result && mirrored(path, a)) {
+    static int (*move)(const char*, const char*);
+    if (!move) move = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
+    snprintf(old, sizeof old, "%s~", a);
+    move(a, old);
+  }
+  errno = error;
+  return result;
+}
+
+int link(const char* from, const char* to) {
+  static int (*next)(const char*, const char*);
+  if (!next) next = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "link");
+  char a[PATH_MAX], b[PATH_MAX];
+  int result = next(from, to);
+  int error = errno;
+  if (!result && mirrored(from, a) && mirrored(to, b)) next(a, b);
+  errno = error;
+  return result;
+}

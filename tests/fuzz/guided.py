@@ -1,0 +1,170 @@
+"""The coverage-guided driver for parsers written in Python: what driver.cpp is for the native ones.
+
+First the kept inputs (crashers of old) and the seeds, then mutations of whatever reached new lines, or lines in a new
+order, or more often than before, until the time or the count is over. A target raises what it has found wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple
+
+LONGEST: Final = 4096
+"""Bytes of an input."""
+
+PATIENCE: Final = 10
+"""Seconds that an input may take; one that takes longer has failed."""
+
+_EDGES: Final = tuple(
+    value.to_bytes(width, "little")
+    for width in (1, 2, 4, 8)
+    for value in (0, 1, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, 2**63, 2**64 - 1)
+    if value < 256**width
+)
+
+Edge = tuple[CodeType, int, int]
+
+
+class Target(NamedTuple):
+    """A parser under test. `watched`: beginnings of the names of the modules whose lines count."""
+
+    run: Callable[[bytes], None]
+    seeds: Sequence[bytes]
+    watched: tuple[str, ...]
+
+
+class Failure(Exception):
+    """An input at which a target raised; `input` is that input, the cause what was raised."""
+
+    def __init__(self, content: bytes, cause: BaseException) -> None:
+        super().__init__(f"{type(cause).__name__}: {cause}")
+        self.input = content
+
+
+class Tally(NamedTuple):
+    """What a run came to: inputs that were made, edges that were reached, inputs kept for what they reached."""
+
+    inputs: int
+    edges: int
+    kept: int
+
+
+def fuzz(target: Target, kept: Sequence[bytes], seed: int, *, seconds: float = 0.0, count: int = 0) -> Tally:
+    """Feed the target for so many seconds, or with `count` inputs if that is given. Raises `Failure`."""
+    chance = random.Random(seed)
+    watch = _Watch(target.watched)
+    corpus = [content[:LONGEST] for content in (*target.seeds, *kept)]
+    for content in corpus:
+        _try(target, watch, content)
+    until = time.monotonic() + seconds
+    made = 0
+    while made < count if count else time.monotonic() < until:
+        content = _mutated(corpus, chance)
+        made += 1
+        if _try(target, watch, content):
+            corpus.append(content)
+    return Tally(made, len(watch.seen), len(corpus))
+
+
+def _try(target: Target, watch: _Watch, content: bytes) -> bool:
+    """Whether the input reached what none before it did."""
+    try:
+        with _patience(), watch:
+            target.run(content)
+    except (Exception, _TooLong) as error:
+        raise Failure(content, error) from error
+    return watch.is_new()
+
+
+class _TooLong(BaseException):
+    """The input takes too long; no handler of the target's for all exceptions may take it."""
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _TooLong(f"more than {PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(PATIENCE)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+class _Watch:
+    """Which line came after which, of the watched modules, and how often by orders of two."""
+
+    def __init__(self, watched: tuple[str, ...]) -> None:
+        self.seen: dict[Edge, int] = {}
+        self._watched = watched
+        self._known: dict[CodeType, bool] = {}
+        self._reached: dict[Edge, int] = {}
+        self._last = 0
+        self._before: Any = None
+
+    def __enter__(self) -> None:
+        self._reached, self._last = {}, 0
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(self._before)
+
+    def is_new(self) -> bool:
+        """Whether what was reached last had not been reached before; from now on it has."""
+        new = False
+        for edge, often in self._reached.items():
+            grade = 1 << often.bit_length()
+            if not self.seen.get(edge, 0) & grade:
+                self.seen[edge] = self.seen.get(edge, 0) | grade
+                new = True
+        return new
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> Any:
+        code = frame.f_code
+        watched = self._known.get(code)
+        if watched is None:
+            watched = self._known[code] = str(frame.f_globals.get("__name__", "")).startswith(self._watched)
+        return self._line if watched else None
+
+    def _line(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            edge = (frame.f_code, self._last, frame.f_lineno)
+            self._reached[edge] = self._reached.get(edge, 0) + 1
+            self._last = frame.f_lineno
+        return self._line
+
+
+def _mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
+    content = bytearray(chance.choice(corpus))
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(content) + 1)
+        match chance.randrange(8):
+            case 0 if content:
+                content[at - 1] ^= 1 << chance.randrange(8)
+            case 1 if content:
+                content[at - 1] = chance.randrange(256)
+            case 2:
+                edge = chance.choice(_EDGES)
+                content[at : at + len(edge)] = edge
+            case 3:
+                del content[at:]
+            case 4:
+                del content[at : at + chance.randint(1, 8)]
+            case 5:
+                content[at:at] = bytes((chance.randrange(256),)) * chance.randint(1, 8)
+            case 6:
+                content[at:at] = content[at : at + chance.randint(1, 32)]
+            case _:
+                other = chance.choice(corpus)
+                content[at:] = other[chance.randrange(len(other) + 1) :]
+    return bytes(content[:LONGEST])

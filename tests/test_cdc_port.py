@@ -1,0 +1,243 @@
+"""The CDC port as a service: slow and many clients, limits, TLS, what retention takes, stops and restarts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer
+from tests.cdcbench import Bench, until
+from tests.cdcclient import CdcClient, Refused, Reset, credentials
+from tests.relayproc import RelayProcess
+
+pytestmark = pytest.mark.usefixtures("full_metadata")
+TEXT = "x" * 1000
+
+
+@pytest.fixture
+def server(mariadb118: DatabaseServer) -> DatabaseServer:
+    """The one that these run on."""
+    return mariadb118
+
+
+@pytest.fixture
+def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
+    """bench(Values="maxscale"): a relay before `server`."""
+    made: list[Bench] = []
+
+    def make(**settings: object) -> Bench:
+        made.append(Bench(start_relay, server, **settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for client in each.clients:
+            client.socket.close()
+
+
+def filled(server: DatabaseServer, table: str, rows: int, transactions: int = 1) -> None:
+    """Adds transactions of so many rows of about a kilobyte; ids count on."""
+    server.execute(f"CREATE TABLE IF NOT EXISTS {table} (id INT AUTO_INCREMENT PRIMARY KEY, t TEXT)")
+    values = ", ".join([f"('{TEXT}')"] * rows)
+    server.execute(*[f"INSERT INTO {table} (t) VALUES {values}"] * transactions)
+
+
+def slow(running: Bench, table: str) -> CdcClient:
+    """One that asks for a table, has a small buffer, and does not read what comes."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    sock.connect(("127.0.0.1", running.port))
+    running.clients.append(CdcClient(0, connection=sock))
+    return running.clients[-1].login(USER, PASSWORD).register().request(table)
+
+
+def test_a_client_that_does_not_read_costs_nobody_anything_and_gets_all_in_the_end(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str
+) -> None:
+    running = bench()
+    filled(server, f"{db}.t", 100)
+    running.stream(f"{db}.t").rows(100)
+    sleepers = [slow(running, f"{db}.t") for _ in range(5)]
+    filled(server, f"{db}.t", 1000, 30)
+    process = psutil.Process(running.relay.pids()["cdc-0"])
+    quick = running.stream(f"{db}.t")
+    private = process.memory_full_info().uss
+    assert [row["id"] for row in quick.rows(30100)] == list(range(1, 30101))
+    assert process.memory_full_info().uss - private < 20 << 20
+    until(lambda: sum(stream["lag_bytes"] > 1 << 20 for stream in running.streams()) == len(sleepers) + 1)
+    for sleeper in sleepers[:2]:
+        assert [row["id"] for row in sleeper.rows(30100)] == list(range(1, 30101))
+
+
+def test_a_client_whose_place_is_cut_is_told_so_and_reset(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str
+) -> None:
+    running = bench(**{
+        "Relay.SegmentBytes": "256KiB", "Relay.JournalMaxBytes": "8MiB", "Relay.JournalKeepBytes": "1MiB",
+        "Relay.JournalKeepAge": "1s",
+    })  # fmt: skip
+    filled(server, f"{db}.t", 1000, 12)
+    sleeper = slow(running, f"{db}.t")
+    until(lambda: sleeper.more())
+    filled(server, f"{db}.t", 1000, 30)
+    until(lambda: running.relay.stat()["journal"]["first"] > 20 << 20)
+    retired = time.time()  # what is deleted stays readable for a moment
+    until(lambda: running.seen()["processes"][0]["at"] > retired + 2)
+    with pytest.raises(Refused, match=r"ERR fatal error: \S"):
+        sleeper.rows(50_000)
+    with pytest.raises(Reset):
+        sleeper.more()
+    # Whoever comes now gets what there is, after the schema.
+    filled(server, f"{db}.t", 1)
+    first = running.stream(f"{db}.t").rows(1)[0]
+    assert first["id"] > 1
+    assert "cdc_stream_failed" in running.relay.stderr.read_text()
+
+
+def test_hundreds_of_streams_are_cursors_on_one_journal(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str
+) -> None:
+    running = bench(Workers=2)
+    for number in range(3):
+        filled(server, f"{db}.t{number}", 2)
+    clients = [running.stream(f"{db}.t{number % 3}") for number in range(300)]
+    for client in clients:
+        assert [row["id"] for row in client.rows(2)] == [1, 2]
+    filled(server, f"{db}.t0", 1)
+    filled(server, f"{db}.t1", 1)
+    for number, client in enumerate(clients):
+        if number % 3 < 2:
+            assert [row["id"] for row in client.rows(1)] == [3]
+    until(lambda: sum(stream["rows"] for stream in running.streams()) == 800)
+    assert {(stream["user"], stream["table"], stream["state"]) for stream in running.streams()} == {
+        (USER, f"t{number}", "streaming") for number in range(3)
+    }
+    for client in clients:
+        client.socket.close()
+    until(lambda: not running.streams())
+
+
+def test_guessing_is_slowed_down_and_connections_are_limited(bench: Callable[..., Bench], db: str) -> None:
+    running = bench(AuthAttempts=3, MaxStreams=4)
+    for password in ("a", "b"):
+        with pytest.raises(Refused, match="ERROR: Authentication failed"):
+            CdcClient(running.port).login(USER, password)
+    clients = [running.client() for _ in range(4)]
+    assert CdcClient(running.port).closed()
+    clients[0].socket.close()
+    until(lambda: len(running.streams()) == 3)
+    with pytest.raises(Refused):
+        CdcClient(running.port).login(USER, "c")
+    until(lambda: len(running.streams()) == 3)
+    with pytest.raises(Refused):
+        CdcClient(running.port).login(USER, PASSWORD)
+    until(lambda: running.seen()["processes"][0]["refused"] == 4)
+    log = running.relay.stderr.read_text()
+    assert log.count("auth_failed") == 4 and "connection_refused" in log
+
+
+def test_the_end_of_the_relay_is_a_reset_behind_what_was_sent(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str
+) -> None:
+    running = bench()
+    filled(server, f"{db}.t", 3)
+    client = running.stream(f"{db}.t")
+    client.rows(1)
+    running.relay.stop()
+    assert len(client.rows(2)) == 2
+    with pytest.raises(Reset):
+        client.more()
+
+
+def test_a_process_that_is_killed_takes_nothing_with_it(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str
+) -> None:
+    running = bench()
+    filled(server, f"{db}.t", 3)
+    client = running.stream(f"{db}.t")
+    last = client.rows(3)[-1]
+    killed = running.relay.pids()["cdc-0"]
+    os.kill(killed, signal.SIGKILL)
+    assert client.closed()
+    filled(server, f"{db}.t", 1)
+    until(lambda: running.relay.pids().get("cdc-0", killed) != killed)
+    gtid = f"{last['domain']}-{last['server_id']}-{last['sequence'] + 1}"
+    assert [row["id"] for row in running.stream(f"{db}.t", gtid).rows(1)] == [4]
+    assert running.relay.stat()["state"] == "running"
+
+
+@pytest.mark.parametrize("mode", ["optional", "required"])
+def test_tls_where_it_is_wanted(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str, tmp_path: Path, mode: str
+) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", key, "-out", cert, "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    running = bench(TLS=mode, **{"Server.TLSCert": cert, "Server.TLSKey": key})
+    filled(server, f"{db}.t", 1000)
+    context = ssl.create_default_context(cafile=str(cert))
+    plain = socket.create_connection(("127.0.0.1", running.port), 20)
+    wrapped = context.wrap_socket(plain, server_hostname="localhost")
+    client = CdcClient(0, connection=wrapped)
+    running.clients.append(client)
+    client.login(USER, PASSWORD).register()
+    until(lambda: running.relay.stat()["journal"]["committed"] > 900_000)
+    assert [row["id"] for row in client.request(f"{db}.t").rows(1000)] == list(range(1, 1001))
+    corked = context.wrap_socket(socket.create_connection(("127.0.0.1", running.port), 20), server_hostname="localhost")
+    hasty = CdcClient(0, connection=corked)
+    running.clients.append(hasty)
+    corked.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)  # records of TLS that come in one piece
+    for said in (credentials(USER, PASSWORD), b"REGISTER UUID=a, TYPE=JSON\n", f"REQUEST-DATA {db}.t\n".encode()):
+        hasty.say(said)
+    corked.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    assert [hasty.line(), hasty.line()] == [b"OK", b"OK"]
+    assert len(hasty.rows(1000)) == 1000
+    if mode == "optional":
+        assert len(running.stream(f"{db}.t").rows(1000)) == 1000
+    else:
+        naked = CdcClient(running.port)
+        running.clients.append(naked)
+        naked.say(credentials(USER, PASSWORD))
+        assert naked.closed() or naked.received[:1] == b"\x15"  # an alert of TLS
+
+
+def test_a_source_without_gtids_is_refused_by_name(
+    start_relay: Callable[..., RelayProcess], own_server: Callable[..., DatabaseServer]
+) -> None:
+    server = own_server("mysql97", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--binlog-row-metadata=FULL")
+    running = Bench(start_relay, server)
+    server.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT)", "INSERT INTO shop.t VALUES (1)")
+    until(lambda: running.relay.stat()["rows"]["insert"] == 1)
+    client = running.client().request("shop.t")
+    assert client.line() == b"ERR the source writes no GTIDs, which this protocol needs"
+    assert client.last() == {
+        "GTID": "0-0-0",
+        "events": 1,
+        "timestamp": client.last()["timestamp"],
+        "tables": ["shop.t"],
+    }
+    client.socket.close()
+
+
+def test_values_and_codec_are_those_of_the_configuration(
+    bench: Callable[..., Bench], server: DatabaseServer, db: str
+) -> None:
+    running = bench(Values="maxscale", Codec="deflate")
+    server.execute(f"CREATE TABLE {db}.t (id INT, d DECIMAL(40, 2))", f"INSERT INTO {db}.t VALUES (1, 0.1)")
+    assert running.stream(f"{db}.t").take(1)[0].raw.endswith(b'"d": 0.10000000000000001}')
+    avro = running.stream(f"{db}.t", form="AVRO")
+    [(schema, record)] = [next(avro.records())]
+    assert schema["fields"][-1]["type"] == [{"type": "null"}, {"type": "double"}]
+    assert record["d"] == 0.1

@@ -1,0 +1,200 @@
+"""`relay repair`: a damaged journal becomes, byte for byte, what it was, from the source's binlog."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.dbserver import DatabaseServer
+from relay._native import JournalReader
+from relay.client import RelayClient
+from relay.errors import ExitCode, RelayError
+from relay.log import logger
+from relay.repair import run
+from relay.repair.run import Finding
+from tests.readerproc import Reader
+from tests.relayproc import SECRET, RelayProcess, run_relay
+from tests.waiting import until
+from tests.workload import Workload
+
+MakeReader = Callable[..., Reader]
+_PROVEN = 1 << 15  # bytes of the journal, within which every table has been met
+_END = 14 << 12  # of a segment, the last pages
+
+
+def work(server: DatabaseServer, db: str, steps: int, ddl: bool) -> int:
+    """A mix of transactions; how many rows they changed."""
+    load = Workload(server, db, ddl=ddl, seed=7)
+    try:
+        load.run(steps)
+        return len(load.changes)
+    finally:
+        load.close()
+
+
+def journaled(
+    server: DatabaseServer, make_reader: MakeReader, db: str, steps: int = 150, *, ddl: bool = False
+) -> Reader:
+    """A reader that has journaled a mix of transactions, in several segments, and has ended."""
+    reader = make_reader(server, {"Relay.SegmentBytes": "64KiB"}).streaming()
+    rows = work(server, db, steps, ddl)
+    reader.until(lambda: sum(reader.count(table) for table in ("alpha", "beta", "gamma")) >= rows)
+    reader.signal(signal.SIGTERM)
+    return reader
+
+
+def repaired(reader: Reader, mend: bool = True) -> list[Finding]:
+    return run.run(reader.context.config, mend, lambda _: None, lambda _: None, logger("repair"))
+
+
+def frames(reader: Reader) -> list[tuple[int, bytes]]:
+    """Position and payload of everything that is on disk."""
+    journal = JournalReader(reader.journal_dir)
+    return list(journal.frames(journal.first(), journal.flushed()))
+
+
+def damage(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(data)
+
+
+def spots(reader: Reader) -> list[tuple[Path, int, int]]:
+    """File, offset and bytes of each frame that is on disk, but for those at the journal's beginning, where it stands
+    where in the binlog that is, and definitions are being proven, and at the end of a segment, with its mark."""
+    journal = JournalReader(reader.journal_dir)
+    found = []
+    for position, payload in journal.frames(journal.first(), journal.flushed()):
+        base = journal.segment(position)
+        if position >= _PROVEN and _PROVEN >> 1 < position - base < _END:
+            found.append((reader.journal_dir / f"{base:020d}.seg", position - base, 8 + len(payload)))
+    return found
+
+
+def spoil(chance: random.Random, reader: Reader, kind: str) -> Path:
+    """Damage a random place of the journal; its file."""
+    path, offset, size = chance.choice(spots(reader))
+    data = path.read_bytes()
+    if kind == "bit":
+        at = offset + chance.randrange(size)
+        damage(path, at, bytes([data[at] ^ 1 << chance.randrange(8)]))
+    elif kind == "header":
+        damage(path, chance.randrange(24), os.urandom(16))
+    else:
+        at = offset & ~4095
+        length = 4096 if kind == "page" else 20000
+        length = min(length, len(data) - at)
+        damage(path, at, bytes(length) if chance.random() < 0.5 else os.urandom(length))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["bit", "header", "page"])
+def test_what_was_damaged_anywhere_is_put_back_byte_for_byte(
+    server: DatabaseServer, make_reader: MakeReader, db: str, kind: str
+) -> None:
+    reader = journaled(server, make_reader, db)
+    before = frames(reader)
+    assert repaired(reader) == []
+    chance = random.Random(f"{server.kind} {kind}")
+    for _ in range(8):
+        path = spoil(chance, reader, kind)
+        found = repaired(reader)
+        assert found and not any(finding.failure for finding in found), "\n".join(map(str, found))
+        assert path.name in str(found[0]) and "offset" in str(found[0]) and "mended" in str(found[0])
+        assert frames(reader) == before
+        assert repaired(reader) == []
+
+
+def test_where_the_source_does_not_tell_for_certain_what_stood_there_nothing_is_changed(
+    mariadb1011: DatabaseServer, make_reader: MakeReader, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    reader = journaled(mariadb1011, make_reader, make_db(mariadb1011), ddl=True)
+    whole = frames(reader)
+    files = {path: path.read_bytes() for path in reader.journal_dir.glob("*.seg")}
+    chance = random.Random(5)
+    for _ in range(8):
+        path = spoil(chance, reader, "pages")
+        spoiled = path.read_bytes()
+        found = repaired(reader)
+        assert found
+        if all(finding.failure for finding in found):
+            assert path.read_bytes() == spoiled
+            assert "restore DataDir" in found[0].hint
+        if any(finding.failure for finding in found):
+            path.write_bytes(files[path])
+        assert changes(frames(reader)) == changes(whole)
+
+
+def changes(found: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """All but definitions and where rows look for theirs: one that was proven later may stand as proven at once."""
+    return [(at, data[:8] + data[16:] if data[1] == 2 else data) for at, data in found if data[1] != 1]
+
+
+def test_what_the_source_has_purged_is_not_mended_and_the_reason_is_told(
+    own_server: Callable[..., DatabaseServer], make_reader: MakeReader, tmp_path: Path
+) -> None:
+    server = own_server("mariadb1011")
+    server.execute("CREATE DATABASE shop CHARACTER SET utf8mb4")
+    reader = journaled(server, make_reader, "shop")
+    spoil(random.Random(1), reader, "bit")
+    file = server.execute("FLUSH BINARY LOGS", "SHOW MASTER STATUS")[0][0]
+    # What the dump thread still holds goes a little later.
+    until(lambda: len(server.execute(f"PURGE BINARY LOGS TO '{file}'", "SHOW BINARY LOGS")) == 1)
+    [finding] = repaired(reader)
+    assert finding.failure and finding.failure.code == "binlog_purged"
+
+
+def test_only_looked_at_nothing_is_changed(
+    mariadb1011: DatabaseServer, make_reader: MakeReader, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    reader = journaled(mariadb1011, make_reader, make_db(mariadb1011))
+    path = spoil(random.Random(2), reader, "bit")
+    spoiled = path.read_bytes()
+    [finding] = repaired(reader, mend=False)
+    assert path.name in finding.text and not finding.mended and path.read_bytes() == spoiled
+
+
+def test_a_damaged_frame_is_a_named_stop_until_it_is_repaired_and_then_no_row_is_missing(
+    server: DatabaseServer, db: str, start_relay: Callable[..., RelayProcess]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(2000))")
+    relay = start_relay(server, {"Relay.SegmentBytes": "64KiB"})
+    with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
+        client.add_filter(db)
+        for _ in range(50):
+            server.execute(f"INSERT INTO {db}.t (v) VALUES (REPEAT('a', 2000)), (REPEAT('b', 2000))")
+        until(lambda: relay.stat()["clients"][0]["waiting"] == 100)
+    time.sleep(1.5)  # flushed
+    assert run_relay("repair", "-c", relay.conf).returncode == ExitCode.ALREADY_RUNNING
+    relay.stop()
+    path = relay.conf.parent / "data" / "journal" / f"{0:020d}.seg"
+    damage(path, path.read_bytes().rindex(b"b" * 100), b"A")  # of a row: GTIDs have letters, too
+    relay.start()
+    got = list[Any]()
+
+    def fetch(patience: float) -> None:
+        with RelayClient("127.0.0.1", relay.port, "client", SECRET, patience=patience) as client:
+            while 100 not in got:
+                got.extend(row.after["id"] for row in client.poll_many(max_rows=10, wait=5) if row.after)
+
+    with pytest.raises(RelayError, match="damaged"):
+        fetch(0)
+    stop = until(lambda: relay.stat()["stop"])
+    assert stop["code"] == "journal_corrupt" and path.name in stop["text"] and "relay repair" in stop["hint"]
+    relay.stop()
+    looked = run_relay("repair", "--look", "-c", relay.conf)
+    assert looked.returncode == ExitCode.STOPPED and path.name in looked.stdout
+    mended = run_relay("repair", "-c", relay.conf)
+    assert mended.returncode == 0 and "mended" in mended.stdout, mended.stderr
+    assert "the journal is whole" in run_relay("repair", "-c", relay.conf).stdout
+    relay.start()
+    fetch(10)
+    assert sorted(set(got)) == list(range(1, 101)), "AUTO_INCREMENT counts them"
+    assert relay.stat()["clients"][0]["dropped"] == dict.fromkeys(relay.stat()["clients"][0]["dropped"], 0)
