@@ -1,75 +1,134 @@
-"""The benchmark's output: ratios, each beside its bar."""
+"""The benchmark's results: samples of interleaved rounds, each beside its peer and its bar."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
-from bench.shapes import Shape
 
-LIBRARY_BAR = 50.0  # times mysql-replication, from socket to payloads
-INGEST_BAR = 0.3  # of the C program that only reads
+@dataclass(frozen=True)
+class Result:
+    """One figure. `values`: a sample per round, in `unit`; `ratios`: of each round to the peer `of`, none without one.
+
+    What is judged is the median of the ratios if there are any, else of the values: at least, or at most, the bar.
+    """
+
+    part: str
+    what: str
+    unit: str
+    values: tuple[float, ...]
+    of: str = ""
+    ratios: tuple[float, ...] = ()
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def judged(self) -> tuple[float, ...]:
+        """The samples that the bar is for."""
+        return self.ratios or self.values
+
+    @property
+    def margin(self) -> float | None:
+        """How often the bar is cleared: 1 is the bar, less is missed; None without one."""
+        middle = median(self.judged)
+        if self.at_least is not None:
+            return middle / self.at_least
+        if self.at_most is not None:
+            return self.at_most / middle if middle > 0 else float("inf")
+        return None
+
+    @property
+    def bar(self) -> str:
+        """The bar in words, empty without one."""
+        unit = "x" if self.ratios else self.unit
+        if self.at_least is not None:
+            return f"at least {si(self.at_least)} {unit}"
+        return f"at most {si(self.at_most)} {unit}" if self.at_most is not None else ""
+
+    @property
+    def verdict(self) -> str:
+        """met, missed, or nothing."""
+        return "" if self.margin is None else "met" if self.margin >= 1 else "missed"
 
 
 def si(value: float) -> str:
     """1234567 -> 1.23 M"""
-    for unit, size in (("M", 1e6), ("k", 1e3)):
-        if value >= size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g}"
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e4)):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
+    return f"{value:.0f}" if 100 <= abs(value) == int(value) else f"{value:.3g}"
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median, and lowest to highest where there are several."""
+    middle = si(median(values))
+    return middle if len(values) == 1 else f"{middle} ({si(min(values))} to {si(max(values))})"
 
 
 class Report:
-    """Prints results as they come, and at the end what missed its bar."""
+    """Prints results as they come and keeps them: `results` and `notes` by part, in order."""
 
     def __init__(self) -> None:
-        self._missed: list[str] = []
+        self.results: list[Result] = []
+        self.notes: dict[str, list[str]] = {}
+        self._part = ""
+
+    def part(self, title: str) -> None:
+        """What comes now belongs to this part."""
+        self._part = title
+        print(f"\n{title}", flush=True)
 
     def step(self, text: str) -> None:
         """What is going on, on standard error."""
         print(f"bench: {text}", file=sys.stderr, flush=True)
 
-    def heading(self, text: str) -> None:
-        """A group of results."""
-        print(f"\n{text}", flush=True)
+    def note(self, text: str) -> None:
+        """A sentence that belongs beside this part's figures."""
+        self.notes.setdefault(self._part, []).append(text)
+        print(f"    {text}", flush=True)
 
-    def line(self, name: str, value: str, ratio: float | None = None, of: str = "", bar: float | None = None) -> None:
-        """One result: absolute, as a ratio of something from the same run, and whether that clears the bar."""
-        text = f"  {name:<44} {value:>16}"
-        if ratio is not None:
-            text += f"  {ratio:8.3g} x {of}"
-        if ratio is not None and bar is not None:
-            text = self._judged(text, name, ratio >= bar, f"bar {bar:g}")
+    def figure(
+        self,
+        what: str,
+        values: Sequence[float],
+        unit: str,
+        *,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> None:
+        """A figure by itself, one value per round."""
+        self._keep(Result(self._part, what, unit, tuple(values), at_least=at_least, at_most=at_most))
+
+    def ratio(
+        self,
+        what: str,
+        ours: Sequence[float],
+        peer: Sequence[float],
+        unit: str,
+        *,
+        of: str,
+        at_least: float | None = None,
+        at_most: float | None = None,
+    ) -> None:
+        """A figure beside a peer's from the same rounds, both in `unit`; what counts is ours / peer of each round."""
+        ratios = tuple(own / other for own, other in zip(ours, peer, strict=True))
+        self._keep(Result(self._part, what, unit, tuple(ours), of, ratios, at_least, at_most))
+
+    def _keep(self, result: Result) -> None:
+        self.results.append(result)
+        text = f"  {result.what:<58} {spread(result.values)} {result.unit}"
+        if result.ratios:
+            text += f";  {spread(result.ratios)} x {result.of}"
+        if result.bar:
+            text += f";  {result.bar}: {result.verdict.upper() if result.verdict == 'missed' else result.verdict}"
         print(text, flush=True)
 
-    def limit(self, name: str, value: float, unit: str, most: float) -> None:
-        """One result that has to stay at or below a limit."""
-        print(
-            self._judged(f"  {name:<44} {f'{value:.3g} {unit}':>16}", name, value <= most, f"limit {most:g} {unit}"),
-            flush=True,
-        )
-
-    def _judged(self, text: str, name: str, passed: bool, bar: str) -> str:
-        if not passed:
-            self._missed.append(name)
-        return f"{text}  ({bar}: {'passed' if passed else 'MISSED'})"
-
-    def shape(self, shape: Shape, taken: Mapping[str, Sequence[float]]) -> None:
-        """The readers of one shape, from their seconds in each round."""
-        floor, library, ingest, decode = (median(taken[name]) for name in ("floor", "library", "ingest", "decode"))
-        both = median(a + b for a, b in zip(taken["ingest"], taken["decode"], strict=True))
-        library_name, floor_name = "mysql-replication", "read-only C"
-        self.line(f"{shape.name}: mysql-replication, rows decoded", si(shape.rows / library), 1, library_name)
-        self.line(f"{shape.name}: C program that only reads", si(shape.rows / floor), library / floor, library_name)
-        self.line(
-            f"{shape.name}: ingest, socket to journal", si(shape.rows / ingest), floor / ingest, floor_name, INGEST_BAR
-        )
-        self.line(
-            f"{shape.name}: decoder, journal to payloads", si(shape.rows / decode), library / decode, library_name
-        )
-        self.line(f"{shape.name}: socket to payloads", si(shape.rows / both), library / both, library_name, LIBRARY_BAR)
-
     def finish(self) -> None:
-        """The closing line."""
-        self.heading(f"missed: {', '.join(self._missed)}" if self._missed else "every bar cleared")
+        """The closing lines: how many bars there are, and those that were missed."""
+        barred = [result for result in self.results if result.verdict]
+        missed = [result for result in barred if result.verdict == "missed"]
+        print(f"\n{len(barred) - len(missed)} of {len(barred)} bars met", flush=True)
+        for result in missed:
+            print(f"  missed: {result.part}: {result.what}: {spread(result.judged)}, {result.bar}", flush=True)
