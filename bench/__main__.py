@@ -1,69 +1,78 @@
-"""`make bench`: everything from one run on one machine, as ratios, with the bar that each has to clear.
+"""`make bench`: everything from one run on one machine, each figure beside its peer or its bar.
 
-SCALE=n makes the three shapes n times as long, RELAY_BENCH_ROUNDS=n takes medians of n interleaved rounds (3).
+`python -m bench PART...` runs parts alone and leaves the record as it is. SCALE=n makes the work n times as long,
+RELAY_BENCH_ROUNDS=n takes medians of n interleaved rounds (3).
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
-from bench import cdc, cdcstreams, lake, linelog, live, readers, usage
+from bench import readers, record
+from bench.machine import machine
 from bench.report import Report
-from bench.shapes import Shape, fill
+from bench.run import Run
+from bench.shapes import FULL, Shapes
 from examples.dbserver import DatabaseServer
 
-CONTESTANTS = ("floor", "library", "ingest", "decode")
+
+@dataclass(frozen=True)
+class Part:
+    """A module of this package with `measure(run)`; `whole`: whether it belongs to the record."""
+
+    title: str
+    whole: bool = True
 
 
-def main() -> None:
-    """Run everything and print it."""
+PARTS = {
+    "decoding": Part("Reading a binlog"),
+    "lake": Part("To sealed Parquet"),
+    "linelog": Part("The log, from a journal to flushed lines"),
+    "classic": Part("Classic polls, one row a reply"),
+    "delivery": Part("PollMany, and commit to delivery"),
+    "fanout": Part("Fan-out"),
+    "capacity": Part("Memory and idling"),
+    "start": Part("The start"),
+    "source": Part("What the source loses"),
+    "scrape": Part("What looking on costs"),
+    "usage": Part("Table usage"),
+    "cdc": Part("CDC port, rows to sockets"),
+    "cdcstreams": Part("CDC port, thousands of streams"),
+    "growth": Part("How cost grows", whole=False),
+}
+
+
+def main(names: Sequence[str]) -> None:
+    """Run parts, all of the record without names, and print them; all of them are the record."""
+    if unknown := [name for name in names if name not in PARTS]:
+        sys.exit(f"bench: no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     scale = float(os.environ.get("SCALE") or 1)
     rounds = int(os.environ.get("RELAY_BENCH_ROUNDS") or 3)
     report = Report()
     report.step("compiling bench/*.c, bench/*.cpp")
     readers.build()
     with (
-        DatabaseServer("mysql97", options=("--binlog-row-metadata=FULL",)) as server,
+        DatabaseServer("mysql97", options=FULL) as server,
+        Shapes(scale, report.step) as shapes,
         tempfile.TemporaryDirectory(prefix="relay-bench-") as scratch,
     ):
-        report.step(f"writing the shapes to {server.kind.title}")
-        # One at a time: each stands at the end of the binlog while it is read.
-        compare_readers(report, server, fill(server, scale), rounds, Path(scratch))
-        live.measure(report, server, Path(scratch), scale)
-        usage.measure(report, Path(scratch), scale)
-        cdc.measure(report, server, Path(scratch), scale)
-        cdcstreams.measure(report, server, Path(scratch), scale)
+        server.execute("CREATE DATABASE bench")
+        for name in names or [name for name, part in PARTS.items() if part.whole]:
+            report.part(PARTS[name].title)
+            folder = Path(scratch) / name
+            folder.mkdir()
+            measure: Callable[[Run], None] = import_module(f"bench.{name}").measure
+            measure(Run(report, server, shapes, folder, scale, rounds))
+        if not names:
+            record.write(report, machine(server), f"SCALE={scale:g}, {rounds} rounds")
     report.finish()
 
 
-def compare_readers(
-    report: Report, server: DatabaseServer, shapes: Iterable[Shape], rounds: int, scratch: Path
-) -> None:
-    """Rows a second of each reader on each shape."""
-    report.heading("reading a binlog: rows/s, medians of interleaved rounds")
-    for shape in shapes:
-        taken: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
-        # Not counted: a virtual machine's memory costs ten times as much when it is touched for the first time.
-        report.step(f"{shape.name}: {shape.rows} rows, warming up")
-        readers.floor(server, shape)
-        readers.ours(server, shape, scratch)
-        for number in range(rounds):
-            report.step(f"{shape.name}: {shape.rows} rows, round {number + 1} of {rounds}")
-            taken["floor"].append(readers.floor(server, shape))
-            taken["library"].append(readers.library(server, shape))
-            ingest, decode = readers.ours(server, shape, scratch)
-            taken["ingest"].append(ingest)
-            taken["decode"].append(decode)
-        report.shape(shape, taken)
-        if shape.name in lake.PEER_ROWS:
-            lake.measure(report, server, shape, rounds, scratch)
-        else:
-            lake.by_history(report, server, shape, scratch)
-        linelog.measure(report, server, shape, rounds, scratch)
-
-
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -7,9 +7,8 @@ import selectors
 import socket
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from bench.report import Report, si
+from bench.run import Run
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
 from tests.cdcclient import CdcClient
@@ -18,23 +17,20 @@ from tests.cdcservice import Service, relay_on
 STREAMS = 100
 CHUNK = 1 << 20
 TAIL = 64  # bytes in which the last row's note is, whatever stands behind it
-BAR = 1.0  # million rows/s, as of PollMany
+BAR = 1e6  # rows/s
 
 
-def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
+def measure(run: Run) -> None:
     """Start a relay on the server, and read tables of it."""
-    report.heading("CDC port, rows to sockets")
-    folder = scratch / "cdc"
-    folder.mkdir()
-    with relay_on(server, folder, {"Relay.SegmentBytes": "256MiB"}) as running:
+    with relay_on(run.server, run.scratch, {"Relay.SegmentBytes": "256MiB"}) as running:
         for table, rows, streams in (
-            ("cdc_one", int(1_000_000 * scale), 1),
-            ("cdc_many", int(20_000 * scale), STREAMS),
+            ("cdc_one", run.rows(1_000_000), 1),
+            ("cdc_many", run.rows(20_000), STREAMS),
         ):
-            report.step(f"{rows} rows for {streams} streams")
-            fill(server, table, rows)
+            run.report.step(f"{rows} rows for {streams} streams")
+            fill(run.server, table, rows)
             for form in ("JSON", "AVRO"):
-                compare(report, running, f"bench.{table}", form, rows, streams)
+                compare(run, running, f"bench.{table}", form, rows, streams)
 
 
 def fill(server: DatabaseServer, table: str, rows: int) -> None:
@@ -43,18 +39,23 @@ def fill(server: DatabaseServer, table: str, rows: int) -> None:
     insert(server, table, NARROW_VALUES, 1, rows)
 
 
-def compare(report: Report, running: Service, table: str, form: str, rows: int, streams: int) -> None:
+def compare(run: Run, running: Service, table: str, form: str, rows: int, streams: int) -> None:
     """Rows a second of so many streams of a table, beside the same bytes from a process that only sends them."""
     receive(running, table, form, rows, 1)  # what is not in the page cache, or not mapped, is read once
-    before = running.relay.cpu_seconds()
-    seconds, size = receive(running, table, form, rows, streams)
-    cpu = running.relay.cpu_seconds() - before
     total = rows * streams
-    ratio = send_only(size, streams) / seconds
+    rates: list[float] = []
+    sending: list[float] = []
+    cpu: list[float] = []
+    for _ in range(run.rounds):
+        before = running.relay.cpu_seconds()
+        seconds, size = receive(running, table, form, rows, streams)
+        cpu.append((running.relay.cpu_seconds() - before) / total * 1e6)
+        rates.append(total / seconds)
+        sending.append(total / send_only(size, streams))
     many = f"{streams} streams" if streams > 1 else "one stream"
-    report.line(f"{form}, {many}, rows", si(total / seconds), total / seconds / 1e6, "1 M rows/s", BAR)
-    report.line("  bytes", si(size * streams / seconds), ratio, "a program that only sends")
-    report.line("  CPU a row, all processes of the relay", f"{cpu / total * 1e6:.2g} us")
+    run.report.figure(f"{form}, {many}", rates, "rows/s", at_least=BAR)
+    run.report.ratio(f"{form}, {many}: bytes", rates, sending, "rows/s", of="a program that only sends")
+    run.report.figure(f"{form}, {many}: CPU a row, all processes of the relay", cpu, "us")
 
 
 def receive(running: Service, table: str, form: str, rows: int, streams: int) -> tuple[float, int]:

@@ -15,8 +15,7 @@ from pathlib import Path
 import psutil
 
 from bench import cdc
-from bench.report import Report
-from examples.dbserver import DatabaseServer
+from bench.run import Run
 from tests.cdcclient import SECRET, USER, CdcClient, credentials
 from tests.cdcservice import Service, relay_on
 
@@ -30,18 +29,16 @@ LAST_ROW = b'"note": "last"}\n'
 _SPARE = 500  # descriptors that are no stream
 
 
-def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
+def measure(run: Run) -> None:
     """Start a relay on the server, and thousands of streams of it."""
-    report.heading("CDC port, thousands of streams")
-    folder = scratch / "cdcstreams"
-    folder.mkdir()
-    with relay_on(server, folder, {"CDC.MaxStreams": STREAMS + _SPARE}) as running:
+    report, server = run.report, run.server
+    with relay_on(server, run.scratch, {"CDC.MaxStreams": STREAMS + _SPARE}) as running:
         report.step(f"{TABLES} tables, and the history between their rows")
         db = running.database()
         tables = [f"{db}.t{number}" for number in range(TABLES)]
         server.execute(*[f"CREATE TABLE {table} (id INT PRIMARY KEY, note VARCHAR(9))" for table in tables])
         server.execute(*[f"INSERT INTO {table} VALUES (1, 'first')" for table in tables])
-        cdc.fill(server, "cdc_between", int(1_000_000 * scale))
+        cdc.fill(server, "cdc_between", run.rows(1_000_000))
         server.execute(*[f"INSERT INTO {table} VALUES (2, 'last')" for table in tables])
         running.await_rows(tables[-1], 2)
         process = psutil.Process(running.relay.pids()["cdc-0"])
@@ -53,19 +50,21 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
             crowd = [stream(running, tables[number % TABLES]) for number in range(AT_ONCE)]
             cdc.take(crowd, lambda _, tail: tail.endswith(LAST_ROW))
             seconds = time.perf_counter() - begin
-        report.line(f"{AT_ONCE} streams at once, from the beginning", f"{seconds:.2g} s")
-        report.line("  a row of another stream meanwhile", f"{statistics.median(seen) * 1e3:.3g} ms")
-        report.line("  the same with nothing else", f"{statistics.median(alone) * 1e3:.3g} ms")
+        report.figure(f"{AT_ONCE} streams at once, from the beginning", [seconds], "s")
+        there, here = statistics.median(seen) * 1e3, statistics.median(alone) * 1e3
+        report.ratio("a row of another stream meanwhile", [there], [here], "ms", of="the same with nothing else")
         before = private(process)
         more = descriptors(STREAMS + _SPARE) - _SPARE - AT_ONCE
         report.step(f"{more} streams more")
         others = [stream(running, tables[number % TABLES]) for number in range(more)]
         cdc.take(others, lambda _, tail: tail.endswith(LAST_ROW))
-        report.limit("memory a stream", (private(process) - before) / more, "KiB", KIB_A_STREAM)
+        report.figure("memory a stream", [(private(process) - before) / more], "KiB", at_most=KIB_A_STREAM)
         busy = sum(process.cpu_times()[:2])
         time.sleep(IDLE_SECONDS)
         busy = sum(process.cpu_times()[:2]) - busy
-        report.limit(f"processor with {AT_ONCE + more} streams idle", busy / IDLE_SECONDS * 100, "%", IDLE_PERCENT)
+        report.figure(
+            f"processor with {AT_ONCE + more} streams idle", [busy / IDLE_SECONDS * 100], "%", at_most=IDLE_PERCENT
+        )
         for each in (*crowd, *others):
             each.close()
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from statistics import median
 from unittest.mock import patch
 
 from bench import lakepeer, readers
-from bench.report import Report, si
+from bench.run import Run
 from bench.shapes import Shape
-from examples.dbserver import DatabaseServer
 from relay.lake import exporter
 from relay.lake.exporter import Exporter, Progress, Settings
 from relay.lake.storage import open_storage
@@ -23,19 +21,28 @@ FLAT_LIMIT = 1.5  # times the cost of a row when the history was a tenth
 SMALL_COMMIT = 1 << 16  # bytes of columns: far more commits than anybody makes
 
 
-def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, scratch: Path) -> None:
+def measure(run: Run) -> None:
+    """Export shapes of work beside the peer, and one of many commits beside itself."""
+    for shape in run.shapes:
+        if shape.name in PEER_ROWS:
+            beside_peer(run, shape)
+        else:
+            by_history(run, shape)
+
+
+def beside_peer(run: Run, shape: Shape) -> None:
     """Export a shape's binlog beside the peer, in interleaved rounds."""
-    report.heading(f"{shape.name}: to sealed Parquet, medians of interleaved rounds")
+    report, scratch, rounds = run.report, run.scratch, run.rounds
     peer_rows = min(shape.rows, PEER_ROWS[shape.name])
     peer: list[float] = []
     ours: list[float] = []
     ingested: list[float] = []
     for number in range(rounds):
         report.step(f"{shape.name}: Parquet, round {number + 1} of {rounds}")
-        peer.append(lakepeer.export(server, shape, peer_rows, scratch / "peer.parquet") / peer_rows)
+        peer.append(lakepeer.export(shape, peer_rows, scratch / "peer.parquet") / peer_rows)
         journal = scratch / "journal"
         journal.mkdir()
-        writer, seconds = readers.ingest(server, shape, journal)
+        writer, seconds = readers.ingest(shape, journal)
         writer.flush()
         ingested.append(seconds / shape.rows)
         begin = time.perf_counter()
@@ -44,13 +51,14 @@ def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, s
         assert exported.written == shape.rows, f"{exported.written} of {shape.rows} rows are in the lake"
         shutil.rmtree(scratch / "lake")
         shutil.rmtree(journal)
-    theirs, own = median(peer), median(ours)
-    report.line(f"{shape.name}: {PEER}", si(1 / theirs), 1, "itself")
-    report.line(f"{shape.name}: export, journal to Parquet", si(1 / own), theirs / own, PEER)
-    both = median(a + b for a, b in zip(ingested, ours, strict=True))
-    report.line(f"{shape.name}: ingest and export, socket to Parquet", si(1 / both), theirs / both, PEER, PEER_BAR)
-    binlog = dict(row[:2] for row in server.execute("SHOW BINARY LOGS"))[shape.file]
-    report.line(f"{shape.name}: bytes of Parquet", si(exported.bytes), exported.bytes / binlog, "the binlog's bytes")
+    theirs = [1 / each for each in peer]
+    report.ratio(f"{shape.name}: export, journal to Parquet", [1 / each for each in ours], theirs, "rows/s", of=PEER)
+    both = [1 / (a + b) for a, b in zip(ingested, ours, strict=True)]
+    report.ratio(
+        f"{shape.name}: ingest and export, socket to Parquet", both, theirs, "rows/s", of=PEER, at_least=PEER_BAR
+    )
+    binlog = dict(row[:2] for row in shape.server.execute("SHOW BINARY LOGS"))[shape.file]
+    report.ratio(f"{shape.name}: bytes of Parquet", [exported.bytes], [binlog], "bytes", of="the binlog's bytes")
 
 
 def export(journal: Path, lake: Path, settings: Settings) -> Progress:
@@ -61,13 +69,13 @@ def export(journal: Path, lake: Path, settings: Settings) -> Progress:
     return running.finish()
 
 
-def by_history(report: Report, server: DatabaseServer, shape: Shape, scratch: Path) -> None:
+def by_history(run: Run, shape: Shape) -> None:
     """What a row costs with ten times as many rows and commits before it: the last tenth against the second."""
-    report.heading(f"{shape.name}: to sealed Parquet, with many commits")
+    report, scratch = run.report, run.scratch
     report.step(f"{shape.name}: {shape.rows} transactions, committed to the lake by a few hundred")
     journal = scratch / "journal"
     journal.mkdir()
-    writer, _ = readers.ingest(server, shape, journal)
+    writer, _ = readers.ingest(shape, journal)
     writer.flush()
     taken: list[tuple[int, float]] = []
     with patch.object(exporter, "READ_BYTES", SMALL_COMMIT):
@@ -83,9 +91,10 @@ def by_history(report: Report, server: DatabaseServer, shape: Shape, scratch: Pa
     shutil.rmtree(journal)
     tenth = len(taken) // 10
     early, late = _cost(taken[tenth : 2 * tenth]), _cost(taken[-tenth:])
-    report.line("seconds a million rows, second tenth", f"{early * 1e6:.3g} s")
-    report.line(f"seconds a million rows, last tenth of {len(taken)} commits", f"{late * 1e6:.3g} s")
-    report.limit("history ten times as long", late / early, "x", FLAT_LIMIT)
+    report.ratio(
+        f"a million rows, last tenth of {len(taken)} commits", [late * 1e6], [early * 1e6], "s",
+        of="the second tenth", at_most=FLAT_LIMIT,
+    )  # fmt: skip
 
 
 def _cost(taken: list[tuple[int, float]]) -> float:

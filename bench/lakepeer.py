@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from bench.readers import library_stream
 from bench.shapes import Shape
-from examples.dbserver import DatabaseServer
 from relay.lake.writer import ROW_GROUP_ROWS
 
 NARROW = (pa.int64(), pa.int32(), pa.decimal128(10, 2), pa.timestamp("us"), pa.string())
@@ -34,10 +33,10 @@ CHANGE = (
 )  # fmt: skip
 
 
-def export(server: DatabaseServer, shape: Shape, rows: int, file: Path) -> float:
+def export(shape: Shape, rows: int, file: Path) -> float:
     """Seconds for the first `rows` rows of a shape's binlog, from the socket to a Parquet file that is closed."""
     begin = time.perf_counter()
-    stream = library_stream(server, shape)
+    stream = library_stream(shape)
     types = TYPES[shape.name]
     names = [f"c{number}" for number in range(len(types))]
     schema = pa.schema([*zip(names, types, strict=True), *CHANGE])

@@ -6,22 +6,26 @@ import os
 import shutil
 import time
 from pathlib import Path
-from statistics import median
 
 from bench import readers
-from bench.report import Report, si
+from bench.run import Run
 from bench.shapes import Shape
-from examples.dbserver import DatabaseServer
 from relay.linelog.files import SUFFIXES
 from relay.linelog.linelog import READ_BYTES, LineLog, Progress, Settings
 
 
-def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, scratch: Path) -> None:
-    """Log a shape's rows in each form."""
-    report.heading(f"{shape.name}: the log, journal to flushed lines, medians of {rounds} rounds")
-    journal, folder = scratch / "journal", scratch / "log"
+def measure(run: Run) -> None:
+    """Log each shape's rows in each form."""
+    for shape in run.shapes:
+        log_shape(run, shape)
+
+
+def log_shape(run: Run, shape: Shape) -> None:
+    """From a journal to flushed lines."""
+    report, rounds = run.report, run.rounds
+    journal, folder = run.scratch / "journal", run.scratch / "log"
     journal.mkdir()
-    writer, _ = readers.ingest(server, shape, journal)
+    writer, _ = readers.ingest(shape, journal)
     writer.flush()
     for form in SUFFIXES:
         ours: list[float] = []
@@ -35,9 +39,11 @@ def measure(report: Report, server: DatabaseServer, shape: Shape, rounds: int, s
             assert logged.lines == shape.rows, f"{logged.lines} of {shape.rows} rows are in the log"
             floor.append(write(folder / "floor", logged.bytes))
             shutil.rmtree(folder)
-        own = median(ours)
-        report.line(f"{shape.name}: {form}, bytes", si(logged.bytes / own), median(floor) / own, "a plain write")
-        report.line(f"{shape.name}: {form}, rows", si(shape.rows / own))
+        plain = [logged.bytes / each for each in floor]
+        report.ratio(
+            f"{shape.name}: {form}", [logged.bytes / each for each in ours], plain, "bytes/s", of="a plain write"
+        )
+        report.figure(f"{shape.name}: {form}", [shape.rows / each for each in ours], "rows/s")
     shutil.rmtree(journal)
 
 

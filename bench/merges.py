@@ -69,20 +69,21 @@ def session() -> SparkSession:
 
 def measure(report: Report, server: DatabaseServer, log: LakeLog, spark: SparkSession, rows: int) -> None:
     """Merge after each time that half of the rows were changed."""
-    report.heading(f"merges: {rows} rows, of which half are changed between one and the next")
+    report.part(f"merges: {rows} rows, of which half are changed between one and the next")
     report.step("warming up")  # Java compiles what it has run for a while
     merges(server, log, spark, Table("bench", "warm"), rows, WARM_UP)
     report.step(f"{TIMES} merges")
     taken = merges(server, log, spark, TABLE, rows, TIMES)
     changed = rows / 1e6  # rows of files: half of the rows, before and after
     early, late = median(taken[:3]), median(taken[-3:])
-    report.line("incremental, seconds a million changes, early", f"{early / changed:.3g} s")
-    report.line("incremental, seconds a million changes, late", f"{late / changed:.3g} s")
-    report.limit("history ten times as long", late / early, "x", FLAT_LIMIT)
+    report.ratio(
+        "incremental, a million changes, history ten times as long", [late / changed], [early / changed], "s",
+        of="early", at_most=FLAT_LIMIT,
+    )  # fmt: skip
     report.step("everything once more, without what was merged")
     log.storage.delete_folder(paths.table_folder(TABLE, paths.CURRENT))
     whole = merged(server, log, spark, TABLE)
-    report.line("full recompute", f"{whole:.3g} s", whole / late, "an incremental merge")
+    report.ratio("full recompute", [whole], [late], "s", of="an incremental merge")
 
 
 def merges(

@@ -61,9 +61,9 @@ def connect(server: DatabaseServer) -> Any:
     return connection
 
 
-def floor(server: DatabaseServer, shape: Shape) -> float:
+def floor(shape: Shape) -> float:
     """Seconds of the C program that only reads the socket."""
-    connection = connect(server)
+    connection = connect(shape.server)
     fd = connection._sock.fileno()
     done = subprocess.run(
         [BUILT / "floor", str(fd)],
@@ -76,10 +76,10 @@ def floor(server: DatabaseServer, shape: Shape) -> float:
     return int(done.stdout.split()[1]) / 1e9
 
 
-def library_stream(server: DatabaseServer, shape: Shape) -> BinLogStreamReader:
+def library_stream(shape: Shape) -> BinLogStreamReader:
     """mysql-replication at the beginning of a shape's binlog, for its rows only."""
     return BinLogStreamReader(
-        connection_settings={"host": "127.0.0.1", "port": server.port, "user": USER, "passwd": PASSWORD},
+        connection_settings={"host": "127.0.0.1", "port": shape.server.port, "user": USER, "passwd": PASSWORD},
         server_id=SERVER_ID,
         log_file=shape.file,
         log_pos=4,
@@ -89,10 +89,10 @@ def library_stream(server: DatabaseServer, shape: Shape) -> BinLogStreamReader:
     )
 
 
-def library(server: DatabaseServer, shape: Shape) -> float:
+def library(shape: Shape) -> float:
     """Seconds of mysql-replication, with every row decoded."""
     begin = time.perf_counter()
-    stream = library_stream(server, shape)
+    stream = library_stream(shape)
     rows = 0
     for event in stream:
         rows += len(event.rows)
@@ -103,12 +103,12 @@ def library(server: DatabaseServer, shape: Shape) -> float:
     return seconds
 
 
-def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, float]:
+def ours(shape: Shape, scratch: Path) -> tuple[float, float]:
     """Seconds of our ingest, from the socket into a journal; and of all payloads made from that journal."""
     folder = scratch / "journal"
     folder.mkdir()
     try:
-        writer, ingested = ingest(server, shape, folder)
+        writer, ingested = ingest(shape, folder)
         arguments = [str(BUILT / "decode"), str(folder), str(writer.committed())]
         done = subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
         rows, _, nanoseconds = map(int, done.stdout.split())
@@ -118,9 +118,9 @@ def ours(server: DatabaseServer, shape: Shape, scratch: Path) -> tuple[float, fl
         shutil.rmtree(folder)
 
 
-def ingest(server: DatabaseServer, shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
+def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
     """The journal of a shape's binlog in an empty folder, and the seconds from the socket to it."""
-    connection = connect(server)
+    connection = connect(shape.server)
     source = facts.facts(connection)
     with closing(Catalog(folder / "state.db")) as catalog:
         writer = JournalWriter(folder, 256 << 20)

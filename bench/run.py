@@ -6,15 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import Report
+from bench.shapes import Shapes
 from examples.dbserver import DatabaseServer
 
 
 @dataclass
 class Run:
-    """One part's share of a run. `server`: MySQL with full row metadata, for all parts; `scratch`: a folder of this part."""
+    """One part's share of a run. `server`: MySQL with full row metadata, for all parts; `scratch`: its own folder."""
 
     report: Report
     server: DatabaseServer
+    shapes: Shapes
     scratch: Path
     scale: float
     rounds: int

@@ -6,53 +6,62 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from statistics import median
 from typing import NamedTuple
 
 import psutil
 
 from bench.clients import Client, put_load, wait_queued
-from bench.report import Report, si
-from bench.shapes import NARROW_VALUES, insert
-from examples.dbserver import DatabaseServer
-from tests.relayproc import SECRET, RelayProcess
+from bench.run import Run
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from tests.relayproc import SECRET, RelayProcess, write_conf
 
 PATHS = ("/metrics", "/api/stat")
 INTERVAL = 1.0
+TABLE = "scraped"
 CLIENTS = 4
 ROUNDS = 5
 PATIENCE = 60.0
 
 
-def measure(report: Report, server: DatabaseServer, relay: RelayProcess, table: str, rows: int) -> None:
+def measure(run: Run) -> None:
+    """Start a relay, and look on at it."""
+    create(run.server, TABLE, NARROW)
+    settings: dict[str, object] = {"Relay.Workers": 2, "Relay.SegmentBytes": "256MiB"}
+    relay = RelayProcess(write_conf(run.scratch, run.server, settings))
+    try:
+        relay.start()
+        by_turns(run, relay, run.rows(60_000))
+        relay.stop()
+    finally:
+        relay.end()
+
+
+def by_turns(run: Run, relay: RelayProcess, rows: int) -> None:
     """Rates with scrapes as a share of those without, in rounds of `rows` rows for each client, by turns."""
-    what = f"{CLIENTS} clients of PollMany, one row a reply"
-    report.heading(f"{what}, {' and '.join(PATHS)} scraped every {INTERVAL:g} s: replies/s")
+    report = run.report
     monitor = psutil.Process(relay.pids()["monitor"])
     alone: list[Round] = []
     scraped: list[Round] = []
     names = [f"scraped-{number}" for number in range(CLIENTS)]
     with ExitStack() as stack:
-        clients = [Client(relay.port, SECRET, name, table) for name in names]
+        clients = [Client(relay.port, SECRET, name, TABLE) for name in names]
         for client in clients:
             stack.callback(client.close)
         for number in range(ROUNDS):
             report.step(f"{rows} rows without and with scrapes, round {number + 1} of {ROUNDS}")
             for rounds in (alone, scraped) if number % 2 == 0 else (scraped, alone):
-                insert(server, table, NARROW_VALUES, 1 + (len(alone) + len(scraped)) * rows, rows)
+                insert(run.server, TABLE, NARROW_VALUES, 1 + (len(alone) + len(scraped)) * rows, rows)
                 wait_queued(relay, names, rows)
                 with scraping(relay) if rounds is scraped else nullcontext():
                     rounds.append(_round(relay, monitor, clients, rows))
+    report.note(f"{CLIENTS} clients of PollMany, one row a reply; {' and '.join(PATHS)} every {INTERVAL:g} s.")
     rates = [each.rate for each in alone]
-    report.line("without", si(median(rates)))
-    ratio = median(there.rate / here.rate for here, there in zip(alone, scraped, strict=True))
-    report.line("with scrapes", si(median(each.rate for each in scraped)), ratio, "that")
-    report.line("  spread of the rounds without", f"{(max(rates) - min(rates)) / median(rates) * 100:.2g} %")
-    cost = f"{median(each.cpu for each in scraped) * 1e6:.1f} us"
+    report.ratio("replies with scrapes", [each.rate for each in scraped], rates, "replies/s", of="without")
     # Of rates, a machine that does something else makes anything; CPU time stays what it is.
-    ratio = median(here.cpu / there.cpu for here, there in zip(alone, scraped, strict=True))
-    report.line("  replies a CPU second, but for the monitor's", cost + " each", ratio, "without scrapes", 0.95)
-    report.limit("  CPU of the monitor meanwhile", median(each.monitor for each in scraped) * 100, "% of a core", 5)
+    mine, others = ([1 / each.cpu for each in rounds] for rounds in (scraped, alone))
+    report.ratio("replies a CPU second, but for the monitor's", mine, others, "replies/s", of="without", at_least=0.95)
+    monitors = [each.monitor * 100 for each in scraped]
+    report.figure("CPU of the monitor meanwhile", monitors, "% of a core", at_most=5)
 
 
 class Round(NamedTuple):

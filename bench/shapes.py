@@ -1,9 +1,12 @@
-"""Three shapes of work, each in a binlog file of its own: narrow and wide rows, many to an event; tiny transactions."""
+"""Three shapes of work, each at the end of a binlog: narrow and wide rows, many to an event; tiny transactions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 from examples.dbserver import DatabaseServer
 
@@ -18,25 +21,48 @@ WIDE_VALUES = """n, n * 7, n % 4000000000, n % 30000, n % 100, n * 1000003, n / 
   '2026-01-01' + INTERVAL n SECOND, '2026-01-01 00:00:00.5' + INTERVAL n SECOND, '2026-01-02' + INTERVAL n SECOND,
   '2026-01-01' + INTERVAL n % 1000 DAY, SEC_TO_TIME(n % 86400), 1970 + n % 100, CONCAT('customer ', n),
   CONCAT('a street with some name, number ', n), n % 10000000, CONCAT('a text of some length, which differs: ', n)"""
+FULL = ("--binlog-row-metadata=FULL",)
 BATCH = 50_000  # rows of one transaction, where a transaction has many
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One kind of work. `rows` stand in the binlog file `file`, in table `bench.<name>`."""
+    """One kind of work. `rows` stand in the last binlog file of `server`, `file`, in table `bench.<name>`."""
 
     name: str
     rows: int
     transactions: int
     file: str
+    server: DatabaseServer
 
 
-def fill(server: DatabaseServer, scale: float) -> Iterator[Shape]:
-    """Do the work of each shape, each in a binlog file that begins and ends with it."""
-    server.execute("CREATE DATABASE IF NOT EXISTS bench")
-    yield _many_to_an_event(server, "narrow", NARROW, NARROW_VALUES, int(1_500_000 * scale))
-    yield _many_to_an_event(server, "wide", WIDE, WIDE_VALUES, int(450_000 * scale))
-    yield _one_by_one(server, "single", int(120_000 * scale))
+class Shapes:
+    """All shapes, each on a server of its own and done when it is first asked for; the `with` block ends the servers.
+
+    A dump that does not wait ends with the last binlog file, so nothing may stand behind what is read.
+    """
+
+    def __init__(self, scale: float, step: Callable[[str], None]) -> None:
+        self._scale, self._step = scale, step
+        self._stack = ExitStack()
+        self._done: dict[str, Shape] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def __iter__(self) -> Iterator[Shape]:
+        for name, fill in _FILLED.items():
+            if name not in self._done:
+                self._step(f"{name}: writing it to a server of its own")
+                server = self._stack.enter_context(DatabaseServer("mysql97", options=FULL))
+                server.execute("CREATE DATABASE bench")
+                self._done[name] = fill(server, name, self._scale)
+            yield self._done[name]
 
 
 def create(server: DatabaseServer, name: str, columns: tuple[str, ...]) -> None:
@@ -56,14 +82,23 @@ def insert(server: DatabaseServer, name: str, values: str, first: int, rows: int
         )
 
 
+def _narrow(server: DatabaseServer, name: str, scale: float) -> Shape:
+    return _many_to_an_event(server, name, NARROW, NARROW_VALUES, int(1_500_000 * scale))
+
+
+def _wide(server: DatabaseServer, name: str, scale: float) -> Shape:
+    return _many_to_an_event(server, name, WIDE, WIDE_VALUES, int(450_000 * scale))
+
+
 def _many_to_an_event(server: DatabaseServer, name: str, columns: tuple[str, ...], values: str, rows: int) -> Shape:
     create(server, name, columns)
     file = _next_file(server)
     insert(server, name, values, 1, rows)
-    return Shape(name, rows, -(-rows // BATCH), file)
+    return Shape(name, rows, -(-rows // BATCH), file, server)
 
 
-def _one_by_one(server: DatabaseServer, name: str, rows: int) -> Shape:
+def _one_by_one(server: DatabaseServer, name: str, scale: float) -> Shape:
+    rows = max(20_000, int(120_000 * scale))  # less makes no tenths of its commits
     create(server, name, NARROW)
     server.execute(
         "DROP PROCEDURE IF EXISTS bench.one_by_one",
@@ -78,9 +113,16 @@ def _one_by_one(server: DatabaseServer, name: str, rows: int) -> Shape:
     )
     file = _next_file(server)
     server.execute(f"CALL bench.one_by_one(1, {rows})")
-    return Shape(name, rows, rows, file)
+    return Shape(name, rows, rows, file, server)
 
 
 def _next_file(server: DatabaseServer) -> str:
     status = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
     return str(server.execute("FLUSH BINARY LOGS", status)[0][0])
+
+
+_FILLED: dict[str, Callable[[DatabaseServer, str, float], Shape]] = {
+    "narrow": _narrow,
+    "wide": _wide,
+    "single": _one_by_one,
+}

@@ -6,7 +6,8 @@ import os
 import time
 from pathlib import Path
 
-from bench.report import Report, si
+from bench.report import Report
+from bench.run import Run
 from relay._native import UsageReader
 from relay.usage import DAY, STEP_BYTES, Usage
 from tests.madejournal import ID, INSERT, NAME, NOON, Made, body, row
@@ -16,13 +17,12 @@ SEGMENT_BYTES = 64 << 20
 PRIME = 7919  # neighbours in the journal are rows of different tables
 
 
-def measure(report: Report, scratch: Path, scale: float) -> None:
+def measure(run: Run) -> None:
     """Count a journal of short transactions, and then a day in which every table has rows in every minute."""
-    report.heading(f"table usage, {TABLES} tables, one row a transaction")
-    folder = scratch / "usage"
+    report, folder = run.report, run.scratch
     made = Made(folder / "journal", SEGMENT_BYTES)
     tables = [made.define(ID, NAME, table=f"table_{number}") for number in range(TABLES)]
-    transactions = int(1_000_000 * scale)
+    transactions = run.rows(1_000_000)
     report.step(f"{transactions} transactions")
     for number in range(transactions):
         insert(made, tables[number * PRIME % TABLES], NOON + number // 1000)
@@ -31,12 +31,16 @@ def measure(report: Report, scratch: Path, scale: float) -> None:
     reader = UsageReader(made.folder)
     while not reader.read(until, STEP_BYTES):
         reader.take()
-    report.line("read from the journal, transactions/s", si(transactions / (time.process_time() - begin)))
+    report.figure(
+        f"{TABLES} tables: read from the journal", [transactions / (time.process_time() - begin)], "transactions/s"
+    )
     begin = time.process_time()
     counting = Usage(folder / "first.db", made.folder)
     while not counting.advance(NOON + transactions / 1000, until):
         pass
-    report.line("counted and kept, transactions/s", si(transactions / (time.process_time() - begin)))
+    report.figure(
+        f"{TABLES} tables: counted and kept", [transactions / (time.process_time() - begin)], "transactions/s"
+    )
     counting.close()
     a_day(report, made, tables, folder / "second.db")
 
@@ -57,14 +61,14 @@ def a_day(report: Report, made: Made, tables: list[int], path: Path) -> None:
         while not counting.advance(now, until):
             pass
         spent += time.process_time() - begin
-    report.limit("CPU a minute in which all have rows", spent / DAY * 1000, "ms", 60)
-    report.limit("memory of their day", (anonymous() - before) / 2**20, "MiB", 16)
+    report.figure("CPU a minute in which all have rows", [spent / DAY * 1000], "ms", at_most=60)
+    report.figure("memory of their day", [(anonymous() - before) / 2**20], "MiB", at_most=16)
     counting.close()
-    report.line("on disk", f"{path.stat().st_size / 2**20:.1f} MiB")
+    report.figure("on disk", [path.stat().st_size / 2**20], "MiB")
     begin = time.process_time()
     again = Usage(path, made.folder)
     again.advance(NOON + 60 * DAY, until)
-    report.limit("CPU of the next start", time.process_time() - begin, "s", 2)
+    report.figure("CPU of the next start", [time.process_time() - begin], "s", at_most=2)
     again.close()
 
 
