@@ -1,0 +1,255 @@
+"""What clients cost before they read: the broker's CPU for an event, and what the reader notices of slow ones.
+
+Two relays read the same source: one that nobody knows, and one with clients that never read, so that their queues are as
+long as they may be. 100 of these have no limit, 100 drop the newest rows, 1000 drop the oldest and have ten filters each.
+The first relay's share is subtracted where a client's cost is wanted, and is the peer where there should be none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from bench.run import Run
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from examples.dbserver import DatabaseServer
+from relay._native import Arena
+from relay.client import RelayClient
+from relay.memory import find
+from relay.wire.classic import Discard
+from tests.relayproc import SECRET, RelayProcess, write_conf
+
+FEW, MANY, FILTERS = 100, 1000, 10
+LIMIT = 200  # rows
+PATIENCE = 60.0  # seconds
+
+
+@dataclass(frozen=True)
+class Group:
+    """Clients with a filter on bench.<table>, and with others on tables that there are not."""
+
+    table: str
+    clients: int
+    queues: str
+    limit: int = 0
+    discard: Discard = Discard.NEWEST
+    filters: int = 1
+
+
+NOBODY = Group("fan_nobody", 0, "")
+UNLIMITED = Group("fan_unlimited", FEW, "without a limit")
+NEWEST = Group("fan_newest", FEW, "that drop the newest", LIMIT)
+OLDEST = Group("fan_oldest", MANY, "that drop the oldest", LIMIT, Discard.OLDEST, FILTERS)
+GROUPS = (UNLIMITED, NEWEST, OLDEST)
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How events come: all at once to a broker that was held, or each as its transaction is committed."""
+
+    words: str
+    held: bool
+    events: int  # of a transaction; each is one row
+
+
+BULK, LIVE = Pace("in bulk", True, 100), Pace("live", False, 1)
+
+
+def measure(run: Run) -> None:
+    """Start both relays and measure in turns."""
+    source = Source(run.server)
+    with (
+        Watched(run.scratch / "bare", run.server) as bare,
+        Watched(run.scratch / "crowd", run.server) as crowd,
+    ):
+        run.report.step(f"{sum(group.clients for group in GROUPS)} clients ask for rows")
+        for group in GROUPS:
+            crowd.subscribe(group)
+        uninterested(run, source, bare, crowd)
+        interested(run, source, bare, crowd)
+        slow(run, source, bare, crowd)
+
+
+def uninterested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
+    """Events that nobody asked for. Two measurements without clients tell how far such a ratio can be trusted."""
+    for pace, events in ((BULK, run.rows(100_000)), (LIVE, run.rows(15_000))):
+        without, among, again = [], [], []
+        for number in range(run.rounds):
+            run.report.step(f"events that nobody asked for, {pace.words}, round {number + 1} of {run.rounds}")
+            without.append(broker_cpu(source, bare, crowd, NOBODY.table, pace, events))
+            among.append(broker_cpu(source, crowd, bare, NOBODY.table, pace, events))
+            again.append(broker_cpu(source, bare, crowd, NOBODY.table, pace, events))
+        what = f"broker CPU an event, {pace.words}, "
+        run.report.ratio(what + "no client, measured again", again, without, "ns", of="no client")
+        noise = max(one / other for one, other in zip(again, without, strict=True))
+        clients = f"{sum(group.clients for group in GROUPS)} clients, none interested"
+        run.report.ratio(what + clients, among, without, "ns", of="no client", at_most=max(1.05, noise))
+
+
+def interested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
+    """Events that each client of a group asked for, less what they cost without clients."""
+    for group in GROUPS:
+        for pace, events in ((BULK, run.rows(20_000)), (LIVE, run.rows(6_000))):
+            samples = []
+            for number in range(run.rounds):
+                text = f"{group.clients} clients {group.queues}, {pace.words}, round {number + 1} of {run.rounds}"
+                run.report.step(text)
+                without = broker_cpu(source, bare, crowd, group.table, pace, events)
+                among = broker_cpu(source, crowd, bare, group.table, pace, events)
+                samples.append((among - without) / group.clients)
+            what = f"broker CPU an event and client, {pace.words}, {group.clients} {group.queues}"
+            run.report.figure(what, samples, "ns", at_most=30)
+
+
+def broker_cpu(source: Source, measured: Watched, other: Watched, table: str, pace: Pace, events: int) -> float:
+    """Nanoseconds of the measured relay's broker for each of these events; the other relay hears of them afterwards."""
+    for relay in (measured, other):
+        relay.wait_idle(source)
+    other.stop("reader")
+    if pace.held:
+        measured.stop("broker")
+    before = measured.cpu("broker")
+    source.write(table, events, pace.events)
+    measured.wait_read(source)
+    measured.go("broker")
+    measured.wait_idle(source)
+    taken = measured.cpu("broker") - before
+    other.go("reader")
+    return taken / events
+
+
+def slow(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
+    """The reader's pace where everything is there to be read, beside a broker with queues that nobody empties."""
+    for group in (UNLIMITED, NEWEST):
+        for rows, single in ((run.rows(600_000), False), (run.rows(60_000), True)):
+            shape = "one row an event" if single else "narrow"
+            rates: dict[Watched, list[float]] = {bare: [], crowd: []}
+            costs: dict[Watched, list[float]] = {bare: [], crowd: []}
+            for number in range(run.rounds):
+                text = f"reading {shape}, {group.clients} clients {group.queues}, round {number + 1} of {run.rounds}"
+                run.report.step(text)
+                for relay in (bare, crowd):
+                    relay.wait_idle(source)
+                    relay.stop("reader")
+                if single:
+                    source.write(group.table, rows, BULK.events)
+                else:
+                    source.write_many(group.table, rows)
+                for relay in (bare, crowd):
+                    began, before = time.monotonic(), relay.cpu("reader")
+                    relay.go("reader")
+                    relay.wait_read(source)
+                    rates[relay].append(rows / (time.monotonic() - began))
+                    costs[relay].append((relay.cpu("reader") - before) / rows)
+                    relay.wait_idle(source)
+            beside = f", {group.clients} slow clients {group.queues}"
+            run.report.ratio(
+                f"{shape}, rows/s{beside}", rates[crowd], rates[bare], "rows/s", of="no client", at_least=0.95
+            )
+            run.report.ratio(f"{shape}, reader CPU a row{beside}", costs[crowd], costs[bare], "ns", of="no client")
+
+
+class Source:
+    """Writes rows to the tables of all groups, and knows how many there are."""
+
+    def __init__(self, server: DatabaseServer) -> None:
+        self.rows = 0
+        self._server = server
+        for group in (NOBODY, *GROUPS):
+            create(server, group.table, NARROW)
+            server.execute(
+                f"DROP PROCEDURE IF EXISTS bench.write_{group.table}",
+                f"""CREATE PROCEDURE bench.write_{group.table}(IN first INT, IN count INT, IN events INT)
+                    BEGIN
+                      DECLARE n INT DEFAULT first;
+                      SET autocommit = 0;
+                      WHILE n < first + count DO
+                        INSERT INTO bench.{group.table} SELECT {NARROW_VALUES};
+                        SET n = n + 1;
+                        IF (n - first) % events = 0 THEN COMMIT; END IF;
+                      END WHILE;
+                      COMMIT;
+                    END""",
+            )
+
+    def write(self, table: str, events: int, a_transaction: int) -> None:
+        """Events of one row."""
+        self._server.execute(f"CALL bench.write_{table}({self.rows}, {events}, {a_transaction})")
+        self.rows += events
+
+    def write_many(self, table: str, rows: int) -> None:
+        """Events of many rows."""
+        insert(self._server, table, NARROW_VALUES, self.rows, rows)
+        self.rows += rows
+
+
+class Watched:
+    """A relay whose shared memory is looked at, so that waiting for it costs it nothing."""
+
+    def __init__(self, folder: Path, server: DatabaseServer) -> None:
+        folder.mkdir()
+        settings = {"Relay.MaxClients": sum(group.clients for group in GROUPS), "Relay.SegmentBytes": "64MiB"}
+        self._relay = RelayProcess(write_conf(folder, server, settings))
+        self._data = folder / "data"
+
+    def __enter__(self) -> Self:
+        """Start it, from the source's end."""
+        with ExitStack() as failed:
+            failed.callback(self._relay.end)
+            self._relay.start()
+            self._pids = self._relay.pids()
+            block = find(self._data)
+            assert block is not None
+            self._arena = Arena(block.view)
+            failed.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it for good."""
+        for process in ("reader", "broker"):
+            self.go(process)
+        self._relay.end()
+
+    def subscribe(self, group: Group) -> None:
+        """Make a group's clients known; none of them stays."""
+        for number in range(group.clients):
+            with RelayClient("127.0.0.1", self._relay.port, f"{group.table}-{number}", SECRET) as client:
+                client.add_filter("bench", group.table, limit=group.limit, discard=group.discard)
+                for other in range(1, group.filters):
+                    client.add_filter("bench", f"{group.table}-{number}-{other}")
+
+    def stop(self, process: str) -> None:
+        """One of its processes stands still."""
+        os.kill(self._pids[process], signal.SIGSTOP)
+
+    def go(self, process: str) -> None:
+        """It goes on."""
+        os.kill(self._pids[process], signal.SIGCONT)
+
+    def cpu(self, process: str) -> int:
+        """Nanoseconds of CPU that one of its processes has used."""
+        return int(Path(f"/proc/{self._pids[process]}/schedstat").read_text().split()[0])
+
+    def wait_read(self, source: Source) -> None:
+        """Until its reader has all rows."""
+        wait(lambda: sum(self._arena.rows().values()) == source.rows)
+
+    def wait_idle(self, source: Source) -> None:
+        """Until its broker has decided everything and sleeps."""
+        self.wait_read(source)
+        time.sleep(0.01)  # rows are counted before their commit
+        wait(lambda: self._arena.broker_waiting and self._arena.broker_scan == self._arena.committed)
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Look a thousand times a second."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "the relay does not keep up"
+        time.sleep(0.001)
