@@ -66,8 +66,8 @@ def test_only_memory_of_the_same_shape_fits() -> None:
     assert not Arena.fits(mmap.mmap(-1, 4096), *SHAPE)
 
 
-def test_a_client_without_limit_costs_less_than_64_kb() -> None:
-    assert Arena.size(1001, 1, 0) - Arena.size(1, 1, 0) < 1000 * 64 * 1024
+def test_a_client_without_limit_costs_less_than_16_kib() -> None:
+    assert Arena.size(1001, 1, 0) - Arena.size(1, 1, 0) < 1000 * 16 * 1024
 
 
 def test_a_stop_is_told_until_it_is_cleared() -> None:
@@ -246,17 +246,17 @@ def test_only_servers_that_wait_for_rows_are_woken(line: Line) -> None:
 
 def test_a_broker_that_sleeps_is_told_when_a_ring_is_half_empty(line: Line) -> None:
     slot, queue = line.client(1)
-    line.write(700)
+    line.write(350)
     line.broker.step(1 << 30)
     assert line.arena.client_stats(slot)["lagging"]
     assert not line.broker.pending()
     line.arena.broker_waiting = True
     told = []
-    for n in range(1, 600):
+    for n in range(1, 300):
         queue.take(1)
         queue.confirm(n)
         told.append(queue.broker_must_wake())
-    assert told.index(True) == 255
+    assert told.index(True) == 127
     assert line.broker.pending()
     line.broker.step(1 << 30)
     assert not line.arena.client_stats(slot)["lagging"]

@@ -87,11 +87,11 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 32);
 
-constexpr size_t kInFlightRanges = 512;
+constexpr size_t kInFlightRanges = 256;
 constexpr size_t kNameBytes = 256;
 constexpr size_t kProcesses = 72;  // the others, and up to 64 servers
 constexpr size_t kMaxWorkers = 64;
-constexpr uint64_t kDefaultSlots = 512;
+constexpr uint64_t kDefaultSlots = 256;
 
 struct alignas(64) ServerLine {
   Word waiting;  // 1: wake me when rows come
@@ -244,7 +244,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 4;
+  static constexpr uint64_t kLayout = 5;
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
