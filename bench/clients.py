@@ -64,7 +64,7 @@ class Client:
 
 
 def put_load(mode: str, seconds: float, sockets: Sequence[socket.socket], requests: Sequence[bytes]) -> Load:
-    """Run bench/load.c (`poll` or `many`) on connected sockets, one request of equal size for each."""
+    """Run bench/load.c (`poll`, `many` or `line`) on connected sockets, one request of equal size for each."""
     fds = [connected.fileno() for connected in sockets]
     done = subprocess.run(
         [BUILT / "load", mode, str(seconds), *map(str, fds)],

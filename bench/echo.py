@@ -34,12 +34,15 @@ def serve(listener: socket.socket, reply: bytes) -> None:
 
 
 class Echo:
-    """The loop in as many processes as the relay has servers, each with its own port; the `with` block ends them."""
+    """The loop in as many processes as the relay has servers, each with its own port; the `with` block ends them.
+
+    `pids`: of these processes.
+    """
 
     def __init__(self, reply: bytes, workers: int) -> None:
         self._listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(workers)]
         self._reply = reply
-        self._pids: list[int] = []
+        self.pids: list[int] = []
 
     def connect(self, count: int) -> list[socket.socket]:
         """Connections, spread evenly over the processes."""
@@ -57,11 +60,11 @@ class Echo:
                     serve(listener, self._reply)
                 finally:
                     os._exit(1)
-            self._pids.append(pid)
+            self.pids.append(pid)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for pid in self._pids:
+        for pid in self.pids:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         for listener in self._listeners:

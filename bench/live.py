@@ -1,4 +1,4 @@
-"""A running relay under load: polls, PollMany, latency, idle clients, memory."""
+"""A running relay under load: PollMany, latency, idle clients, memory."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ import psutil
 
 from bench import scrape
 from bench.clients import Client, arrival_times, put_load, wait_queued
-from bench.echo import Echo
 from bench.report import Report, si
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
-from relay.wire.classic import REPLY, Command
 from tests.relayproc import SECRET, RelayProcess, write_conf
 
 WORKERS = 2
-POLL_SECONDS = 3.0
 IDLE_CLIENTS, IDLE_SECONDS = 100, 5.0
 LATENCY_ROWS = 1000
 MAX_CLIENTS = 1000
@@ -29,7 +26,7 @@ SLOT_BYTES = 32  # of a ring, for the rows of one event
 
 def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
     """Start a relay on the server and print all that is measured of it."""
-    for table in ("live", "many", "slow", "idle", "scraped"):
+    for table in ("many", "slow", "idle", "scraped"):
         create(server, table, NARROW)
     settings: dict[str, object] = {
         "Relay.Workers": WORKERS,
@@ -39,7 +36,6 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
     relay = RelayProcess(write_conf(scratch, server, settings))
     try:
         relay.start()
-        polls(report, server, relay, int(300_000 * scale))
         many(report, server, relay, int(1_500_000 * scale))
         latency(report, server, relay)
         memory_and_idling(report, server, relay)
@@ -47,37 +43,6 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
         relay.stop()
     finally:
         relay.end()
-
-
-def polls(report: Report, server: DatabaseServer, relay: RelayProcess, rows: int) -> None:
-    """Classic polls, one row each, beside an echo of the same sizes in as many processes."""
-    report.heading("classic polls, one row a reply: replies/s, the same load program on both")
-    names = [f"poll-{number}" for number in range(5)]
-    clients = [Client(relay.port, SECRET, name, "live") for name in names]
-    report.step(f"queueing {rows} rows for {len(clients)} clients")
-    insert(server, "live", NARROW_VALUES, 1, rows)
-    wait_queued(relay, names, rows)
-    sample = clients[0].exchange(clients[0].request(Command.POLL))
-    reply = bytes([0]) + len(sample.payload).to_bytes(4, "little") + bytes(REPLY.size - 5) + sample.payload
-    with Echo(reply, WORKERS) as echo:
-        for group in (clients[:1], clients[1:]):
-            report.step(f"{len(group)} clients for {POLL_SECONDS:g} s, twice")
-            requests = [client.request(Command.POLL) for client in group]
-            sockets = echo.connect(len(group))
-            bare = put_load("poll", POLL_SECONDS, sockets, requests)
-            for connection in sockets:
-                connection.close()
-            before = relay.cpu_seconds()
-            ours = put_load("poll", POLL_SECONDS, [client.socket for client in group], requests)
-            cpu = (relay.cpu_seconds() - before) / ours.replies * 1e6
-            many = "clients" if len(group) > 1 else "client"
-            report.line(f"bare Python epoll echo, {len(group)} {many}", si(bare.replies / bare.seconds))
-            rate = ours.replies / ours.seconds
-            bar = 0.7 if len(group) == 1 else 0.5
-            report.line(f"relay, {len(group)} {many}", si(rate), rate / (bare.replies / bare.seconds), "the echo", bar)
-            report.line("  server CPU a reply", f"{cpu:.1f} us")
-    for client in clients:
-        client.close()
 
 
 def many(report: Report, server: DatabaseServer, relay: RelayProcess, rows: int) -> None:

@@ -1,7 +1,9 @@
-// Load of the classic protocol on sockets that are connected and authenticated already: load poll|many SECONDS FD...
+// Load on sockets that are connected and authenticated already: load poll|many|line SECONDS FD...
 // Standard input holds one request for each socket, all of one size. `poll` sends it again and again; `many` is PollMany,
-// and confirms each time all rows that came. One request is under way on each socket. Ends after SECONDS, or when every
-// socket was answered "nothing there"; prints replies with rows, rows, bytes and nanoseconds up to the last such reply.
+// and confirms each time all rows that came; `line` is any request that a line answers. One request is under way on each
+// socket. Ends after SECONDS, or when every socket was answered "nothing there"; prints replies with rows (`line`: all),
+// rows, bytes and nanoseconds up to the last such reply. What is under way at the end is waited for, so that the sockets
+// can be used again.
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +27,7 @@ struct client {
 static struct client clients[MAX_SOCKETS];
 static size_t request_size;
 static uint64_t replies, rows, bytes;
-static int many;
+static enum { POLL, MANY, LINE } mode;
 
 static uint64_t now(void) {
   struct timespec t;
@@ -64,7 +66,7 @@ static void confirm(struct client* c, uint64_t through) {
 
 // One recv; true when the reply is whole.
 static int receive(struct client* c) {
-  const size_t want = c->have < REPLY ? c->capacity : REPLY + u32(c->reply + 1);
+  const size_t want = mode == LINE || c->have < REPLY ? c->capacity : REPLY + u32(c->reply + 1);
   if (want > c->capacity) {
     c->capacity = want;
     if (!(c->reply = realloc(c->reply, want))) fail("realloc");
@@ -72,11 +74,17 @@ static int receive(struct client* c) {
   const ssize_t n = recv(c->fd, c->reply + c->have, c->capacity - c->have, 0);
   if (n <= 0) fail("recv");
   c->have += (size_t)n;
+  if (mode == LINE) return c->reply[c->have - 1] == '\n';
   return c->have >= REPLY && c->have == REPLY + (size_t)u32(c->reply + 1);
 }
 
 static void take(struct client* c) {
-  if (c->reply[0] == EMPTY || (many && c->reply[0] == 0 && u32(c->reply + REPLY) == 0)) {
+  if (mode == LINE) {
+    replies++;
+    bytes += c->have;
+    return;
+  }
+  if (c->reply[0] == EMPTY || (mode == MANY && c->reply[0] == 0 && u32(c->reply + REPLY) == 0)) {
     c->done = 1;
     return;
   }
@@ -86,7 +94,7 @@ static void take(struct client* c) {
   }
   replies++;
   bytes += c->have;
-  if (!many) {
+  if (mode == POLL) {
     rows++;
     return;
   }
@@ -100,18 +108,18 @@ static void take(struct client* c) {
 int main(int argc, char** argv) {
   const int n = argc - 3;
   if (n < 1 || n > MAX_SOCKETS) return 2;
-  many = strcmp(argv[1], "many") == 0;
+  mode = strcmp(argv[1], "many") == 0 ? MANY : strcmp(argv[1], "line") == 0 ? LINE : POLL;
   const uint64_t patience = (uint64_t)(atof(argv[2]) * 1e9);
   static uint8_t requests[MAX_REQUEST * MAX_SOCKETS];
   const size_t all = fread(requests, 1, sizeof requests, stdin);
   request_size = all / (size_t)n;
-  if (request_size < HEADER || request_size > MAX_REQUEST) return 2;
+  if (request_size < (mode == LINE ? 1 : HEADER) || request_size > MAX_REQUEST) return 2;
   const int poller = epoll_create1(0);
   for (int i = 0; i < n; i++) {
     struct client* c = &clients[i];
     c->fd = atoi(argv[3 + i]);
     memcpy(c->request, requests + (size_t)i * request_size, request_size);
-    c->capacity = many ? 8 << 20 : 4096;
+    c->capacity = mode == MANY ? 8 << 20 : 4096;
     if (!(c->reply = malloc(c->capacity))) fail("malloc");
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
     if (epoll_ctl(poller, EPOLL_CTL_ADD, c->fd, &event)) fail("epoll_ctl");
@@ -120,7 +128,8 @@ int main(int argc, char** argv) {
   uint64_t last = begin;
   int open = n;
   for (int i = 0; i < n; i++) ask(&clients[i]);
-  while (open && now() - begin < patience) {
+  alarm((unsigned)atoi(argv[2]) + 30);  // a server that does not answer ends it
+  while (open) {
     struct epoll_event events[MAX_SOCKETS];
     int ready = 1;
     if (n == 1) {
@@ -132,10 +141,10 @@ int main(int argc, char** argv) {
       struct client* c = events[i].data.ptr;
       if (!receive(c)) continue;
       take(c);
-      if (c->done) {
+      if (!c->done) last = now();
+      if (c->done || last - begin >= patience) {
         open--;
       } else {
-        last = now();
         ask(c);
       }
     }
