@@ -84,8 +84,11 @@ audit: .venv/stamp-audit  ## known vulnerabilities of what the lock files name; 
 bench-lake: setup-spark  ## what Spark's merge costs, as ratios
 	@SCALE=$(SCALE) $(PY) -m bench.merges
 
-bench: setup  ## speed as ratios, from one run; SCALE=n for longer ones
+bench: .venv/stamp-bench  ## speed as ratios, from one run, into bench/RESULTS.md; SCALE=n for longer ones
 	@SCALE=$(SCALE) $(PY) -m bench
+
+.venv/stamp-bench: .venv/stamp-native requirements-bench.lock scripts/setup-bench.sh
+	@scripts/setup-bench.sh
 
 lint: setup  ## ruff: rules and format
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
@@ -105,6 +108,7 @@ LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe
 
 lock: setup  ## compile the lock files anew from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	@$(LOCK) --extra bench --constraint requirements.lock --output-file requirements-bench.lock pyproject.toml
 	@$(LOCK) --extra audit --constraint requirements.lock --output-file requirements-audit.lock pyproject.toml
 	@$(LOCK) --extra browser --constraint requirements.lock --output-file requirements-browser.lock pyproject.toml
 	@$(LOCK) --extra spark --extra sample --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from bench import readers, record
+from bench import chart, readers, record
 from bench.machine import machine
 from bench.report import Report
 from bench.run import Run
@@ -71,6 +71,7 @@ def main(names: Sequence[str]) -> None:
             measure(Run(report, server, shapes, folder, scale, rounds))
         if not names:
             record.write(report, machine(server), f"SCALE={scale:g}, {rounds} rounds")
+            chart.draw(report.results)
     report.finish()
 
 
