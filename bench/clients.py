@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import subprocess
 import time
@@ -17,12 +16,14 @@ from tests.relayproc import RelayProcess
 
 @dataclass
 class Load:
-    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds."""
+    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds; `ended` is when the last
+    such reply came (monotonic seconds)."""
 
     replies: int
     rows: int
     bytes: int
     seconds: float
+    ended: float
 
 
 class Client:
@@ -73,8 +74,8 @@ def put_load(mode: str, seconds: float, sockets: Sequence[socket.socket], reques
         pass_fds=fds,
         check=True,
     )
-    replies, rows, size, nanoseconds = map(int, done.stdout.split())
-    return Load(replies, rows, size, nanoseconds / 1e9)
+    replies, rows, size, nanoseconds, ended = map(int, done.stdout.split())
+    return Load(replies, rows, size, nanoseconds / 1e9, ended / 1e9)
 
 
 def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:
@@ -86,28 +87,3 @@ def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:
             return
         assert time.monotonic() < deadline, f"{rows} rows expected in the queues, {waiting} there"
         time.sleep(0.05)
-
-
-def arrival_times(client: Client, rows: int) -> tuple[int, int]:
-    """Fork a process that waits in PollMany for `rows` rows, one to a reply.
-
-    Returns its pid and the read end of a pipe, which delivers the monotonic nanoseconds of each arrival, 8 bytes each.
-    """
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writing)
-        return pid, reading
-    status = 1
-    try:
-        times: list[int] = []
-        confirmed = 0
-        while len(times) < rows:
-            reply = client.exchange(client.poll_many(1, 10_000, confirmed))
-            times.append(time.monotonic_ns())
-            confirmed = int.from_bytes(reply.payload[4:12], "little")
-        with os.fdopen(writing, "wb") as pipe:
-            pipe.write(b"".join(each.to_bytes(8, "little") for each in times))
-        status = 0
-    finally:
-        os._exit(status)

@@ -1,9 +1,8 @@
-"""A running relay under load: PollMany, latency, idle clients, memory."""
+"""A running relay: idle clients, memory."""
 
 from __future__ import annotations
 
 import os
-import random
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,22 +10,21 @@ from pathlib import Path
 import psutil
 
 from bench import scrape
-from bench.clients import Client, arrival_times, put_load, wait_queued
-from bench.report import Report, si
+from bench.clients import Client, wait_queued
+from bench.report import Report
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
 from tests.relayproc import SECRET, RelayProcess, write_conf
 
 WORKERS = 2
 IDLE_CLIENTS, IDLE_SECONDS = 100, 5.0
-LATENCY_ROWS = 1000
 MAX_CLIENTS = 1000
 SLOT_BYTES = 32  # of a ring, for the rows of one event
 
 
 def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float) -> None:
     """Start a relay on the server and print all that is measured of it."""
-    for table in ("many", "slow", "idle", "scraped"):
+    for table in ("idle", "scraped"):
         create(server, table, NARROW)
     settings: dict[str, object] = {
         "Relay.Workers": WORKERS,
@@ -36,52 +34,11 @@ def measure(report: Report, server: DatabaseServer, scratch: Path, scale: float)
     relay = RelayProcess(write_conf(scratch, server, settings))
     try:
         relay.start()
-        many(report, server, relay, int(1_500_000 * scale))
-        latency(report, server, relay)
         memory_and_idling(report, server, relay)
         scrape.measure(report, server, relay, "scraped", int(60_000 * scale))
         relay.stop()
     finally:
         relay.end()
-
-
-def many(report: Report, server: DatabaseServer, relay: RelayProcess, rows: int) -> None:
-    """One client that asks for a thousand rows at a time."""
-    report.heading("PollMany, 1000 rows a reply, one client")
-    client = Client(relay.port, SECRET, "many", "many")
-    report.step(f"queueing {rows} rows")
-    insert(server, "many", NARROW_VALUES, 1, rows)
-    wait_queued(relay, ["many"], rows)
-    # It waits: an empty reply would be the end of the queue, and not a broker that is not quick enough for a moment.
-    load = put_load("many", 60, [client.socket], [client.poll_many(1000, 1000)])
-    assert load.rows == rows, f"{load.rows} of {rows} rows came"
-    report.line("narrow rows/s", si(load.rows / load.seconds), load.rows / load.seconds / 1e6, "1 M rows/s", 1.0)
-    report.line("  bytes/s", si(load.bytes / load.seconds))
-    client.close()
-
-
-def latency(report: Report, server: DatabaseServer, relay: RelayProcess) -> None:
-    """From the commit's return at the writer to the row at a client that waits in PollMany."""
-    report.heading(f"commit to delivery, one waiting PollMany client, {LATENCY_ROWS} single-row transactions")
-    client = Client(relay.port, SECRET, "slow", "slow")
-    pid, pipe = arrival_times(client, LATENCY_ROWS)
-    connection = server.connect()
-    committed = []
-    pause = random.Random(1)
-    with connection.cursor() as cursor:
-        for number in range(LATENCY_ROWS):
-            time.sleep(pause.uniform(0.001, 0.003))
-            cursor.execute(f"INSERT INTO bench.slow VALUES ({number}, 1, 2, '2026-01-01', 'x')")
-            committed.append(time.monotonic_ns())
-    connection.close()
-    with os.fdopen(pipe, "rb") as times:
-        data = times.read()
-    os.waitpid(pid, 0)
-    arrived = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
-    taken = sorted((there - here) / 1e6 for here, there in zip(committed, arrived, strict=True))
-    report.limit("p50", taken[len(taken) // 2], "ms", 0.2)
-    report.line("p99", f"{taken[len(taken) * 99 // 100]:.3g} ms")
-    client.close()
 
 
 def memory_and_idling(report: Report, server: DatabaseServer, relay: RelayProcess) -> None:

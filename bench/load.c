@@ -2,8 +2,8 @@
 // Standard input holds one request for each socket, all of one size. `poll` sends it again and again; `many` is PollMany,
 // and confirms each time all rows that came; `line` is any request that a line answers. One request is under way on each
 // socket. Ends after SECONDS, or when every socket was answered "nothing there"; prints replies with rows (`line`: all),
-// rows, bytes and nanoseconds up to the last such reply. What is under way at the end is waited for, so that the sockets
-// can be used again.
+// rows, bytes, nanoseconds up to the last such reply and when that was (monotonic nanoseconds). What is under way at the
+// end is waited for, so that the sockets can be used again.
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
       }
     }
   }
-  printf("%llu %llu %llu %llu\n", (unsigned long long)replies, (unsigned long long)rows, (unsigned long long)bytes,
-         (unsigned long long)(last - begin));
+  printf("%llu %llu %llu %llu %llu\n", (unsigned long long)replies, (unsigned long long)rows, (unsigned long long)bytes,
+         (unsigned long long)(last - begin), (unsigned long long)last);
   return 0;
 }

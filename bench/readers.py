@@ -37,7 +37,7 @@ def build() -> None:
     BUILT.mkdir(parents=True, exist_ok=True)
     core = [str(path) for path in sorted(NATIVE.glob("*.cpp")) if path.name != "_native.cpp"]
     warnings = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
-    for name in ("floor", "load"):
+    for name in ("floor", "load", "delay"):
         command = ["cc", "-O2", *warnings, "-o", str(BUILT / name), str(HERE / f"{name}.c")]
         subprocess.run(command, check=True)
     decode = [str(HERE / "decode.cpp"), *core]
@@ -46,9 +46,9 @@ def build() -> None:
     )
 
 
-def dump_command(file: str) -> bytes:
-    """COM_BINLOG_DUMP from the beginning of a file, non-blocking: it ends with an EOF packet."""
-    payload = struct.pack("<BIHI", 0x12, 4, 1, SERVER_ID) + file.encode()
+def dump_command(file: str, *, follow: bool = False) -> bytes:
+    """COM_BINLOG_DUMP from the beginning of a file: it ends with an EOF packet, or follows what is written."""
+    payload = struct.pack("<BIHI", 0x12, 4, 0 if follow else 1, SERVER_ID) + file.encode()
     return struct.pack("<I", len(payload)) + payload
 
 

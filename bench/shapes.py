@@ -92,7 +92,7 @@ def _wide(server: DatabaseServer, name: str, scale: float) -> Shape:
 
 def _many_to_an_event(server: DatabaseServer, name: str, columns: tuple[str, ...], values: str, rows: int) -> Shape:
     create(server, name, columns)
-    file = _next_file(server)
+    file = next_file(server)
     insert(server, name, values, 1, rows)
     return Shape(name, rows, -(-rows // BATCH), file, server)
 
@@ -111,12 +111,13 @@ def _one_by_one(server: DatabaseServer, name: str, scale: float) -> Shape:
               END WHILE;
             END""",
     )
-    file = _next_file(server)
+    file = next_file(server)
     server.execute(f"CALL bench.one_by_one(1, {rows})")
     return Shape(name, rows, rows, file, server)
 
 
-def _next_file(server: DatabaseServer) -> str:
+def next_file(server: DatabaseServer) -> str:
+    """A binlog file that begins now."""
     status = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
     return str(server.execute("FLUSH BINARY LOGS", status)[0][0])
 

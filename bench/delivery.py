@@ -1,0 +1,189 @@
+"""From the source to one client, everything live: how many rows a second, and how long after the commit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+
+from bench import readers
+from bench.clients import Client, put_load, wait_queued
+from bench.readers import BUILT
+from bench.run import Run
+from bench.shapes import NARROW, NARROW_VALUES, WIDE, WIDE_VALUES, Shape, create, insert, next_file
+from examples.dbserver import DatabaseServer
+from relay.client import RelayClient
+from relay.wire.classic import Command
+from tests.relayproc import SECRET, RelayProcess, write_conf
+
+BATCH_ROWS = 1000  # of a PollMany
+WAIT_MS = 1000  # that a PollMany waits: an empty reply is the end of the rows, and not of the broker's head start
+COMMITS = 1000  # whose way is timed
+MODES = {"binlog": "C program on the binlog", "many": "waiting PollMany", "poll": "classic, polling without pause"}
+BARS_MS = {"many": (0.1, 0.5), "poll": (0.14, 2.8)}  # p50 and p99
+SETTLE_SECONDS = 0.3
+
+
+def measure(run: Run) -> None:
+    """PollMany from a live binlog, then the way of single commits, with one relay."""
+    relay = RelayProcess(write_conf(run.scratch, run.server, {"Relay.SegmentBytes": "256MiB"}))
+    try:
+        relay.start()
+        _throughput(run, relay)
+        _latency(run, relay)
+        relay.stop()
+    finally:
+        relay.end()
+
+
+# -- PollMany --
+
+
+def _throughput(run: Run, relay: RelayProcess) -> None:
+    """Rows that stand in the binlog when the relay goes on reading, up to the last one at the client."""
+    shapes = {
+        "narrow": (NARROW, NARROW_VALUES, run.rows(1_000_000)),
+        "wide": (WIDE, WIDE_VALUES, run.rows(300_000)),
+        "objects": (NARROW, NARROW_VALUES, run.rows(250_000)),
+    }
+    ours: dict[str, list[float]] = {name: [] for name in shapes}
+    floor: dict[str, list[float]] = {name: [] for name in shapes}
+    native = {name: Client(relay.port, SECRET, f"live-{name}", f"live_{name}") for name in ("narrow", "wide")}
+    with RelayClient("127.0.0.1", relay.port, "live-objects", SECRET) as library:
+        library.add_filter("bench", "live_objects")
+        for name, (columns, values, _) in shapes.items():
+            create(run.server, f"live_{name}", columns)
+            insert(run.server, f"live_{name}", values, 0, 1)  # a definition is proven once
+        wait_queued(relay, [f"live-{name}" for name in shapes], 1)
+        for client in native.values():
+            put_load("many", 10, [client.socket], [client.poll_many(BATCH_ROWS, 0)])
+        library.poll_many()
+        for number in range(run.rounds):
+            for name, (_, values, count) in shapes.items():
+                run.report.step(f"PollMany, {count} rows ({name}), round {number + 1} of {run.rounds}")
+                with held(relay) as let_go:
+                    file = next_file(run.server)
+                    insert(run.server, f"live_{name}", values, number * count + 1, count)
+                    floor[name].append(count / readers.floor(Shape(name, count, 0, file, run.server)))
+                    take = partial(_take_objects, library) if name == "objects" else partial(_take_all, native[name])
+                    ours[name].append(count / take(count, let_go))
+    for client in native.values():
+        client.close()
+    for name, bar in (("narrow", 4e6), ("wide", 1.2e6)):
+        what = f"live binlog to a native consumer, {name}"
+        run.report.figure(what, ours[name], "rows/s", at_least=bar)
+        run.report.ratio(f"  {what}", ours[name], floor[name], "rows/s", of="C program that only reads the binlog")
+    run.report.figure("live binlog to Python objects, narrow", ours["objects"], "rows/s", at_least=0.5e6)
+
+
+def _take_all(client: Client, count: int, let_go: Callable[[], float]) -> float:
+    """Seconds until a native consumer, which asks already when the reader is let go, has all rows."""
+    with ThreadPoolExecutor(1) as pool:
+        load = pool.submit(put_load, "many", 60, [client.socket], [client.poll_many(BATCH_ROWS, WAIT_MS)])
+        time.sleep(0.1)
+        begin = let_go()
+        taken = load.result()
+    assert taken.rows == count, f"{taken.rows} of {count} rows came"
+    return taken.ended - begin
+
+
+def _take_objects(client: RelayClient, count: int, let_go: Callable[[], float]) -> float:
+    """Seconds until the client library has made objects of all rows."""
+    rows, begin = 0, let_go()
+    while rows < count:
+        rows += len(client.poll_many(BATCH_ROWS, WAIT_MS / 1000))
+    return time.monotonic() - begin
+
+
+@contextmanager
+def held(relay: RelayProcess) -> Iterator[Callable[[], float]]:
+    """A relay that does not read its source. What it gives lets the relay go and says when (monotonic seconds).
+
+    The supervisor stands still as well: it would take the reader for one that hangs.
+    """
+    pids = (relay.pid, relay.pids()["reader"])
+
+    def let_go() -> float:
+        now = time.monotonic()
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+        return now
+
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield let_go
+    finally:
+        let_go()
+
+
+# -- commit to delivery --
+
+
+def _latency(run: Run, relay: RelayProcess) -> None:
+    """Single-row transactions a few milliseconds apart, from the commit's return at the writer to the row's arrival."""
+    columns = ("id BIGINT AUTO_INCREMENT PRIMARY KEY", *NARROW[1:])
+    for table in ("delay", "delay_floor"):
+        create(run.server, table, columns)
+    client = Client(relay.port, SECRET, "delay", "delay")
+    p50: dict[str, list[float]] = {mode: [] for mode in MODES}
+    p99: dict[str, list[float]] = {mode: [] for mode in MODES}
+    commits = max(run.rows(COMMITS), 100)
+    for number in range(run.rounds):
+        for mode, what in MODES.items():
+            run.report.step(f"commit to {what}, {commits} transactions, round {number + 1} of {run.rounds}")
+            delays = _floor(run, relay, commits) if mode == "binlog" else _delivered(run, client, mode, commits)
+            p50[mode].append(delays[len(delays) // 2])
+            p99[mode].append(delays[len(delays) * 99 // 100])
+    client.close()
+    limit = MODES["binlog"]
+    run.report.figure(f"commit to {limit}, p50", p50["binlog"], "ms")
+    run.report.figure(f"commit to {limit}, p99", p99["binlog"], "ms")
+    for mode, bars in BARS_MS.items():
+        for name, values, bar in zip(("p50", "p99"), (p50, p99), bars, strict=True):
+            what = f"commit to {MODES[mode]}, {name}"
+            run.report.figure(what, values[mode], "ms", at_most=bar)
+            run.report.ratio(f"  {what}", values[mode], values["binlog"], "ms", of=limit)
+
+
+def _floor(run: Run, relay: RelayProcess, commits: int) -> list[float]:
+    """Of a program that only looks at what the source sends, while the relay reads nothing."""
+    connection = readers.connect(run.server)
+    with held(relay):
+        dump = readers.dump_command(next_file(run.server), follow=True)
+        delays = _delays(run.server, "binlog", "delay_floor", commits, connection._sock.fileno(), dump)
+    connection.close()
+    time.sleep(SETTLE_SECONDS)
+    return delays
+
+
+def _delivered(run: Run, client: Client, mode: str, commits: int) -> list[float]:
+    """Of the relay's client."""
+    request = client.poll_many(BATCH_ROWS, 10 * WAIT_MS) if mode == "many" else client.request(Command.POLL)
+    delays = _delays(run.server, mode, "delay", commits, client.socket.fileno(), request)
+    client.exchange(client.request(Command.POLL))  # confirms what came last
+    return delays
+
+
+def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int, request: bytes) -> list[float]:
+    """Milliseconds from each commit to its arrival, sorted."""
+    statement = f"INSERT INTO bench.{table} (customer, amount, created, note) VALUES (1, 2, '2026-01-01', 'a note')"
+    query = b"\x03" + statement.encode()
+    packet = len(query).to_bytes(4, "little") + query
+    writer = server.connect(ssl_disabled=True)
+    fds = (writer._sock.fileno(), fd)
+    done = subprocess.run(
+        [BUILT / "delay", mode, str(commits), *map(str, fds)],
+        input=b"".join(len(each).to_bytes(4, "little") + each for each in (packet, request)),
+        stdout=subprocess.PIPE,
+        pass_fds=fds,
+        check=True,
+    )
+    writer.close()
+    return sorted((arrived - returned) / 1e6 for _, returned, arrived in struct.iter_unpack("<QQQ", done.stdout))
