@@ -33,7 +33,7 @@ def current(url: str, table: Table) -> tuple[list[Field], Rows]:
     changes = sorted(
         _counting(storage, known, fields), key=lambda row: (row["_seq"], RANKS.get(row["_change_type"], 1))
     )
-    rows = _keyed(known, fields, changes) if known.version.key else _unkeyed(fields, changes)
+    rows = _keyed(known, fields, changes) if known.version.key else _unkeyed(known, fields, changes)
     columns = {field.name: [row[field.name] for row in rows] for field in fields}
     return fields, Counter(in_lake(columns, fields, len(rows)))
 
@@ -73,14 +73,15 @@ def _keyed(known: TableState, fields: list[Field], changes: list[Change]) -> lis
     return [row for row in last.values() if row["_change_type"] in LIVE]
 
 
-def _unkeyed(fields: list[Field], changes: list[Change]) -> list[Change]:
-    """Rows of the snapshot, and changes after it, added up."""
-    begin = max((row["_seq"] for row in changes if row["_change_type"] == "snapshot"), default=0)
+def _unkeyed(known: TableState, fields: list[Field], changes: list[Change]) -> list[Change]:
+    """Rows of the snapshot, and changes after it, added up. A snapshot that found no row has a place all the same."""
+    begin = known.snapshot.lowest if known.snapshot is not None else 0
     left: dict[str, list[Change]] = {}
     for row in changes:
         alike = left.setdefault(repr([row[field.name] for field in fields]), [])
         if row["_change_type"] == "snapshot" or (row["_seq"] > begin and row["_change_type"] in LIVE):
             alike.append(row)
         elif row["_seq"] > begin:
+            assert alike, f"{known.table}: gone at {row['_seq']} without having been there: {row}"
             alike.pop()
     return [row for alike in left.values() for row in alike]

@@ -189,6 +189,19 @@ def test_a_table_emptied_meanwhile_is_complete_as_it_is(forty: Lake) -> None:
     assert forty.known("t").last_marker == "truncate"
 
 
+def test_rows_without_a_key_that_were_gone_before_they_were_read_are_not_there(
+    server: DatabaseServer, db: str, make_lake: Callable[[], Lake]
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (v INT)", f"INSERT INTO {db}.t VALUES (1), (1), (2)")
+    lake = make_lake()
+    server.execute(f"DELETE FROM {db}.t", f"CREATE TABLE {db}.u (v INT)")
+    lake.export()
+    lake.fetch()
+    server.execute(f"INSERT INTO {db}.t VALUES (1), (3)", f"DELETE FROM {db}.t WHERE v = 1")
+    lake.export()
+    lake.check("t")
+
+
 def test_a_table_dropped_meanwhile_is_none(forty: Lake) -> None:
     def drop() -> None:
         forty.server.execute(f"DROP TABLE {forty.db}.t")
