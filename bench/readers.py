@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import struct
 import subprocess
 import time
@@ -89,33 +88,27 @@ def library_stream(shape: Shape) -> BinLogStreamReader:
     )
 
 
-def library(shape: Shape) -> float:
-    """Seconds of mysql-replication, with every row decoded."""
+def library(shape: Shape, rows: int) -> float:
+    """Seconds of mysql-replication for so many rows of a shape, every one decoded."""
     begin = time.perf_counter()
     stream = library_stream(shape)
-    rows = 0
+    done = 0
     for event in stream:
-        rows += len(event.rows)
-        if rows == shape.rows:
+        done += len(event.rows)
+        if done >= rows:
             break
     seconds = time.perf_counter() - begin
     stream.close()
-    return seconds
+    return seconds * rows / done
 
 
-def ours(shape: Shape, scratch: Path) -> tuple[float, float]:
-    """Seconds of our ingest, from the socket into a journal; and of all payloads made from that journal."""
-    folder = scratch / "journal"
-    folder.mkdir()
-    try:
-        writer, ingested = ingest(shape, folder)
-        arguments = [str(BUILT / "decode"), str(folder), str(writer.committed())]
-        done = subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
-        rows, _, nanoseconds = map(int, done.stdout.split())
-        assert rows == shape.rows, f"{shape.name}: {rows} of {shape.rows} rows came out of the journal"
-        return ingested, nanoseconds / 1e9
-    finally:
-        shutil.rmtree(folder)
+def payloads(shape: Shape, journal: Path, committed: int) -> float:
+    """Seconds in which all rows of a journal become reply payloads, as a server process makes them."""
+    arguments = [str(BUILT / "decode"), str(journal), str(committed)]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
+    rows, _, nanoseconds = map(int, done.stdout.split())
+    assert rows == shape.rows, f"{shape.name}: {rows} of {shape.rows} rows came out of the journal"
+    return nanoseconds / 1e9
 
 
 def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:

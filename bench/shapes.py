@@ -83,14 +83,15 @@ def insert(server: DatabaseServer, name: str, values: str, first: int, rows: int
 
 
 def _narrow(server: DatabaseServer, name: str, scale: float) -> Shape:
-    return _many_to_an_event(server, name, NARROW, NARROW_VALUES, int(1_500_000 * scale))
+    return many_to_an_event(server, name, NARROW, NARROW_VALUES, int(1_500_000 * scale))
 
 
 def _wide(server: DatabaseServer, name: str, scale: float) -> Shape:
-    return _many_to_an_event(server, name, WIDE, WIDE_VALUES, int(450_000 * scale))
+    return many_to_an_event(server, name, WIDE, WIDE_VALUES, int(450_000 * scale))
 
 
-def _many_to_an_event(server: DatabaseServer, name: str, columns: tuple[str, ...], values: str, rows: int) -> Shape:
+def many_to_an_event(server: DatabaseServer, name: str, columns: tuple[str, ...], values: str, rows: int) -> Shape:
+    """A shape whose rows have these columns and values; for now it is at the end of the server's binlog."""
     create(server, name, columns)
     file = next_file(server)
     insert(server, name, values, 1, rows)
