@@ -20,7 +20,8 @@ from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog, Place
 from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import take_socket
-from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.definitions import Definitions
+from relay.binlog.rules import Rules
 from relay.binlog.schema import Answer
 from relay.journal.keeper import PREPARED_BYTES
 

@@ -13,8 +13,9 @@ from relay.deliveries import Delivery
 from relay.errors import ErrorCode, RelayError
 from relay.explain import Explanation
 from relay.reload import Outcome
+from relay.runverbs import signal_relay
 from relay.stat import Client
-from relay.verbs import cli, configured, signal_relay
+from relay.verbs import cli, configured
 
 
 @cli.command()

@@ -1,4 +1,7 @@
-"""The children of the supervisor: which processes a relay has, what each is given, and what runs in it."""
+"""The children of the supervisor: which processes a relay has, what each is given, and what runs in it.
+
+What one process alone runs on is imported in it, while the others start as well.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from relay import broker, exporter, memory, monitor, reader, server, snapshotter, stat, streams
-from relay import logger as line_logger
+from relay import broker, memory, monitor, server, stat, streams
 from relay._native import Arena
 from relay.board import CDCStatus, ExportStatus, LogStatus, SnapshotStatus
 from relay.config import Config
@@ -69,7 +71,7 @@ def make(shared: Family, config: Config, data_dir: Path, accept_gap: bool) -> li
     )
     monitor_context = MonitorContext(*common("monitor"), listener=shared.http, processes=names, boards=shared.boards)
     children = [
-        Child(reader_context, lambda: reader.run(reader_context)),
+        Child(reader_context, lambda: _read(reader_context)),
         Child(broker_context, lambda: broker.run(broker_context)),
         Child(monitor_context, lambda: monitor.run(monitor_context)),
     ]
@@ -77,16 +79,16 @@ def make(shared: Family, config: Config, data_dir: Path, accept_gap: bool) -> li
         export_context = AsideContext(
             *common("exporter"), board=shared.boards.exporter, status=ExportStatus(), accept_gap=accept_gap
         )
-        children.append(Child(export_context, lambda: exporter.run(export_context)))
+        children.append(Child(export_context, lambda: _export(export_context)))
         snapshot_context = AsideContext(
             *common("snapshotter"), board=shared.boards.snapshotter, status=SnapshotStatus()
         )
-        children.append(Child(snapshot_context, lambda: snapshotter.run(snapshot_context)))
+        children.append(Child(snapshot_context, lambda: _snapshot(snapshot_context)))
     if log:
         log_context = AsideContext(
             *common("logger"), board=shared.boards.logger, status=LogStatus(), accept_gap=accept_gap
         )
-        children.append(Child(log_context, lambda: line_logger.run(log_context)))
+        children.append(Child(log_context, lambda: _log_lines(log_context)))
     for name, board in zip(cdc, shared.boards.cdc, strict=True):
         streams_context = StreamsContext(*common(name), board=board, status=CDCStatus(), listener=shared.cdc)
         children.append(Child(streams_context, lambda context=streams_context: streams.run(context)))  # type: ignore[misc]
@@ -108,3 +110,27 @@ def make(shared: Family, config: Config, data_dir: Path, accept_gap: bool) -> li
         server_context.stat = partial(stat_document, server_context)
         children.append(Child(server_context, lambda context=server_context: server.run(context)))  # type: ignore[misc]
     return children
+
+
+def _read(context: ReaderContext) -> int:
+    from relay import reader
+
+    return reader.run(context)
+
+
+def _export(context: AsideContext) -> int:
+    from relay import exporter
+
+    return exporter.run(context)
+
+
+def _snapshot(context: AsideContext) -> int:
+    from relay import snapshotter
+
+    return snapshotter.run(context)
+
+
+def _log_lines(context: AsideContext) -> int:
+    from relay import logger as lines
+
+    return lines.run(context)

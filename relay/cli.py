@@ -24,10 +24,6 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; errors are told on standard error."""
     try:
         # Imported here, so that a native core that is missing is an error like any other.
-        import relay.adminverbs
-        import relay.cdcverbs
-        import relay.lakeverbs
-        import relay.sparkverbs  # noqa: F401  (these add verbs of their own)
         from relay.verbs import cli
 
         # Without standalone mode click returns what `context.exit` was given, and raises instead of printing.

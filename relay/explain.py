@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from relay.binlog.definitions import Rules
+from relay.binlog.rules import Rules
 from relay.board import Status
 from relay.config import Config
 from relay.linelog.choice import excluding, wanting

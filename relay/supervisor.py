@@ -28,6 +28,7 @@ from relay.reload import Reloads, usable
 from relay.settings import Settings
 
 TICK = 0.25  # seconds between looks at the children
+STARTING_TICK = 0.01  # until all of them are up
 STANDSTILL = 5.0  # a look that comes so many seconds late: the host stood still, and the children with it
 STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
 EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to keep what they have
@@ -103,7 +104,7 @@ class Supervisor:
         announced = False
         while not self._ending:
             self._start_due()
-            select.select([signals, orders], [], [], TICK)
+            select.select([signals, orders], [], [], TICK if announced else STARTING_TICK)
             for number in _drained(signals):  # first: a whole process group may be told to stop
                 self._ending |= number in (signal.SIGTERM, signal.SIGINT)
                 if number == signal.SIGHUP:

@@ -22,7 +22,8 @@ from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
 from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import Account, connect
-from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.definitions import Definitions
+from relay.binlog.rules import Rules
 from relay.binlog.schema import Answer
 from relay.journal import frames
 from relay.journal.frames import Definition

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -23,6 +24,7 @@ from relay import __version__
 from relay.cli import run
 from relay.client import RelayClient
 from relay.errors import ExitCode
+from relay.verbs import cli
 from tests.relayproc import RELAY, SECRET, RelayProcess, run_relay
 from tests.waiting import until
 
@@ -139,6 +141,14 @@ def test_every_failure_is_one_line_with_a_hint_and_its_code(
 
 def test_the_version_is_printed() -> None:
     assert run_relay("version").stdout == f"relay {__version__}\n"
+
+
+def test_every_verb_is_found_where_it_is_said_to_be() -> None:
+    context = click.Context(cli)
+    listed = cli.list_commands(context)
+    for verb in listed:
+        assert cli.get_command(context, verb), verb
+    assert listed == sorted(cli.commands)
 
 
 def test_every_verb_takes_a_configuration(capfd: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,9 @@ import pytest
 from relay._native import EVENT_NAMES, Attention
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
-from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.definitions import Definitions
 from relay.binlog.refusals import refusal
+from relay.binlog.rules import Rules
 from relay.binlog.schema import Answer
 from relay.errors import MEANINGS, RelayError, StopCode
 from tests import binlogs

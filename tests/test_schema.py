@@ -14,8 +14,9 @@ from relay.binlog import schema
 from relay.binlog.catalog import VERSIONS_KEPT, Catalog, Place
 from relay.binlog.columntypes import MapColumn, Type
 from relay.binlog.connect import Account, connect
-from relay.binlog.definitions import Definitions, Rules, kept
+from relay.binlog.definitions import Definitions, kept
 from relay.binlog.facts import facts
+from relay.binlog.rules import Rules
 from relay.binlog.schema import Answer, SchemaColumn
 from relay.binlog.statements import classify
 from relay.binlog.tablemap import TableMap, parse

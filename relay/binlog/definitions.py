@@ -8,13 +8,13 @@ source comes in as a function, so that nothing here does I/O but through it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
 import msgspec
 
 from relay.binlog import hidden, schema, tablemap
 from relay.binlog.catalog import Catalog, Place
+from relay.binlog.rules import Rules
 from relay.binlog.statements import Statement
 from relay.binlog.tablemap import TableMap
 from relay.errors import RelayError, StopCode
@@ -22,28 +22,6 @@ from relay.journal.frames import Definition
 from relay.log import Log
 
 _UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
-
-
-class Rules(NamedTuple):
-    """What the configuration leaves out, as patterns (`*` and `?`), and what it says of columns not understood."""
-
-    tables: Sequence[str] = ("*.*",)
-    exclude_tables: Sequence[str] = ()
-    exclude_columns: Sequence[str] = ()
-    skip_unknown: bool = False
-
-    def wants(self, schema: str, table: str) -> bool:
-        """Whether rows of the table are to be journaled."""
-        names = (schema, table)
-        return _any(names, self.tables) and not _any(names, self.exclude_tables)
-
-    def columns_at_stake(self, schema: str, table: str) -> bool:
-        """Whether some column of the table may have to be left out."""
-        return any(_fits((schema, table), pattern.split(".")[:2]) for pattern in self.exclude_columns)
-
-    def keeps(self, schema: str, table: str, column: str) -> bool:
-        """Whether the column is to be journaled."""
-        return not any(_fits((schema, table, column), pattern.split(".", 2)) for pattern in self.exclude_columns)
 
 
 class Verdict(NamedTuple):
@@ -253,11 +231,3 @@ def kept(definition: Definition, keep: Sequence[bool]) -> Definition:
 def packed(definition: Definition) -> bytes:
     """A definition as it stands in a TABLE frame."""
     return msgspec.msgpack.encode(definition)
-
-
-def _any(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    return any(_fits(names, pattern.split(".", 1)) for pattern in patterns)
-
-
-def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    return all(fnmatchcase(name, pattern) for name, pattern in zip(names, patterns, strict=True))

@@ -13,11 +13,12 @@ from relay._native import GtidSet, Ingest, JournalWriter
 from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
-from relay.binlog.definitions import Definitions, Question, Rules
+from relay.binlog.definitions import Definitions, Question
 from relay.binlog.dump import Request
 from relay.binlog.facts import ServerFacts
 from relay.binlog.replication import Flag
 from relay.binlog.resume import Start
+from relay.binlog.rules import Rules
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.log import Log

@@ -6,8 +6,7 @@ import os
 import re
 import time
 import zoneinfo
-from contextlib import suppress
-from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 
 from relay.errors import ErrorCode, RelayError
@@ -26,8 +25,9 @@ def posix_zone(name: str) -> str:
         # A zone's own name has no colon: with one the C library takes all of it for UTC.
         return f"<{name.replace(':', '')}>{'-' if offset[1] == '+' else '+'}{offset[2]}"
     folders = [Path(folder) for folder in zoneinfo.TZPATH]
-    with suppress(ModuleNotFoundError):  # the package that stands in where the system has no zones
-        folders.append(Path(str(resources.files("tzdata"))) / "zoneinfo")
+    stand_in = find_spec("tzdata")  # for where the system has no zones
+    if stand_in is not None and stand_in.origin is not None:
+        folders.append(Path(stand_in.origin).parent / "zoneinfo")
     for folder in folders:
         if (folder / name).is_file():
             return f":{folder / name}"

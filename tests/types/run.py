@@ -16,7 +16,8 @@ from relay._native import Attention, JournalReader
 from relay.binlog import facts, schema
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
-from relay.binlog.definitions import Definitions, Rules
+from relay.binlog.definitions import Definitions
+from relay.binlog.rules import Rules
 from relay.errors import RelayError
 from relay.journal import frames
 from tests.binlogs import Fed, Place, place, record

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from relay.binlog.definitions import Rules
+from relay.binlog.rules import Rules
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 from relay.lake import paths
