@@ -1,8 +1,8 @@
 """A server process: accepts clients, answers their polls from the queues it owns, and hands on the clients of others.
 
 A client belongs to the server with the index `client id mod workers`; whichever server accepted its connection sends
-the socket there once the client has authenticated. One epoll loop does it all; requests that are polls are received,
-answered and sent by one native call each.
+the socket there once the client has authenticated. One epoll loop does it all; while requests are polls, native code
+receives, answers and sends by itself (`Poller`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import count
 from typing import Final
 
 from relay import messages
-from relay._native import Server, Session
+from relay._native import Poller, Server, Session
 from relay.config import Config
 from relay.context import ServerContext
 from relay.errors import RelayError, StopCode
@@ -87,6 +87,7 @@ class _Loop:
         self._native.clear_connections(context.index, context.workers)
         self.now = time.monotonic()
         self._epoll = select.epoll()
+        self._poller = Poller(self._epoll.fileno())
         self._peers: dict[int, Peer] = {}  # by descriptor
         self._holders: dict[int, Peer] = {}  # by client id
         self._waiting: dict[int, Peer] = {}  # for rows, by descriptor
@@ -124,31 +125,32 @@ class _Loop:
 
     def serve(self) -> None:
         """Serve until `context.stopping`."""
-        poll, peers, context = self._epoll.poll, self._peers, self._context
         beat_due = 0.0
-        while not context.stopping:
-            timeout = BEAT_SECONDS
-            if self._deadlines:
-                timeout = min(max(self._deadlines[0][0] - self.now, 0.0), timeout)
-            events = poll(timeout)
+        while not self._context.stopping:
+            until = min(beat_due, self._deadlines[0][0]) if self._deadlines else beat_due
+            ready = self._poller.wait(until)
             self.now = time.monotonic()
-            for fd, event in events:
-                peer = peers.get(fd)
-                if peer is None:
+            for fd, event, session, error in ready:
+                if session is None:
                     self._other(fd)
-                    continue
-                try:
-                    if peer.session.exchange(fd):
-                        self._attend(peer)
-                        if event & _HUNG_UP and not peer.interest & select.EPOLLIN and self.is_open(peer):
-                            self._drop(peer)
-                except (RelayError, RuntimeError, MemoryError) as error:
-                    self._broken(peer, error)
+                elif (peer := self._peers.get(fd)) is not None and peer.session is session:
+                    self._go_on(peer, event, error)
             if self._deadlines and self._deadlines[0][0] <= self.now:
                 self._expire()
             if self.now >= beat_due:
                 beat_due = self.now + BEAT_SECONDS
                 self._beat()
+
+    def _go_on(self, peer: Peer, event: int, error: Exception | None) -> None:
+        """The peer's session has exchanged, or failed with an error, and needs somebody to look after it."""
+        try:
+            if error is not None:
+                raise error
+            self._attend(peer)
+            if event & _HUNG_UP and not peer.interest & select.EPOLLIN and self.is_open(peer):
+                self._drop(peer)
+        except (RelayError, RuntimeError, MemoryError) as broken:
+            self._broken(peer, broken)
 
     def finish(self) -> None:
         """Answer who waits, and give replies in hand and what the broker still does a little time."""
@@ -218,6 +220,7 @@ class _Loop:
         peer = Peer(sock, Session(self._native, self._max_payload), address, next(self._numbers))
         peer.interest = select.EPOLLIN
         self._epoll.register(peer.fd, peer.interest)
+        self._poller.attach(peer.fd, peer.session)
         self._peers[peer.fd] = peer
         self._publish_count()
         return peer
@@ -258,6 +261,7 @@ class _Loop:
         self._waiting.pop(peer.fd, None)
         self._refused.discard(peer.number)
         del self._peers[peer.fd]
+        self._poller.detach(peer.fd)
         self._epoll.unregister(peer.fd)  # closing is not enough: the socket may live on in another server
         peer.sock.close()
         self._publish_count()

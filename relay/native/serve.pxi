@@ -256,7 +256,7 @@ cdef class Session:
         """Whether the held request carries the connection's own ClientID and ClientToken."""
         return self.session.authorised()
 
-    def exchange(self, int fd):
+    cpdef bint exchange(self, int fd) except -1:
         """Receive what is there, once, and answer it."""
         cdef ssize_t n
         if self.session.out.size() > 0:
