@@ -1,6 +1,6 @@
 // The floor under every reader of a binlog: sends the dump command that comes on standard input over a connected,
 // authenticated socket (fd in argv[1]) and reads what comes, doing nothing with it, up to the EOF packet that ends a
-// non-blocking dump. Prints bytes and nanoseconds.
+// non-blocking dump. Prints bytes and nanoseconds. A blocking dump has no such end: the program reads until it is killed.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

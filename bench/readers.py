@@ -79,7 +79,14 @@ def floor(shape: Shape) -> float:
 def library_stream(shape: Shape) -> BinLogStreamReader:
     """mysql-replication at the beginning of a shape's binlog, for its rows only."""
     return BinLogStreamReader(
-        connection_settings={"host": "127.0.0.1", "port": shape.server.port, "user": USER, "passwd": PASSWORD},
+        # Without TLS, as all who read here.
+        connection_settings={
+            "host": "127.0.0.1",
+            "port": shape.server.port,
+            "user": USER,
+            "passwd": PASSWORD,
+            "ssl_disabled": True,
+        },
         server_id=SERVER_ID,
         log_file=shape.file,
         log_pos=4,

@@ -23,6 +23,7 @@ from relay.binlog.definitions import Question
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
+from relay.binlog.pauses import Pauses
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.context import ReaderContext
@@ -264,6 +265,7 @@ class _Reader:
         """Until told to stop, or, in a drain or pause, to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
         heard = time.monotonic()
+        pauses = Pauses(heard, self._arena.traffic()["transactions"])
         self._ingest.stop_at_boundary(False)
         self._arena.source_state = "streaming"
         self._arena.mark_running(self._context.slot)
@@ -287,6 +289,8 @@ class _Reader:
             if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
                 self._keep_low_place()
             self._report(now, at_once=not received)
+            if pause := pauses.after(now, received, self._arena.traffic()["transactions"]):
+                time.sleep(pause)
 
     def _step(self, answers: Answers) -> bool:
         """Work through what was received; False at the boundary where a drain or pause ends."""

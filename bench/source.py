@@ -1,0 +1,345 @@
+"""What a source that writes as fast as it can loses to those who read its binlog on the same cores, and who keeps up.
+
+Short slices by turns: the source alone, then with one reader connected and no other running, then alone again. A
+reader's share of the commit rate is of the two slices alone around it. All read over TCP without TLS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+import psutil
+from pymysql.err import OperationalError
+
+from bench import readers
+from bench.clients import Client
+from bench.run import Run
+from bench.shapes import NARROW, Shape, create
+from examples.dbserver import DatabaseServer
+from relay import memory
+from relay._native import Arena
+from tests.relayproc import SECRET, RelayProcess, write_conf
+
+SLICE_SECONDS = 1.0
+WRITERS = 4
+POINTS = 5.0  # of the commit rate, which the relay may cost more than the C program does
+LAG_MS = 100.0  # that the relay may be behind, at the worst moment and after the last commit, to count as never behind
+SAMPLE_SECONDS = 0.02
+SETTLE_SECONDS = 60.0
+TABLE = "bench.source"
+SHAPES = {"single-row": 1, "100-row": 100}
+C_PROGRAM, LIBRARY = "the C program", "mysql-replication"
+NO_CLIENT, ONE_CLIENT = "the relay, no client", "the relay, one client"
+
+
+@dataclass
+class Reading:
+    """Who reads the binlog at the moment: nobody, or these processes, and their arena if they are a relay."""
+
+    processes: Sequence[psutil.Process] = ()
+    arena: Arena | None = None
+
+    def transactions(self) -> int:
+        """How many a relay has read and published so far."""
+        return self.arena.traffic()["transactions"] if self.arena is not None else 0
+
+
+@dataclass
+class Slice:
+    """What one slice showed. Of a relay: the longest lag while the source wrote, and the time to be level after."""
+
+    rate: float  # commits/s
+    cpu: float  # microseconds of source and reader, for each transaction
+    lag_ms: float
+    after_ms: float
+
+
+def measure(run: Run) -> None:
+    """Single-row transactions, and transactions of 100 rows."""
+    _prepare(run.server)
+    settings = {"Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
+    relays: dict[str, RelayProcess] = {}
+    try:
+        for name, folder in ((NO_CLIENT, "none"), (ONE_CLIENT, "one")):
+            (run.scratch / folder).mkdir()
+            relay = relays[name] = RelayProcess(write_conf(run.scratch / folder, run.server, settings))
+            relay.start()  # its place is the end of the binlog from here on
+            relay.stop()
+        for name, rows in SHAPES.items():
+            _compare(run, relays, name, rows)
+    finally:
+        for relay in relays.values():
+            relay.end()
+
+
+def _prepare(server: DatabaseServer) -> None:
+    """The tables, and the procedure that commits transactions of `many` rows until the time is over."""
+    create(server, "source", NARROW)
+    create(server, "numbers", ("n INT PRIMARY KEY",))
+    server.execute(
+        "INSERT INTO bench.numbers WITH RECURSIVE numbers (n) AS"
+        " (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < 99) SELECT n FROM numbers",
+        "DROP PROCEDURE IF EXISTS bench.write_until",
+        f"""CREATE PROCEDURE bench.write_until(IN ended DATETIME(6), IN first BIGINT, IN many INT)
+            BEGIN
+              DECLARE done BIGINT DEFAULT 0;
+              WHILE SYSDATE(6) < ended DO
+                IF many = 1 THEN
+                  INSERT INTO {TABLE} VALUES (first + done, 1, 12.34, '2026-01-01', 'a note');
+                ELSE
+                  INSERT INTO {TABLE}
+                    SELECT first + done * many + n, n, 12.34, '2026-01-01', 'a note' FROM bench.numbers WHERE n < many;
+                END IF;
+                SET done = done + 1;
+              END WHILE;
+              SELECT done;
+            END""",
+    )
+
+
+def _compare(run: Run, relays: dict[str, RelayProcess], name: str, rows: int) -> None:
+    """Rounds of slices, each reader between two slices alone."""
+    server = run.server
+    seconds = SLICE_SECONDS * min(run.scale, 1)
+    contestants: dict[str, Callable[[], AbstractContextManager[Reading]]] = {
+        C_PROGRAM: lambda: _c_program(server),
+        NO_CLIENT: lambda: _relay(server, relays[NO_CLIENT], client=False),
+        ONE_CLIENT: lambda: _relay(server, relays[ONE_CLIENT], client=True),
+        LIBRARY: lambda: _library(server),
+    }
+    slices: dict[str, list[Slice]] = {reader: [] for reader in contestants}
+    shares: dict[str, list[float]] = {reader: [] for reader in contestants}
+    alone: list[Slice] = []
+
+    def take(connected: AbstractContextManager[Reading]) -> Slice:
+        # Each slice begins with an empty table and an empty file of the binlog.
+        server.execute(f"TRUNCATE {TABLE}", "FLUSH BINARY LOGS")
+        with connected as reading:
+            return _write(server, rows, seconds, reading)
+
+    for number in range(run.rounds):
+        run.report.step(f"{name} transactions, round {number + 1} of {run.rounds}")
+        alone.append(take(_nobody(server)))
+        for reader, connected in contestants.items():
+            before, taken, after = alone[-1], take(connected()), take(_nobody(server))
+            alone.append(after)
+            slices[reader].append(taken)
+            shares[reader].append(taken.rate / mean((before.rate, after.rate)) * 100)
+    _show(run, name, alone, slices, shares)
+
+
+def _show(
+    run: Run, name: str, alone: list[Slice], slices: dict[str, list[Slice]], shares: dict[str, list[float]]
+) -> None:
+    report = run.report
+    report.figure(f"{name} transactions: alone", [each.rate for each in alone], "commits/s")
+    report.figure("  CPU of the source, a transaction", [each.cpu for each in alone], "us")
+    for reader, taken in slices.items():
+        report.figure(f"{name} transactions: with {reader}", shares[reader], "% of alone")
+        report.figure("  CPU of source and reader, a transaction", [each.cpu for each in taken], "us")
+        if reader in (C_PROGRAM, LIBRARY):
+            continue
+        more = [least - own for own, least in zip(shares[reader], shares[C_PROGRAM], strict=True)]
+        report.figure("  lost beyond the C program", more, "points", at_most=POINTS)
+        report.figure("  longest lag of the reader", [each.lag_ms for each in taken], "ms", at_most=LAG_MS)
+        report.figure("  level after the last commit", [each.after_ms for each in taken], "ms", at_most=LAG_MS)
+
+
+def _write(server: DatabaseServer, rows: int, seconds: float, reading: Reading) -> Slice:
+    """One slice: all writers at once, and how far they have come, and who reads, sampled meanwhile."""
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(WRITERS))
+        connections = [stack.enter_context(closing(server.connect(ssl_disabled=True))) for _ in range(WRITERS + 1)]
+        samples = Samples(connections.pop(), reading)
+        processes = [psutil.Process(server.pid), *reading.processes]
+        used, stolen, begin = _cpu(processes), _stolen(), time.monotonic()
+        working = [pool.submit(_insert, connection, at, rows, seconds) for at, connection in enumerate(connections)]
+        while not all(each.done() for each in working):
+            samples.take()
+            time.sleep(SAMPLE_SECONDS)
+        commits = sum(each.result() for each in working)
+        ended = time.monotonic()
+        given = ended - begin - (_stolen() - stolen)
+        while not samples.level(commits):
+            assert time.monotonic() < ended + SETTLE_SECONDS, "the relay does not catch up"
+            time.sleep(0.001)
+        after = time.monotonic() - ended
+        cpu = (_cpu(processes) - used) / commits
+        return Slice(commits / given, cpu * 1e6, samples.lag_ms(), after * 1000)
+
+
+def _insert(connection: Any, number: int, rows: int, seconds: float) -> int:
+    with connection.cursor() as cursor:
+        until = f"SYSDATE(6) + INTERVAL {int(seconds * 1e6)} MICROSECOND"
+        cursor.execute(f"CALL bench.write_until({until}, {number}000000000, {rows})")
+        return int(cursor.fetchall()[0][0])
+
+
+def _cpu(processes: Sequence[psutil.Process]) -> float:
+    """Seconds that they have used so far, user and system."""
+    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
+
+
+def _stolen() -> float:
+    """Seconds a core that the host of a virtual machine has given to others: nobody here could have written then."""
+    return float(psutil.cpu_times().steal) / psutil.cpu_count()
+
+
+class Samples:
+    """How many transactions the source had committed and the reader had read, and when; by turns, the source first."""
+
+    def __init__(self, connection: Any, reading: Reading) -> None:
+        self._cursor = connection.cursor()
+        self._reading = reading
+        self._committed: list[tuple[float, int]] = []  # monotonic seconds, transactions
+        self._read: list[tuple[float, int]] = []
+        self._begin = self._source(), reading.transactions()
+
+    def _source(self) -> int:
+        self._cursor.execute("SELECT @@global.gtid_executed")
+        return int(str(self._cursor.fetchone()[0]).rpartition("-")[2])
+
+    def _reader(self) -> int:
+        return self._reading.transactions() - self._begin[1]
+
+    def take(self) -> None:
+        """The source is asked also where nobody reads: what that costs, it costs in every slice."""
+        self._committed.append((time.monotonic(), self._source() - self._begin[0]))
+        self._read.append((time.monotonic(), self._reader()))
+
+    def level(self, transactions: int) -> bool:
+        """Whether a relay has read so many since the beginning; of others it is not known."""
+        return self._reading.arena is None or self._reader() >= transactions
+
+    def lag_ms(self) -> float:
+        """The longest time for which the source was seen to have what the relay lacked."""
+        longest = 0.0
+        for now, count in self._read:
+            lacking = next((at for at, committed in self._committed if committed > count), now)
+            longest = max(longest, now - lacking)
+        return longest * 1000
+
+
+@contextmanager
+def _nobody(server: DatabaseServer) -> Iterator[Reading]:
+    """The source sends its binlog to nobody."""
+    assert not _dumps(server), "somebody still reads the binlog"
+    yield Reading()
+
+
+@contextmanager
+def _c_program(server: DatabaseServer) -> Iterator[Reading]:
+    """bench/floor.c, which follows the binlog and does nothing with it."""
+    with closing(readers.connect(server)) as connection:
+        fd = connection._sock.fileno()
+        with _piped("floor", fd, given=readers.dump_command(_file(server), follow=True)) as process:
+            _connected(server)
+            yield Reading([process])
+    _disconnected(server)
+
+
+@contextmanager
+def _library(server: DatabaseServer) -> Iterator[Reading]:
+    """mysql-replication in a process of its own, with every row decoded."""
+    shape = Shape("source", 0, 0, _file(server), server)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for event in readers.library_stream(shape):
+                len(event.rows)
+        finally:
+            os._exit(1)
+    process = psutil.Process(pid)
+    try:
+        _connected(server)
+        yield Reading([process])
+    finally:
+        process.kill()
+        os.waitpid(pid, 0)
+    _disconnected(server)
+
+
+@contextmanager
+def _relay(server: DatabaseServer, relay: RelayProcess, *, client: bool) -> Iterator[Reading]:
+    """A relay that has read what there was before, with one client in PollMany that takes everything, or with none."""
+    relay.start()
+    block = memory.find(relay.conf.parent / "data")
+    assert block is not None
+    family = psutil.Process(relay.pid)
+    with ExitStack() as stack:
+        if client:
+            known = Client(relay.port, SECRET, "source", "source")
+            stack.callback(known.close)
+            fd = known.socket.fileno()
+            stack.enter_context(_piped("load", "many", "3600", fd, given=known.poll_many(1000, 60_000)))
+        _connected(server)
+        _settled(relay)
+        yield Reading([family, *family.children()], Arena(block.view))
+    relay.stop()
+    _disconnected(server)
+
+
+@contextmanager
+def _piped(program: str, *arguments: str | int, given: bytes) -> Iterator[psutil.Process]:
+    """A program of this benchmark with descriptor `arguments[-1]` and that standard input, until the end of the block."""
+    command = [str(readers.BUILT / program), *map(str, arguments)]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[int(arguments[-1])]
+    )
+    assert process.stdin is not None
+    process.stdin.write(given)
+    process.stdin.close()
+    try:
+        yield psutil.Process(process.pid)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _settled(relay: RelayProcess) -> None:
+    """Until the relay has read, counted and delivered everything there is."""
+
+    def at_rest() -> bool:
+        found = relay.stat()
+        journal, delivered = found["journal"], not any(each["waiting"] for each in found["clients"])
+        level = found["source"]["lag_bytes"] == 0 and journal["flushed"] == journal["committed"]
+        return level and delivered and found["usage"]["position"] >= journal["flushed"]
+
+    _await(at_rest, "the relay does not come to rest")
+
+
+def _file(server: DatabaseServer) -> str:
+    return str(server.execute("SHOW BINARY LOG STATUS")[0][0])
+
+
+def _dumps(server: DatabaseServer) -> list[int]:
+    """The source's connections that send the binlog."""
+    found = server.execute("SELECT ID FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'")
+    return [int(row[0]) for row in found]
+
+
+def _connected(server: DatabaseServer) -> None:
+    _await(lambda: len(_dumps(server)) == 1, "nobody reads the binlog")
+
+
+def _disconnected(server: DatabaseServer) -> None:
+    """The source would notice only when it next sends that a reader is gone: it is told."""
+    for connection in _dumps(server):
+        with suppress(OperationalError):  # it has noticed
+            server.execute(f"KILL {connection}")
+    _await(lambda: not _dumps(server), "the source still sends its binlog")
+
+
+def _await(condition: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)

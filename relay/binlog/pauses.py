@@ -1,0 +1,34 @@
+"""When the reader lets the stream collect for a moment, as a network card does with its interrupts.
+
+A source that commits without pause sends every few transactions by themselves. Woken for each, reader, broker, servers
+and clients take the processor from one another, and from the source if they share its cores. So at such a rate the
+reader sleeps after each receive: what comes meanwhile is worked through at once, here and by all who come after.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+PAUSE: Final = 0.002
+"""Seconds: what a row may come later at most, and only one that follows so closely on another."""
+
+BUSY: Final = 1000
+"""Transactions a second from which on it is worth it; below, each is fetched at once."""
+
+_MUCH: Final = 64 << 10  # bytes of a receive that is no wake-up for a trifle: a source that sends as much is not held up
+_WINDOW: Final = 0.01  # seconds at least over which the rate is taken
+
+
+class Pauses:
+    """Told of every receive, says how long to sleep after it. Times are in monotonic seconds."""
+
+    def __init__(self, now: float, transactions: int) -> None:
+        self._at, self._count = now, transactions
+        self._busy = False
+
+    def after(self, now: float, received: int, transactions: int) -> float:
+        """Seconds to sleep before the next receive: `received` bytes came at `now`, `transactions` in all so far."""
+        if (elapsed := now - self._at) >= _WINDOW:
+            self._busy = transactions - self._count >= BUSY * elapsed
+            self._at, self._count = now, transactions
+        return PAUSE if self._busy and received < _MUCH else 0.0
