@@ -1,7 +1,7 @@
 """What a source that writes as fast as it can loses to those who read its binlog on the same cores, and who keeps up.
 
-Short slices by turns: the source alone, then with one reader connected and no other running, then alone again. A
-reader's share of the commit rate is of the two slices alone around it. All read over TCP without TLS.
+Short slices by turns: the source alone, then with one reader connected and no other running; the C program that only
+reads stands before and after the relay. Shares are of the round's slices alone. All read over TCP without TLS.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pymysql.err import OperationalError
 
 from bench import readers
 from bench.clients import Client
+from bench.report import Report
 from bench.run import Run
 from bench.shapes import NARROW, Shape, create
 from examples.dbserver import DatabaseServer
@@ -28,7 +29,7 @@ from relay import memory
 from relay._native import Arena
 from tests.relayproc import SECRET, RelayProcess, write_conf
 
-SLICE_SECONDS = 1.0
+SLICE_SECONDS = 0.8
 WRITERS = 4
 POINTS = 5.0  # of the commit rate, which the relay may cost more than the C program does
 LAG_MS = 100.0  # that the relay may be behind, at the worst moment and after the last commit, to count as never behind
@@ -36,8 +37,9 @@ SAMPLE_SECONDS = 0.02
 SETTLE_SECONDS = 60.0
 TABLE = "bench.source"
 SHAPES = {"single-row": 1, "100-row": 100}
-C_PROGRAM, LIBRARY = "the C program", "mysql-replication"
-NO_CLIENT, ONE_CLIENT = "the relay, no client", "the relay, one client"
+ALONE, C_PROGRAM, LIBRARY = "alone", "C program", "mysql-replication"
+NO_CLIENT, ONE_CLIENT = "relay", "relay and a client"
+TURNS = (ALONE, C_PROGRAM, NO_CLIENT, C_PROGRAM, ALONE, C_PROGRAM, ONE_CLIENT, C_PROGRAM, ALONE, LIBRARY, ALONE)
 
 
 @dataclass
@@ -106,51 +108,54 @@ def _prepare(server: DatabaseServer) -> None:
 
 
 def _compare(run: Run, relays: dict[str, RelayProcess], name: str, rows: int) -> None:
-    """Rounds of slices, each reader between two slices alone."""
+    """Rounds of slices, and what they showed."""
     server = run.server
     seconds = SLICE_SECONDS * min(run.scale, 1)
     contestants: dict[str, Callable[[], AbstractContextManager[Reading]]] = {
+        ALONE: lambda: _nobody(server),
         C_PROGRAM: lambda: _c_program(server),
         NO_CLIENT: lambda: _relay(server, relays[NO_CLIENT], client=False),
         ONE_CLIENT: lambda: _relay(server, relays[ONE_CLIENT], client=True),
         LIBRARY: lambda: _library(server),
     }
-    slices: dict[str, list[Slice]] = {reader: [] for reader in contestants}
-    shares: dict[str, list[float]] = {reader: [] for reader in contestants}
-    alone: list[Slice] = []
-
-    def take(connected: AbstractContextManager[Reading]) -> Slice:
-        # Each slice begins with an empty table and an empty file of the binlog.
-        server.execute(f"TRUNCATE {TABLE}", "FLUSH BINARY LOGS")
-        with connected as reading:
-            return _write(server, rows, seconds, reading)
-
+    rounds: list[dict[str, list[Slice]]] = []
     for number in range(run.rounds):
         run.report.step(f"{name} transactions, round {number + 1} of {run.rounds}")
-        alone.append(take(_nobody(server)))
-        for reader, connected in contestants.items():
-            before, taken, after = alone[-1], take(connected()), take(_nobody(server))
-            alone.append(after)
-            slices[reader].append(taken)
-            shares[reader].append(taken.rate / mean((before.rate, after.rate)) * 100)
-    _show(run, name, alone, slices, shares)
+        taken: dict[str, list[Slice]] = {contestant: [] for contestant in contestants}
+        for contestant in TURNS:
+            # Each slice begins with an empty table and an empty file of the binlog.
+            server.execute(f"TRUNCATE {TABLE}", "FLUSH BINARY LOGS")
+            with contestants[contestant]() as reading:
+                taken[contestant].append(_write(server, rows, seconds, reading))
+        rounds.append(taken)
+    _show(run.report, name, rounds)
 
 
-def _show(
-    run: Run, name: str, alone: list[Slice], slices: dict[str, list[Slice]], shares: dict[str, list[float]]
-) -> None:
-    report = run.report
-    report.figure(f"{name} transactions: alone", [each.rate for each in alone], "commits/s")
-    report.figure("  CPU of the source, a transaction", [each.cpu for each in alone], "us")
-    for reader, taken in slices.items():
-        report.figure(f"{name} transactions: with {reader}", shares[reader], "% of alone")
-        report.figure("  CPU of source and reader, a transaction", [each.cpu for each in taken], "us")
-        if reader in (C_PROGRAM, LIBRARY):
+def _show(report: Report, name: str, rounds: list[dict[str, list[Slice]]]) -> None:
+    """Each round is one sample: its slices of a kind by their mean, lags by the longest."""
+
+    def rates(contestant: str) -> list[float]:
+        return [mean(each.rate for each in taken[contestant]) for taken in rounds]
+
+    def shares(contestant: str) -> list[float]:
+        return [own / alone * 100 for own, alone in zip(rates(contestant), rates(ALONE), strict=True)]
+
+    for contestant in (ALONE, C_PROGRAM, NO_CLIENT, ONE_CLIENT, LIBRARY):
+        what = f"{name}, {contestant}"
+        if contestant == ALONE:
+            report.figure(what, rates(ALONE), "commits/s")
+        else:
+            report.figure(f"{what}: the source's rate", shares(contestant), "% of alone")
+        cpu = [mean(each.cpu for each in taken[contestant]) for taken in rounds]
+        report.figure(f"{what}: CPU, source and reader, a transaction", cpu, "us")
+        if contestant not in (NO_CLIENT, ONE_CLIENT):
             continue
-        more = [least - own for own, least in zip(shares[reader], shares[C_PROGRAM], strict=True)]
-        report.figure("  lost beyond the C program", more, "points", at_most=POINTS)
-        report.figure("  longest lag of the reader", [each.lag_ms for each in taken], "ms", at_most=LAG_MS)
-        report.figure("  level after the last commit", [each.after_ms for each in taken], "ms", at_most=LAG_MS)
+        more = [least - own for own, least in zip(shares(contestant), shares(C_PROGRAM), strict=True)]
+        report.figure(f"{what}: lost beyond the C program", more, "points", at_most=POINTS)
+        lag = [max(each.lag_ms for each in taken[contestant]) for taken in rounds]
+        report.figure(f"{what}: longest lag", lag, "ms", at_most=LAG_MS)
+        after = [max(each.after_ms for each in taken[contestant]) for taken in rounds]
+        report.figure(f"{what}: level after the last commit", after, "ms", at_most=LAG_MS)
 
 
 def _write(server: DatabaseServer, rows: int, seconds: float, reading: Reading) -> Slice:
@@ -190,7 +195,7 @@ def _cpu(processes: Sequence[psutil.Process]) -> float:
 
 def _stolen() -> float:
     """Seconds a core that the host of a virtual machine has given to others: nobody here could have written then."""
-    return float(psutil.cpu_times().steal) / psutil.cpu_count()
+    return float(psutil.cpu_times().steal) / (os.cpu_count() or 1)
 
 
 class Samples:
@@ -289,11 +294,9 @@ def _relay(server: DatabaseServer, relay: RelayProcess, *, client: bool) -> Iter
 
 @contextmanager
 def _piped(program: str, *arguments: str | int, given: bytes) -> Iterator[psutil.Process]:
-    """A program of this benchmark with descriptor `arguments[-1]` and that standard input, until the end of the block."""
+    """A program of the benchmark, given a descriptor as its last argument and its standard input; the block ends it."""
     command = [str(readers.BUILT / program), *map(str, arguments)]
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[int(arguments[-1])]
-    )
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[int(arguments[-1])])
     assert process.stdin is not None
     process.stdin.write(given)
     process.stdin.close()

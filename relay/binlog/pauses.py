@@ -15,7 +15,9 @@ PAUSE: Final = 0.002
 BUSY: Final = 1000
 """Transactions a second from which on it is worth it; below, each is fetched at once."""
 
-_MUCH: Final = 64 << 10  # bytes of a receive that is no wake-up for a trifle: a source that sends as much is not held up
+_MUCH: Final = (
+    64 << 10
+)  # bytes of a receive that is no wake-up for a trifle: a source that sends as much is not held up
 _WINDOW: Final = 0.01  # seconds at least over which the rate is taken
 
 
