@@ -1,4 +1,4 @@
-"""The block of shared memory that holds the arena, and its way over the supervisor's death.
+"""The block of `multiprocessing.shared_memory` that holds the arena, and its way over the supervisor's death.
 
 The block belongs to one DataDir: its name stands in DataDir/arena. A supervisor that finds the block of a predecessor
 that was killed carries on with it, so that not even rows confirmed in the last second are handed out twice; after a
@@ -7,40 +7,39 @@ loss of the host there is none, and the broker rebuilds the queues from its chec
 
 from __future__ import annotations
 
-import mmap
 import os
 import re
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Final
 
 from relay.errors import ErrorCode, RelayError
 
-_FOLDER: Final = Path("/dev/shm")
 _NAME: Final = re.compile(r"\w+")
 
 
-class Block:
-    """A block that outlives its maker, mapped as long as there are views of it.
+class Block(SharedMemory):
+    """A block that outlives its maker, and whose mapping lasts as long as the process: views of it are everywhere."""
 
-    Made here, since one of `multiprocessing.shared_memory` would bring a process along that unlinks it when its maker
-    dies. Without `size` the one that is there; raises `OSError`, or `ValueError` if it is empty.
-    """
+    def __init__(self, name: str | None = None, create: bool = False, size: int = 0) -> None:
+        super().__init__(name, create, size)
+        # The resource tracker would unlink the block when this process dies; it must outlive a killed supervisor.
+        resource_tracker.unregister(f"/{self.name}", "shared_memory")
 
-    def __init__(self, name: str, size: int = 0) -> None:
-        self.name = name
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if size else 0)
-        fd = os.open(_FOLDER / name, flags, 0o600)
-        try:
-            if size:
-                os.truncate(fd, size)
-            self.view = memoryview(mmap.mmap(fd, 0))  # all of it, writable
-        finally:
-            os.close(fd)
+    @property
+    def view(self) -> memoryview:
+        """All of it, writable."""
+        assert self.buf is not None
+        return self.buf
+
+    def __del__(self) -> None:
+        """Nothing: the parent's would unmap."""
 
 
 def allocate(block: Block, offset: int, size: int) -> None:
     """Makes the pages real. A map over pages that a full /dev/shm cannot give would be a SIGBUS at first touch."""
-    fd = os.open(_FOLDER / block.name, os.O_RDWR)
+    fd = os.open(f"/dev/shm/{block.name}", os.O_RDWR)
     try:
         os.posix_fallocate(fd, offset, size)
     except OSError as error:
@@ -48,7 +47,7 @@ def allocate(block: Block, offset: int, size: int) -> None:
             ErrorCode.ENVIRONMENT,
             "allocate shared memory",
             error,
-            position=f"{_FOLDER}, {size} bytes",
+            position=f"/dev/shm, {size} bytes",
             hint="make /dev/shm larger (docker run --shm-size), or lower MaxClients and QueueMemory in [Relay]",
         ) from error
     finally:
@@ -74,7 +73,7 @@ def find(data_dir: Path) -> Block | None:
 
 def create(data_dir: Path, size: int) -> Block:
     """A new zeroed block, noted in DataDir before it is used. Its pages are not allocated yet."""
-    block = Block(f"relay_{os.urandom(8).hex()}", size)
+    block = Block(create=True, size=size)
     note = data_dir / "arena.new"
     note.write_text(block.name + "\n")
     note.replace(data_dir / "arena")
@@ -84,4 +83,4 @@ def create(data_dir: Path, size: int) -> Block:
 def discard(data_dir: Path, block: Block) -> None:
     """Ends the block after an orderly stop, or because it cannot be used."""
     (data_dir / "arena").unlink(missing_ok=True)
-    (_FOLDER / block.name).unlink(missing_ok=True)
+    Path(f"/dev/shm/{block.name}").unlink(missing_ok=True)
