@@ -1,0 +1,191 @@
+"""How cost grows with cores, clients, tables and row width. No bars: `python -m bench growth`, beside the record.
+
+Clients and tables: CPU seconds of the broker's own code, in this process, over a journal made by hand. Row widths:
+seconds from the source's binlog to the journal, and of a native program that makes replies of that.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from bench import readers
+from bench.clients import Client, put_load, wait_queued
+from bench.run import Run
+from bench.shapes import NARROW, NARROW_VALUES, Shape, create, insert
+from relay._native import Arena, Broker, UsageReader
+from relay.wire.classic import ALL_KINDS, Command
+from tests.madejournal import ID, INSERT, NAME, NOON, Made, body, row
+from tests.relayproc import SECRET, RelayProcess, write_conf
+
+WIDTHS = (2, 5, 20, 100)  # columns
+CLIENTS = (0, 1, 10, 100, 1000)
+TABLES = (1, 100, 10_000)
+CORES = ((1, 1), (2, 1), (2, 2), (2, 4))  # cores, servers
+POLLERS, POLL_SECONDS = 4, 1.5
+STEP_BYTES = 8 << 20  # as relay/broker.py asks for
+SEGMENT_BYTES = 64 << 20
+PRIME = 7919  # neighbours in the journal are rows of different tables
+OPEN_END = 2**64 - 1
+
+
+def measure(run: Run) -> None:
+    """All four."""
+    widths(run)
+    clients(run)
+    tables(run)
+    cores(run)
+
+
+def widths(run: Run) -> None:
+    """From the socket to the journal, and from there to reply payloads: half of the columns INT, half VARCHAR."""
+    for columns in WIDTHS:
+        rows = run.rows(800_000) // columns
+        names = [f"c{number}" for number in range(columns)]
+        kinds = ["BIGINT PRIMARY KEY", *("VARCHAR(32)" if number % 2 else "INT" for number in range(1, columns))]
+        values = ["n", *("CONCAT('text ', n)" if number % 2 else "n" for number in range(1, columns))]
+        run.report.step(f"{columns} columns: writing {rows} rows")
+        create(run.server, "grown", tuple(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True)))
+        run.server.execute("FLUSH BINARY LOGS")
+        file = str(run.server.execute("SHOW BINARY LOG STATUS")[0][0])
+        insert(run.server, "grown", ", ".join(values), 1, rows)
+        shape = Shape("grown", rows, 1, file, run.server)
+        ingested, decoded = [], []
+        for number in range(run.rounds):
+            with _folder(run.scratch / f"width-{columns}-{number}") as folder:
+                writer, seconds = readers.ingest(shape, folder)
+                ingested.append(seconds / rows * 1e9)
+                decoded.append(readers.payloads(shape, folder, writer.committed()) / rows * 1e9)
+        run.report.figure(f"{columns} columns: socket to journal", ingested, "ns a row")
+        run.report.figure(f"{columns} columns: journal to replies", decoded, "ns a row")
+
+
+def clients(run: Run) -> None:
+    """Events of one row, all of one table that every client asked for; rings that nobody empties."""
+    events = run.rows(20_000)
+    costs: dict[int, list[float]] = {count: [] for count in CLIENTS}
+    for number in range(run.rounds):
+        for count in CLIENTS:
+            run.report.step(f"{count} clients, round {number + 1} of {run.rounds}")
+            made = Made(run.scratch / f"clients-{count}-{number}", SEGMENT_BYTES)
+            costs[count].append(_broker(made, [made.table], count, events) / events * 1e9)
+    for count, samples in costs.items():
+        run.report.figure(f"{count} interested clients: broker", samples, "ns an event")
+
+
+def tables(run: Run) -> None:
+    """Events of one row, each of another table than the one before; one client that asked for all, and table usage."""
+    events = run.rows(200_000)
+    for count in TABLES:
+        walked, counted = [], []
+        for number in range(run.rounds):
+            run.report.step(f"{count} tables, round {number + 1} of {run.rounds}")
+            made = Made(run.scratch / f"tables-{count}-{number}", SEGMENT_BYTES)
+            known = [made.define(ID, NAME, table=f"table_{each}") for each in range(count)]
+            walked.append(_broker(made, known, 1, events) / events * 1e9)
+            made.flush()
+            counted.append(_timed(partial(_count, made)) / events * 1e9)
+        run.report.figure(f"{count} tables: broker", walked, "ns an event")
+        run.report.figure(f"{count} tables: table usage", counted, "ns an event")
+
+
+def cores(run: Run) -> None:
+    """Classic polls of four clients, where the relay and they have one core or two."""
+    create(run.server, "grown", NARROW)
+    allowed = os.sched_getaffinity(0)
+    rates: dict[tuple[int, int], list[float]] = {each: [] for each in CORES}
+    costs: dict[tuple[int, int], list[float]] = {each: [] for each in CORES}
+    try:
+        for number in range(run.rounds):
+            for count, workers in CORES:
+                if count > len(allowed):
+                    continue
+                run.report.step(f"{count} cores, {workers} servers, round {number + 1} of {run.rounds}")
+                os.sched_setaffinity(0, sorted(allowed)[:count])
+                with _folder(run.scratch / f"cores-{count}-{workers}-{number}") as folder:
+                    rate, cost = _polls(run, folder, workers)
+                rates[count, workers].append(rate)
+                costs[count, workers].append(cost)
+    finally:
+        os.sched_setaffinity(0, allowed)
+    for (count, workers), samples in rates.items():
+        if samples:
+            run.report.figure(f"{count} cores, {workers} servers, {POLLERS} clients", samples, "replies/s")
+            run.report.figure("  CPU of the relay", costs[count, workers], "us a reply")
+
+
+def _polls(run: Run, folder: Path, workers: int) -> tuple[float, float]:
+    """Replies a second, and microseconds of the whole relay for each."""
+    settings = {"Relay.Workers": workers, "Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
+    relay = RelayProcess(write_conf(folder, run.server, settings))
+    rows = run.rows(60_000)
+    try:
+        relay.start()
+        names = [f"grown-{number}" for number in range(POLLERS)]
+        polling = [Client(relay.port, SECRET, name, "grown") for name in names]
+        run.server.execute("TRUNCATE bench.grown")
+        insert(run.server, "grown", NARROW_VALUES, 1, rows)
+        wait_queued(relay, names, rows)
+        used = relay.cpu_seconds()
+        requests = [client.request(Command.POLL) for client in polling]
+        load = put_load("poll", POLL_SECONDS, [client.socket for client in polling], requests)
+        cost = (relay.cpu_seconds() - used) / load.replies
+        for client in polling:
+            client.close()
+        relay.stop()
+        return load.replies / load.seconds, cost * 1e6
+    finally:
+        relay.end()
+
+
+def _broker(made: Made, tables: list[int], count: int, events: int) -> float:
+    """CPU seconds of a broker that decides so many transactions of one row, by turns of all tables.
+
+    So many clients asked for every table; they are there before the rows.
+    """
+    shape = (max(count, 1), 1, 0)
+    arena = Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
+    arena.attach_writer(made.writer)
+    broker = Broker(arena, str(made.folder), lambda offset, size: None)
+    for number in range(count):
+        slot = broker.add_client(number + 1, f"client-{number}")
+        broker.set_filters(slot, [("*", "*", ALL_KINDS, 0, 0, 0, OPEN_END)])
+    broker.step(STEP_BYTES)  # the first says where it stands: here
+    for number in range(events):
+        made.place += 100
+        table = tables[number * PRIME % len(tables)]
+        made.writer.rows(table, INSERT, made.place, NOON, 1, body(INSERT, 2, row(number)))
+        made.writer.commit(made.place, NOON)
+
+    def walk() -> None:
+        while broker.pending():
+            broker.step(STEP_BYTES)
+
+    spent = _timed(walk)
+    assert not count or arena.client_stats(0)["matched"] == events, "the broker has not decided every row"
+    return spent
+
+
+def _count(made: Made) -> None:
+    reader = UsageReader(made.folder)
+    while not reader.read(made.writer.flushed(), STEP_BYTES):
+        reader.take()
+
+
+def _timed(work: Callable[[], None]) -> float:
+    """CPU seconds of this process."""
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[Path]:
+    """A new folder; its journals go with the run's scratch folder."""
+    path.mkdir()
+    yield path
