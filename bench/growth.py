@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -56,8 +57,8 @@ def widths(run: Run) -> None:
         insert(run.server, "grown", ", ".join(values), 1, rows)
         shape = Shape("grown", rows, 1, file, run.server)
         ingested, decoded = [], []
-        for number in range(run.rounds):
-            with _folder(run.scratch / f"width-{columns}-{number}") as folder:
+        for _ in range(run.rounds):
+            with _folder(run.scratch / "width") as folder:
                 writer, seconds = readers.ingest(shape, folder)
                 ingested.append(seconds / rows * 1e9)
                 decoded.append(readers.payloads(shape, folder, writer.committed()) / rows * 1e9)
@@ -72,8 +73,9 @@ def clients(run: Run) -> None:
     for number in range(run.rounds):
         for count in CLIENTS:
             run.report.step(f"{count} clients, round {number + 1} of {run.rounds}")
-            made = Made(run.scratch / f"clients-{count}-{number}", SEGMENT_BYTES)
-            costs[count].append(_broker(made, [made.table], count, events) / events * 1e9)
+            with _folder(run.scratch / "clients") as folder:
+                made = Made(folder, SEGMENT_BYTES)
+                costs[count].append(_broker(made, [made.table], count, events) / events * 1e9)
     for count, samples in costs.items():
         run.report.figure(f"{count} interested clients: broker", samples, "ns an event")
 
@@ -85,11 +87,12 @@ def tables(run: Run) -> None:
         walked, counted = [], []
         for number in range(run.rounds):
             run.report.step(f"{count} tables, round {number + 1} of {run.rounds}")
-            made = Made(run.scratch / f"tables-{count}-{number}", SEGMENT_BYTES)
-            known = [made.define(ID, NAME, table=f"table_{each}") for each in range(count)]
-            walked.append(_broker(made, known, 1, events) / events * 1e9)
-            made.flush()
-            counted.append(_timed(partial(_count, made)) / events * 1e9)
+            with _folder(run.scratch / "tables") as folder:
+                made = Made(folder, SEGMENT_BYTES)
+                known = [made.define(ID, NAME, table=f"table_{each}") for each in range(count)]
+                walked.append(_broker(made, known, 1, events) / events * 1e9)
+                made.flush()
+                counted.append(_timed(partial(_count, made)) / events * 1e9)
         run.report.figure(f"{count} tables: broker", walked, "ns an event")
         run.report.figure(f"{count} tables: table usage", counted, "ns an event")
 
@@ -107,7 +110,7 @@ def cores(run: Run) -> None:
                     continue
                 run.report.step(f"{count} cores, {workers} servers, round {number + 1} of {run.rounds}")
                 os.sched_setaffinity(0, sorted(allowed)[:count])
-                with _folder(run.scratch / f"cores-{count}-{workers}-{number}") as folder:
+                with _folder(run.scratch / "cores") as folder:
                     rate, cost = _polls(run, folder, workers)
                 rates[count, workers].append(rate)
                 costs[count, workers].append(cost)
@@ -186,6 +189,7 @@ def _timed(work: Callable[[], None]) -> float:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[Path]:
-    """A new folder; its journals go with the run's scratch folder."""
+    """A new folder, removed after the block: journals are large."""
     path.mkdir()
     yield path
+    shutil.rmtree(path)
