@@ -208,7 +208,9 @@ class Supervisor:
             "workers": self._family.workers,
             "pid": os.getpid(),
         }
-        print("ready", *(f"{key}={value}" for key, value in facts.items()), flush=True)
+        # In one piece, also where output is not buffered: whoever waits for it reads a whole line.
+        sys.stdout.write(" ".join(["ready", *(f"{key}={value}" for key, value in facts.items())]) + "\n")
+        sys.stdout.flush()
         self._log("ready", **facts)
         self._notifier.ready()
         if stop:

@@ -75,7 +75,7 @@ class RelayProcess:
                 [*RELAY, "start", "-c", self.conf, *self.flags], stdout=output, stderr=errors
             )
         deadline = time.monotonic() + timeout
-        while not (lines := [line for line in self.stdout.read_text().splitlines(True) if line.startswith("ready ")]):
+        while not (lines := re.findall(r"^ready .*\n", self.stdout.read_text(), re.MULTILINE)):
             status = self._process.poll()
             if status is not None or time.monotonic() > deadline:
                 self.kill()
