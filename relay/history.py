@@ -23,7 +23,7 @@ _KINDS: Final = ("insert", "update", "delete")
 class Recorder:
     """Samples of the stat document, oldest overwritten first. `clock` gives Unix seconds.
 
-    Memory is fixed per client: two rings of 8 bytes a sample.
+    Memory has an end per client: two rings of 8 bytes a sample, once its numbers have changed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -31,11 +31,11 @@ class Recorder:
         self._taken = 0
         self._at = _ring()
         self._relay: dict[str, array[float]] = {}
-        self._clients: dict[int, tuple[array[float], array[float]]] = {}  # waiting, confirmed
+        self._clients: dict[int, tuple[_Trace, _Trace]] = {}  # waiting, confirmed
 
     def sample(self, document: Stat) -> None:
         """Takes one sample. A client that is gone is forgotten."""
-        slot = self._taken % SAMPLES
+        number, slot = self._taken, self._taken % SAMPLES
         self._taken += 1
         self._at[slot] = self._clock()
         for name, value in _facts(document).items():
@@ -43,8 +43,10 @@ class Recorder:
             ring[slot] = math.nan if value is None else value
         kept = {}
         for client in document.clients:
-            waiting, confirmed = kept[client.id] = self._clients.get(client.id) or (_ring(), _ring())
-            waiting[slot], confirmed[slot] = client.waiting, client.confirmed
+            traces = self._clients.get(client.id) or (_Trace(number, client.waiting), _Trace(number, client.confirmed))
+            for trace, value in zip(traces, (client.waiting, client.confirmed), strict=True):
+                trace.take(number, value)
+            kept[client.id] = traces
         self._clients = kept
 
     def history(self) -> History:
@@ -62,7 +64,8 @@ class Recorder:
 
     def client(self, client_id: int) -> ClientHistory:
         """The charts of one client; without values if it was not sampled yet."""
-        waiting, confirmed = self._clients.get(client_id) or (_ring(), _ring())
+        traces = self._clients.get(client_id)
+        waiting, confirmed = (trace.ring(self._taken) for trace in traces) if traces else (_ring(), _ring())
         return ClientHistory(INTERVAL, self._times(), _whole(self._levels(waiting)), self._rates(confirmed))
 
     def _ring_of(self, name: str) -> array[float]:
@@ -89,6 +92,33 @@ class Recorder:
             if grown >= 0 and seconds > 0:
                 rates[i] = round(grown / seconds, 3)
         return rates
+
+
+class _Trace:
+    """The samples of one number. As long as it has not changed it is kept once: of many clients most are idle."""
+
+    __slots__ = ("_begun", "_changed", "_value")
+
+    def __init__(self, begun: int, value: float) -> None:
+        self._begun, self._value = begun, value  # number of the first sample, counted from the relay's first, and it
+        self._changed: array[float] | None = None
+
+    def take(self, number: int, value: float) -> None:
+        """The sample of that number, the one after the last."""
+        if self._changed is None:
+            if value == self._value:
+                return
+            self._changed = self.ring(number)
+        self._changed[number % SAMPLES] = value
+
+    def ring(self, taken: int) -> array[float]:
+        """After so many samples, each in its place."""
+        if self._changed is not None:
+            return self._changed
+        ring = _ring()
+        for number in range(max(self._begun, taken - SAMPLES), taken):
+            ring[number % SAMPLES] = self._value
+        return ring
 
 
 def _ring() -> array[float]:

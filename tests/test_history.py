@@ -101,3 +101,16 @@ def test_a_client_that_comes_and_goes_has_the_times_of_the_others(recorder: Reco
     assert recorder.client(3).waiting == [None, None, None]
     assert len(recorder.client(3).at) == 3
     assert all(len(values) == 3 for values in msgspec.structs.astuple(recorder.history())[1:])
+
+
+@pytest.mark.parametrize("idle", [0, 1, 5, SAMPLES - 1, SAMPLES, SAMPLES + 3])
+def test_a_client_that_was_idle_at_first_has_all_its_samples(recorder: Recorder, clock: Clock, idle: int) -> None:
+    before = 2
+    sampled(recorder, clock, *[document(clients=[])] * before)
+    sampled(recorder, clock, *[document(clients=[client()])] * (idle + 1))
+    expected = ([None] * before + [20] * (idle + 1))[-SAMPLES:]
+    assert recorder.client(1).waiting == expected
+    busy = client()
+    busy.waiting = 7
+    sampled(recorder, clock, document(clients=[busy]), document(clients=[client()]))
+    assert recorder.client(1).waiting == [*expected, 7, 20][-SAMPLES:]
