@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from relay.binlog.connect import Account
 from relay.board import Seen, Watch, show_seen
 from relay.context import MonitorContext
 from relay.usage import Usage
-from relay.watch import Place, Watcher
+
+if TYPE_CHECKING:
+    from relay.binlog.connect import Account
+    from relay.watch import Place
 
 SHOW_SECONDS: Final = 1.0
 WATCH_SECONDS: Final = 5.0
@@ -57,6 +59,8 @@ class Lookout:
                 self._context.log("usage_failed", error=self._trouble)
 
     def _keep_watching(self) -> None:
+        from relay.watch import Watcher  # opens a database driver: the page need not wait for it
+
         watcher = Watcher()
         try:
             while not self._ending.is_set():
@@ -68,6 +72,8 @@ class Lookout:
 
     def _account(self) -> Account:
         """The one that reads the binlog, where it does so: whoever may read it may ask how far it is."""
+        from relay.binlog.connect import Account
+
         server = self._context.config.server
         host = self._context.arena.source()["host"] or server.ip_addr[0]
         return Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)

@@ -50,7 +50,6 @@ class Keeper:
 
     def _run(self) -> None:
         try:
-            self._writer.prepare(PREPARED_BYTES)
             while not self._ending.wait(SECONDS):
                 self._turn()
             self._flush()
