@@ -23,7 +23,7 @@ IDLE_SECONDS = 3.0
 WAIT_MS = 60_000  # of a PollMany; longer than a measurement
 SAMPLE_SECONDS = INTERVAL + 1  # for the monitor to have noticed
 SETTLE_SECONDS = 1.5  # for the last checkpoint, and for connections to be looked after
-RANGES = (1 << 14) - 1  # of the limited queue: its ring has the next power of two of slots
+SLOTS = 1 << 14  # of the limited queue's ring: the next power of two above its limit
 LONG_ROW = ("id BIGINT PRIMARY KEY", "filling TEXT")
 LONG_ROW_VALUES = "n, REPEAT('x', 8192)"  # an event that is full with one row
 SPILLED, SPILLED_CLIENTS = 10_000_000, 10
@@ -47,7 +47,7 @@ def measure(run: Run) -> None:
     try:
         relay.start()
         known_and_idle(run, relay)
-        ranges(run, relay)
+        limited(run, relay)
         flowing(run, relay)
         spilled(run, relay)
         relay.stop()
@@ -104,16 +104,17 @@ def idle_percent(relay: RelayProcess) -> float:
     return (relay.cpu_seconds() - used) / (time.monotonic() - began) * 100
 
 
-def ranges(run: Run, relay: RelayProcess) -> None:
+def limited(run: Run, relay: RelayProcess) -> None:
     """A queue in memory that is longer than any ring that is made beforehand, full of events of one row."""
-    run.report.step(f"queueing {RANGES} ranges")
+    ranges = SLOTS - 1
+    run.report.step(f"queueing {ranges} ranges")
     before = shared_block(relay).stat().st_blocks * 512
     with RelayClient("127.0.0.1", relay.port, "ranges", SECRET) as client:
-        client.add_filter("bench", "capacity_ranges", limit=RANGES, discard=Discard.NEWEST)
-        insert(run.server, "capacity_ranges", LONG_ROW_VALUES, 1, RANGES)
-        wait_queued(relay, ["ranges"], RANGES)
+        client.add_filter("bench", "capacity_ranges", limit=ranges, discard=Discard.NEWEST)
+        insert(run.server, "capacity_ranges", LONG_ROW_VALUES, 1, ranges)
+        wait_queued(relay, ["ranges"], ranges)
         grown = shared_block(relay).stat().st_blocks * 512 - before
-    run.report.figure("memory a queued row range", [grown / RANGES], "bytes", at_most=32.5)
+    run.report.figure("memory a queued row range", [grown / SLOTS], "bytes", at_most=32)
 
 
 def flowing(run: Run, relay: RelayProcess) -> None:
