@@ -131,6 +131,7 @@ bool Charset::fill() {
   for (unsigned byte = 0; byte < 0x80; ++byte) one_[byte] = static_cast<uint16_t>(byte);
   if (!known_.iconv) {
     std::copy_n(charsets::kKeybcs2, 0x80, one_.begin() + 0x80);
+    ascii_ = true;
     return true;
   }
   Converter converter(known_.iconv);
@@ -157,6 +158,8 @@ bool Charset::fill() {
       entry = static_cast<uint16_t>(run.code_point ? run.code_point + (c - run.first) : 0);
     }
   }
+  ascii_ = true;
+  for (unsigned byte = 0; byte < 0x80; ++byte) ascii_ = ascii_ && one_[byte] == byte;
   return true;
 }
 
@@ -204,6 +207,16 @@ size_t Charset::convert(Bytes text, uint8_t* to) const {
   const uint8_t* p = text.data;
   const uint8_t* end = text.end();
   while (p != end) {
+    if (ascii_ && static_cast<size_t>(end - p) >= sizeof(uint64_t) && !(load<uint64_t>(p) & kHighBits)) {
+      store(out, load<uint64_t>(p));
+      p += sizeof(uint64_t);
+      out += sizeof(uint64_t);
+      continue;
+    }
+    if (ascii_ && *p < 0x80) {
+      *out++ = *p++;
+      continue;
+    }
     uint32_t c;
     p += character(p, static_cast<size_t>(end - p), &c);
     out = put_utf8(out, c == kNone ? '?' : c);

@@ -33,6 +33,7 @@ class Charset {
   size_t character(const uint8_t* p, size_t left, uint32_t* code_point) const;
 
   const charsets::Known& known_;
+  bool ascii_ = false;         // a byte below 0x80 that begins a character is one, as in ASCII
   std::vector<uint16_t> one_;  // code points by byte; 0: none (but for byte 0)
   std::vector<uint16_t> two_;  // code points by code of two bytes - 0x8000
 };

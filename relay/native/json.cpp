@@ -32,11 +32,25 @@ char escape_of(uint8_t c) {
   }
 }
 
+// Whether one of eight bytes has to be escaped.
+bool needs_escape(uint64_t eight) {
+  constexpr uint64_t kOnes = 0x0101010101010101, kTops = 0x80 * kOnes;
+  auto zero = [](uint64_t v) { return (v - kOnes) & ~v; };  // in the top bits
+  uint64_t control = (eight - 0x20 * kOnes) & ~eight;
+  return ((control | zero(eight ^ '"' * kOnes) | zero(eight ^ '\\' * kOnes)) & kTops) != 0;
+}
+
 void put_quoted(Output& out, Bytes text) {
   out.ensure(text.size * 6 + 2);
   uint8_t* p = out.p;
   *p++ = '"';
   for (size_t i = 0; i < text.size; ++i) {
+    if (text.size - i >= sizeof(uint64_t) && !needs_escape(load<uint64_t>(text.data + i))) {
+      store(p, load<uint64_t>(text.data + i));
+      p += sizeof(uint64_t);
+      i += sizeof(uint64_t) - 1;
+      continue;
+    }
     uint8_t c = text.data[i];
     char escape = escape_of(c);
     if (!escape) {

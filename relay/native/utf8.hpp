@@ -5,6 +5,8 @@
 
 namespace relay {
 
+constexpr uint64_t kHighBits = 0x8080808080808080;  // none of them: eight characters of ASCII
+
 // Bytes of the character at p, or 0 if none begins there.
 inline size_t utf8_length(const uint8_t* p, size_t left) {
   uint8_t lead = p[0];
@@ -22,7 +24,6 @@ inline size_t utf8_length(const uint8_t* p, size_t left) {
 // Overwrites each byte that is no part of a character by a question mark: for formats whose text has to be UTF-8.
 // Whether there was one.
 inline bool mend_utf8(uint8_t* p, size_t n) {
-  constexpr uint64_t kHighBits = 0x8080808080808080;
   uint8_t* end = p + n;
   bool mended = false;
   while (p != end) {

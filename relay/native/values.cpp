@@ -100,23 +100,6 @@ uint8_t* put_address(uint8_t* p, const Cell& cell) {
   return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
 }
 
-uint8_t* put_number(uint8_t* p, const Cell& cell) {
-  const Step& step = cell.step;
-  const uint8_t* image = cell.bytes.data;
-  switch (step.value) {
-    case Value::float32:
-      return step.fixed_digits ? put_fixed_double(p, static_cast<double>(load<float>(image)), step.digits)
-                               : put_float(p, load<float>(image));
-    case Value::float64:
-      return step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits)
-                               : put_double(p, load<double>(image));
-    case Value::decimal:
-      return put_decimal(p, image, step.precision, step.digits);
-    default:
-      return with_integer(cell, [p](auto v) { return put_integer(p, v); }, []() -> uint8_t* { return nullptr; });
-  }
-}
-
 uint8_t* zero_filled(uint8_t* start, uint8_t* end, unsigned width) {
   auto n = static_cast<size_t>(end - start);
   if (n >= width) return end;
@@ -159,11 +142,31 @@ uint8_t* put_padded(uint8_t* p, const Cell& cell) {
 
 uint64_t bits_of(const Cell& cell) { return load_le(cell.bytes.data, static_cast<unsigned>(cell.bytes.size)); }
 
-// Text of the kinds that row_room covers; nullptr if the bytes are no such value.
-uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+// Text of the kinds that row_room covers; nullptr if the bytes are no such value. One switch, for it is run for every value.
+[[gnu::always_inline]] inline uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
   const Step& step = cell.step;
   const uint8_t* image = cell.bytes.data;
+  uint8_t* end;
   switch (step.value) {
+    case Value::int8: end = put_signed(p, load<int8_t>(image)); break;
+    case Value::uint8: end = put_unsigned(p, *image); break;
+    case Value::int16: end = put_signed(p, load<int16_t>(image)); break;
+    case Value::uint16: end = put_unsigned(p, load<uint16_t>(image)); break;
+    case Value::int24: end = put_signed(p, sign_extended24(image)); break;
+    case Value::uint24: end = put_unsigned(p, load_le24(image)); break;
+    case Value::int32: end = put_signed(p, load<int32_t>(image)); break;
+    case Value::uint32: end = put_unsigned(p, load<uint32_t>(image)); break;
+    case Value::int64: end = put_signed(p, load<int64_t>(image)); break;
+    case Value::uint64: end = put_unsigned(p, load<uint64_t>(image)); break;
+    case Value::float32:
+      end = step.fixed_digits ? put_fixed_double(p, static_cast<double>(load<float>(image)), step.digits)
+                              : put_float(p, load<float>(image));
+      break;
+    case Value::float64:
+      end = step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits)
+                              : put_double(p, load<double>(image));
+      break;
+    case Value::decimal: end = put_decimal(p, image, step.precision, step.digits); break;
     case Value::raw: case Value::text: return copy_exact(p, image, cell.bytes.size);
     case Value::padded: return put_padded(p, cell);
     case Value::enumeration: return put_label(p, cell, bits_of(cell));
@@ -177,11 +180,9 @@ uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options)
     case Value::datetime: return put_datetime(p, image, step.digits);
     case Value::timestamp: return put_timestamp(p, image, step.digits, options.utc);
     case Value::uuid: case Value::inet4: case Value::inet6: return put_address(p, cell);
-    default: {
-      uint8_t* end = put_number(p, cell);
-      return step.zeros && end ? zero_filled(p, end, step.zeros) : end;
-    }
+    default: return nullptr;
   }
+  return step.zeros ? zero_filled(p, end, step.zeros) : end;
 }
 
 void put_converted(Output& out, const Charset& from, Bytes text) {
