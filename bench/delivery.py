@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 from bench import readers
@@ -26,7 +27,7 @@ BATCH_ROWS = 1000  # of a PollMany
 WAIT_MS = 1000  # that a PollMany waits: an empty reply is the end of the rows, and not of the broker's head start
 COMMITS = 1000  # whose way is timed
 MODES = {"binlog": "C program on the binlog", "many": "waiting PollMany", "poll": "classic, polling without pause"}
-BARS_MS = {"many": (0.1, 0.5), "poll": (0.14, 2.8)}  # p50 and p99
+BARS_MS = {("many", 50): 0.1, ("many", 99): 0.5, ("poll", 50): 0.14, ("poll", 99): 2.8}
 SETTLE_SECONDS = 0.3
 
 
@@ -133,27 +134,46 @@ def _latency(run: Run, relay: RelayProcess) -> None:
     for table in ("delay", "delay_floor"):
         create(run.server, table, columns)
     client = Client(relay.port, SECRET, "delay", "delay")
-    p50: dict[str, list[float]] = {mode: [] for mode in MODES}
-    p99: dict[str, list[float]] = {mode: [] for mode in MODES}
+    samples: dict[str, list[Delays]] = {mode: [] for mode in MODES}
     commits = max(run.rows(COMMITS), 100)
     for number in range(run.rounds):
         for mode, what in MODES.items():
             run.report.step(f"commit to {what}, {commits} transactions, round {number + 1} of {run.rounds}")
-            delays = _floor(run, relay, commits) if mode == "binlog" else _delivered(run, client, mode, commits)
-            p50[mode].append(delays[len(delays) // 2])
-            p99[mode].append(delays[len(delays) * 99 // 100])
+            samples[mode].append(
+                _floor(run, relay, commits) if mode == "binlog" else _delivered(run, client, mode, commits)
+            )
     client.close()
-    limit = MODES["binlog"]
-    run.report.figure(f"commit to {limit}, p50", p50["binlog"], "ms")
-    run.report.figure(f"commit to {limit}, p99", p99["binlog"], "ms")
-    for mode, bars in BARS_MS.items():
-        for name, values, bar in zip(("p50", "p99"), (p50, p99), bars, strict=True):
-            what = f"commit to {MODES[mode]}, {name}"
-            run.report.figure(what, values[mode], "ms", at_most=bar)
-            run.report.ratio(f"  {what}", values[mode], values["binlog"], "ms", of=limit)
+    for mode, what in MODES.items():
+        for percent in (50, 99):
+            ours = [each.percentile(percent) for each in samples[mode]]
+            run.report.figure(f"commit to {what}, p{percent}", ours, "ms", at_most=BARS_MS.get((mode, percent)))
+    # A row may arrive before the commit returns: what is in proportion to something counts from the statement.
+    for mode in ("many", "poll"):
+        for percent in (50, 99):
+            ours, floor = ([each.percentile(percent, whole=True) for each in samples[m]] for m in (mode, "binlog"))
+            what = f"statement sent to {MODES[mode]}, p{percent}"
+            run.report.ratio(what, ours, floor, "ms", of=MODES["binlog"])
+    run.report.note(
+        "Commit to delivery counts from the moment at which the writer, a C program over a Unix socket, has the commit's"
+        " answer; commits are 1 to 3 ms apart. The bar of classic polling is the original relay's on such a machine:"
+        " p50 0.06 to 0.14 ms, p99 1.2 to 2.8 ms in a first record of it, 0.12 and 0.27 to 0.63 ms in a second."
+    )
 
 
-def _floor(run: Run, relay: RelayProcess, commits: int) -> list[float]:
+@dataclass
+class Delays:
+    """Of one run: milliseconds to each row's arrival, sorted, from the commit's return and from the statement before."""
+
+    from_return: list[float]
+    from_statement: list[float]
+
+    def percentile(self, percent: int, *, whole: bool = False) -> float:
+        """The delay that so many percent of the rows do not exceed; `whole`: from the statement."""
+        delays = self.from_statement if whole else self.from_return
+        return delays[len(delays) * percent // 100]
+
+
+def _floor(run: Run, relay: RelayProcess, commits: int) -> Delays:
     """Of a program that only looks at what the source sends, while the relay reads nothing."""
     connection = readers.connect(run.server)
     with held(relay):
@@ -164,7 +184,7 @@ def _floor(run: Run, relay: RelayProcess, commits: int) -> list[float]:
     return delays
 
 
-def _delivered(run: Run, client: Client, mode: str, commits: int) -> list[float]:
+def _delivered(run: Run, client: Client, mode: str, commits: int) -> Delays:
     """Of the relay's client."""
     request = client.poll_many(BATCH_ROWS, 10 * WAIT_MS) if mode == "many" else client.request(Command.POLL)
     delays = _delays(run.server, mode, "delay", commits, client.socket.fileno(), request)
@@ -172,8 +192,8 @@ def _delivered(run: Run, client: Client, mode: str, commits: int) -> list[float]
     return delays
 
 
-def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int, request: bytes) -> list[float]:
-    """Milliseconds from each commit to its arrival, sorted."""
+def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int, request: bytes) -> Delays:
+    """Of the transactions that bench/delay.c makes."""
     statement = f"INSERT INTO bench.{table} (customer, amount, created, note) VALUES (1, 2, '2026-01-01', 'a note')"
     query = b"\x03" + statement.encode()
     packet = len(query).to_bytes(4, "little") + query
@@ -187,4 +207,8 @@ def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int
         check=True,
     )
     writer.close()
-    return sorted((arrived - returned) / 1e6 for _, returned, arrived in struct.iter_unpack("<QQQ", done.stdout))
+    times = list(struct.iter_unpack("<QQQ", done.stdout))
+    return Delays(
+        sorted((arrived - returned) / 1e6 for _, returned, arrived in times),
+        sorted((arrived - sent) / 1e6 for sent, _, arrived in times),
+    )

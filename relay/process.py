@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import traceback
@@ -38,6 +39,7 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     signal.signal(signal.SIGABRT, signal.SIG_DFL)
     if context.private:
         os.umask(PRIVATE)
+    gc.freeze()  # what was there before the fork stays: no collection looks at it, or copies its pages by marking it
     context.begin()
     try:
         return run()

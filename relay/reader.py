@@ -275,15 +275,17 @@ class _Reader:
             if self._arena.draining or self._arena.paused:
                 self._ingest.stop_at_boundary(True)
             received = dump.receive(self._ingest.buffer(CHUNK))
+            if received:
+                self._ingest.received(received)
+            going = self._step(answers)  # first of all: the broker waits for it
             now = time.monotonic()
             if received:
                 heard = now
                 self._heard = time.time()
                 self._backoff.reset()
-                self._ingest.received(received)
             elif now - heard > silence:
                 raise SourceLost(f"read the binlog: nothing came for {silence} s, not even a heartbeat")
-            if not self._step(answers):
+            if not going:
                 self._report(now, at_once=True)  # it is what is shown from here on
                 return
             if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment

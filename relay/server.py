@@ -103,7 +103,9 @@ class _Loop:
             end.setblocking(False)
         self._wakeup_end = wakeup
         signal.set_wakeup_fd(wakeup.fileno(), warn_on_full_buffer=False)
-        for fd in (context.wake, self._broker.fileno(), self._inbox.fileno(), self._wakeup.fileno()):
+        # By its edges: each write wakes once, and nothing has to be read between it and the rows.
+        self._epoll.register(context.wake, select.EPOLLIN | select.EPOLLET)
+        for fd in (self._broker.fileno(), self._inbox.fileno(), self._wakeup.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
         context.connections[context.index] = 0
         self._limit(context.config)
@@ -376,7 +378,6 @@ class _Loop:
 
     def _other(self, fd: int) -> None:
         if fd == self._context.wake:
-            os.eventfd_read(fd)
             self._wake()
             self._context.take_config()
             self._answers.tick()
