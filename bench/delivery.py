@@ -50,9 +50,9 @@ def measure(run: Run) -> None:
 def _throughput(run: Run, relay: RelayProcess) -> None:
     """Rows that stand in the binlog when the relay goes on reading, up to the last one at the client."""
     shapes = {
-        "narrow": (NARROW, NARROW_VALUES, run.rows(1_000_000)),
-        "wide": (WIDE, WIDE_VALUES, run.rows(300_000)),
-        "objects": (NARROW, NARROW_VALUES, run.rows(250_000)),
+        "narrow": (NARROW, NARROW_VALUES, run.rows(600_000)),
+        "wide": (WIDE, WIDE_VALUES, run.rows(200_000)),
+        "objects": (NARROW, NARROW_VALUES, run.rows(200_000)),
     }
     ours: dict[str, list[float]] = {name: [] for name in shapes}
     floor: dict[str, list[float]] = {name: [] for name in shapes}
