@@ -124,6 +124,11 @@ void put_nulls(Output& out, const Row& row, bool after) {
   size_t at = 0, columns = 0;
   uint8_t byte = 0;
   out.ensure(bytes_for(total));
+  if (all_bits(present, total, true)) {  // as nearly always: then the row's own bitmap is it, but for the bits behind the last
+    out.p = copy_exact(out.p, nulls, bytes_for(total));
+    if (total & 7) out.p[-1] &= static_cast<uint8_t>((1u << (total & 7)) - 1);
+    return;
+  }
   for (size_t i = 0; i < total; ++i) {
     bool here = bit(present, i);
     if (!here && !bit(other, i)) continue;
