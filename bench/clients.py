@@ -16,8 +16,10 @@ from tests.relayproc import RelayProcess
 
 @dataclass
 class Load:
-    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds; `ended` is when the last
-    such reply came (monotonic seconds)."""
+    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds up to the last such reply.
+
+    `ended` is when that came (monotonic seconds).
+    """
 
     replies: int
     rows: int

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from bench import readers
 from bench.clients import Client, put_load, wait_queued
@@ -154,7 +155,7 @@ def _latency(run: Run, relay: RelayProcess) -> None:
             what = f"statement sent to {MODES[mode]}, p{percent}"
             run.report.ratio(what, ours, floor, "ms", of=MODES["binlog"])
     run.report.note(
-        "Commit to delivery counts from the moment at which the writer, a C program over a Unix socket, has the commit's"
+        "Commit to delivery counts from the moment at which the writer, a C program on a Unix socket, has the commit's"
         " answer; commits are 1 to 3 ms apart. The bar of classic polling is the original relay's on such a machine:"
         " p50 0.06 to 0.14 ms, p99 1.2 to 2.8 ms in a first record of it, 0.12 and 0.27 to 0.63 ms in a second."
     )
@@ -162,7 +163,7 @@ def _latency(run: Run, relay: RelayProcess) -> None:
 
 @dataclass
 class Delays:
-    """Of one run: milliseconds to each row's arrival, sorted, from the commit's return and from the statement before."""
+    """Of one run: milliseconds to each row's arrival, sorted, from the commit's return and from the statement."""
 
     from_return: list[float]
     from_statement: list[float]
@@ -197,7 +198,7 @@ def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int
     statement = f"INSERT INTO bench.{table} (customer, amount, created, note) VALUES (1, 2, '2026-01-01', 'a note')"
     query = b"\x03" + statement.encode()
     packet = len(query).to_bytes(4, "little") + query
-    writer = server.connect(ssl_disabled=True)
+    writer: Any = server.connect(ssl_disabled=True)  # whose socket is nobody's but PyMySQL's
     fds = (writer._sock.fileno(), fd)
     done = subprocess.run(
         [BUILT / "delay", mode, str(commits), *map(str, fds)],

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import heapq
-import os
 import resource
 import secrets
 import select
