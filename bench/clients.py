@@ -16,7 +16,7 @@ from tests.relayproc import RelayProcess
 
 @dataclass
 class Load:
-    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds up to the last such reply.
+    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds up to the last one.
 
     `ended` is when that came (monotonic seconds).
     """
