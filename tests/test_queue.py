@@ -8,12 +8,15 @@ import select
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from relay._native import Arena, Broker, ClientQueue, JournalWriter, QueueError, Server, Session
+from relay._native import Arena, Broker, ClientQueue, JournalReader, JournalWriter, QueueError, Server, Session
+from relay.errors import RelayError, StopCode
 from relay.wire import classic
 
 SHAPE = (4, 2, 1 << 20)  # clients, workers, bytes for rings
@@ -44,6 +47,41 @@ class Line:
         slot = self.broker.add_client(id, f"client {id}")
         self.broker.set_filters(slot, [("shop", "*", 7, discard, limit, self.arena.committed, OPEN)])
         return slot, ClientQueue(self.arena, slot)
+
+    def succeeded(self, *clients: tuple[int, int, int]) -> None:
+        """Another broker takes over, as after a kill; slot, discard and limit of each client."""
+        self.broker = Broker(self.arena, self.folder / "journal", lambda offset, size: None)
+        for slot, discard, limit in clients:
+            self.broker.set_filters(slot, [("shop", "*", 7, discard, limit, 1, OPEN)])
+
+    @contextmanager
+    def damaged(self, index: int) -> Iterator[None]:
+        """Meanwhile a bit of that frame of rows is another one, which only its CRC tells."""
+        frames = JournalReader(self.folder / "journal").frames(0, self.arena.committed)
+        position, payload = [frame for frame in frames if frame[1][1] == 2][index]
+        with (self.folder / "journal" / f"{0:020d}.seg").open("r+b", buffering=0) as file:
+            at = position + 8 + len(payload) - 1
+            os.pwrite(file.fileno(), bytes([payload[-1] ^ 1]), at)
+            yield
+            os.pwrite(file.fileno(), payload[-1:], at)
+
+    def stops(self) -> None:
+        """The broker stops by name, however often it is asked."""
+        for _ in range(2):
+            with pytest.raises(RelayError, match="damaged") as stop:
+                self.broker.step(1 << 30)
+            assert stop.value.code == StopCode.JOURNAL_CORRUPT
+
+
+def drained(line: Line, queue: ClientQueue) -> int:
+    """Take and confirm all there is; how many rows, none of them twice."""
+    taken: list[tuple[int, int]] = []
+    while ranges := queue.take(100)[1]:
+        taken += [(frame, first + row) for frame, first, rows in ranges for row in range(rows)]
+        queue.confirm(len(taken))
+        line.broker.step(1 << 30)
+    assert taken == sorted(set(taken))
+    return len(taken)
 
 
 def new_arena() -> Arena:
@@ -277,6 +315,82 @@ def test_rows_go_from_a_broker_process_to_this_one(line: Line) -> None:
     os.waitpid(pid, 0)
     assert sum(rows for _, _, rows in queue.peek()[1]) == 15
     assert line.arena.client_stats(slot)["matched"] == 15
+
+
+def test_a_damaged_frame_stops_the_broker_and_what_stands_before_it_is_queued_once(line: Line) -> None:
+    (plain, plain_queue), (limited, limited_queue) = line.client(1), line.client(3, discard=2, limit=8)
+    assert not plain_queue.wait()
+    line.write(10)
+    with line.damaged(5):
+        assert line.broker.step(1 << 30) == [1], "a server that waits is woken first"
+        plain_queue.stop_waiting()
+        line.stops()
+        for slot in (plain, limited):
+            stats = line.arena.client_stats(slot)
+            assert (stats["matched"], stats["waiting"]) == (5, 5)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(limited)["dropped"]["limit_newest"] == 2
+    assert drained(line, plain_queue) == 10 and drained(line, limited_queue) == 8
+
+
+def test_damage_among_rows_that_no_ring_holds_yet_stops_the_broker_and_loses_nothing(line: Line) -> None:
+    """Others have all that was decided before."""
+    (lags, slow), (level, quick) = line.client(1), line.client(2)
+    line.write(700)
+    line.broker.step(1 << 30)
+    assert drained(line, quick) == 700 and line.arena.client_stats(lags)["lagging"]
+    line.succeeded((lags, 0, 0), (level, 0, 0))
+    ring = sum(rows for _, _, rows in slow.take(700)[1])
+    with line.damaged(ring + 50):
+        slow.confirm(ring)
+        line.write(1)
+        line.stops()
+        assert sum(rows for _, _, rows in quick.take(10)[1]) == 1
+        assert sum(rows for _, _, rows in slow.take(700)[1]) == 50
+        slow.confirm(ring + 50)
+        line.stops()
+        assert slow.take(700)[1] == []
+    line.broker.step(1 << 30)
+    left = 0
+    while ranges := slow.take(100)[1]:
+        left += sum(rows for _, _, rows in ranges)
+        slow.confirm(ring + 50 + left)
+        line.broker.step(1 << 30)
+    stats = line.arena.client_stats(lags)
+    assert (left, stats["matched"], stats["waiting"], stats["confirmed"]) == (701 - ring - 50, 701, 0, 701)
+
+
+def test_what_fails_while_a_frame_is_decided_is_decided_once_for_the_clients_before(line: Line) -> None:
+    """A queue that drops its newest rows is filled first, from frames that may be damaged."""
+    (before, early), (newest, late) = line.client(1), line.client(2)
+    line.write(700)
+    line.broker.step(1 << 30)
+    assert drained(line, early) == 700 and line.arena.client_stats(newest)["lagging"]
+    line.succeeded((before, 0, 0))
+    here = line.arena.committed
+    line.broker.set_filters(newest, [("shop", "*", 7, 0, 0, 1, here), ("shop", "*", 7, 2, 100, here, OPEN)])
+    ring = sum(rows for _, _, rows in late.take(700)[1])
+    late.confirm(ring)
+    line.write(3)
+    with line.damaged(ring + 50):
+        line.stops()
+    line.broker.step(1 << 30)
+    assert [line.arena.client_stats(slot)["matched"] for slot in (before, newest)] == [703, 703]
+    assert line.arena.client_stats(before)["waiting"] == 3
+
+
+def test_a_seek_that_meets_damage_is_refused_and_leaves_an_empty_queue(line: Line) -> None:
+    slot, queue = line.client(1)
+    line.write(10)
+    line.broker.step(1 << 30)
+    line.succeeded((slot, 0, 0))
+    with line.damaged(5), pytest.raises(RelayError, match="damaged"):
+        line.broker.seek(slot, line.broker.oldest(slot))
+    stats = line.arena.client_stats(slot)
+    assert (stats["matched"], stats["waiting"], stats["dropped"]["flush"]) == (15, 0, 15)
+    line.write(1)
+    line.broker.step(1 << 30)
+    assert sum(rows for _, _, rows in queue.take(10)[1]) == 1
 
 
 def test_the_module_starts_no_thread() -> None:

@@ -1,6 +1,7 @@
 #include "broker.hpp"
 
 #include <algorithm>
+#include <exception>
 
 #include "failure.hpp"
 #include "queue.hpp"
@@ -147,11 +148,12 @@ bool Broker::push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, u
 void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish) {
   Client& c = clients_[slot];
   if (v.rule == Rule::none) return;
+  // First of all: it may meet damage, and then nothing of this frame is decided.
+  if (v.rule == Rule::newest && c.w.lag && may_publish) refill(slot, position);
   touch(slot);
   uint32_t rows = frame.rows;
   uint64_t floor = c.w.floor_limit;
   if (v.rule == Rule::newest) {
-    if (c.w.lag && may_publish) refill(slot, position);
     uint64_t waiting = c.w.queued - head(slot);
     // A ring that is full holds more rows than any limit.
     uint64_t room = c.w.lag || waiting >= v.limit ? 0 : v.limit - waiting;
@@ -177,6 +179,7 @@ void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource
   }
   c.w.matched += frame.rows;
   c.w.queued += rows;
+  c.w.scan = frame.next;
   queued_rows_ += rows;
 }
 
@@ -196,22 +199,29 @@ void Broker::refill(size_t slot, uint64_t end) {
     c.w.lag = frame.next;
   }
   if (!c.w.lag) return;
-  c.w.lag = 0;
-  touch(slot);
   if (c.w.lag_number != c.w.queued) {
     throw ArenaError("the filters of client '" + arena_.name(slot) + "' are not those its rows were counted with (" +
                      std::to_string(c.w.queued) + " queued, " + std::to_string(c.w.lag_number) + " found again)");
   }
+  c.w.lag = 0;
+  touch(slot);
 }
 
-void Broker::refill_all() {
+// What fails for one client is told in the end, and keeps nothing from the others.
+std::exception_ptr Broker::refill_all() {
+  std::exception_ptr failure;
   for (size_t slot : lagging_) {
     if (!clients_[slot].w.lag || !has_room(slot)) continue;
-    refill(slot, scan_of(slot));
+    try {
+      refill(slot, scan_of(slot));
+    } catch (...) {
+      failure = std::current_exception();
+    }
     publish(slot, scan_of(slot));
   }
   auto caught_up = [this](size_t slot) { return !clients_[slot].w.lag; };
   lagging_.erase(std::remove_if(lagging_.begin(), lagging_.end(), caught_up), lagging_.end());
+  return failure;
 }
 
 // ---- the step
@@ -227,25 +237,31 @@ Broker::Step Broker::step(uint64_t max_bytes) {
   first_ = first;
   if (interests_.size() >= kMaxTables) forget_interests();
   uint64_t position = position_;
-  while (position < committed && position - position_ < max_bytes) {
-    const FrameSource::Frame frame = frames_.frame(position);
-    if (frame.rows) {
-      for (const Interest& interest : interests(frame.table)) {
-        const Client& c = clients_[interest.slot];
-        if (position < c.w.scan) continue;
-        decide(interest.slot, judge(c, interest.filters, position, frame.kind), position, frame, true);
+  std::exception_ptr failure;
+  try {
+    while (position < committed && position - position_ < max_bytes) {
+      const FrameSource::Frame frame = frames_.frame(position);
+      if (frame.rows) {
+        for (const Interest& interest : interests(frame.table)) {
+          const Client& c = clients_[interest.slot];
+          if (position < c.w.scan) continue;
+          decide(interest.slot, judge(c, interest.filters, position, frame.kind), position, frame, true);
+        }
       }
+      position = frame.next;
+      ++out.frames;
     }
-    position = frame.next;
-    ++out.frames;
+  } catch (...) {
+    failure = std::current_exception();  // what was decided before it holds
   }
   for (size_t slot : touched_) publish(slot, std::max(clients_[slot].w.scan, position));
   if (position != position_) {
     control.broker.scan.set(position);
     position_ = position;
   }
-  refill_all();
+  if (std::exception_ptr other = refill_all()) failure = other;
   out.wake = wake_mask();
+  if (failure && !out.wake) std::rethrow_exception(failure);  // else the next step meets it again
   out.rows = queued_rows_;
   out.position = position;
   return out;
@@ -290,10 +306,15 @@ void Broker::seek(size_t slot, uint64_t position) {
   if (position > arena_.control().reader.committed.get()) {
     throw ArenaError("cannot move a client beyond the journal's end");
   }
-  for (uint64_t p = position; p < position_;) {
-    const FrameSource::Frame frame = frames_.frame(p);
-    decide(slot, judge_one(slot, p, frame), p, frame, false);
-    p = frame.next;
+  try {
+    for (uint64_t p = position; p < position_;) {
+      const FrameSource::Frame frame = frames_.frame(p);
+      decide(slot, judge_one(slot, p, frame), p, frame, false);
+      p = frame.next;
+    }
+  } catch (...) {
+    flush(slot);  // half of what was asked for is no queue
+    throw;
   }
   publish(slot, std::max(position, position_));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <exception>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -94,7 +95,8 @@ class Broker {
 
   // Decides committed frames for about `max_bytes` of the journal, and fills rings that had been full. Throws
   // StreamError (schema_unproven) at the first row of a definition that is not proven, if somebody asked for it and
-  // `refuse_unproven`.
+  // `refuse_unproven`, and what the source of frames throws. What was decided before that holds: its clients are
+  // published, and their servers woken by the step before the one that throws.
   Step step(uint64_t max_bytes);
   // Whether step() has anything to do; with control().broker.waiting set before, a false is safe to sleep on.
   bool pending();
@@ -102,7 +104,8 @@ class Broker {
   // Drops all rows that wait; how many these were.
   uint64_t flush(size_t slot);
   // Drops what waits and queues again what its filters match from `position` on. Rows keep rising in number. The order
-  // that survives a kill: flush, store the filters with their new `from`, set_filters, seek.
+  // that survives a kill: flush, store the filters with their new `from`, set_filters, seek. If a frame cannot be read,
+  // it throws, and the queue is empty.
   void seek(size_t slot, uint64_t position);
   // Before frames below `position`, or position() if that is less, are deleted: drops rows that need them.
   void cut(uint64_t position);
@@ -156,7 +159,7 @@ class Broker {
   bool push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, uint64_t scan);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
   void refill(size_t slot, uint64_t end);
-  void refill_all();
+  std::exception_ptr refill_all();
   uint64_t ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const;
   Extent find_extent(size_t slot, uint64_t slots) const;
   void replace_ring(size_t slot, uint64_t slots);

@@ -11,7 +11,7 @@ class JournalFrames final : public FrameSource {
   explicit JournalFrames(std::string directory) : journal_(std::move(directory)) {}
 
   Frame frame(uint64_t position) override {
-    const FrameView view = journal_.frame(position);
+    const FrameView view = journal_.verified(position);  // a damaged frame is neither matched nor counted
     Frame out;
     out.next = view.next;
     RowsFrame rows;
