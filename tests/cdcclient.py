@@ -34,6 +34,10 @@ class Reset(Exception):
     """The connection ended by a RST."""
 
 
+class HalfLine(AssertionError):
+    """The connection ended within a line, which only a process that was killed may do."""
+
+
 class Line(NamedTuple):
     """A line of a JSON stream as it came, and what it says."""
 
@@ -81,10 +85,12 @@ class CdcClient:
         self.say(text.encode() + self.end)
 
     def line(self) -> bytes:
-        """The next line without its LF. Raises `EOFError` where the server has closed in between two lines."""
+        """The next line without its LF. Raises `EOFError` where the server has closed in between two lines, and
+        `HalfLine` within one."""
         while (end := self.received.find(b"\n")) < 0:
             if not self.more():
-                assert not self.received, f"half a line: {bytes(self.received)!r}"
+                if self.received:
+                    raise HalfLine(bytes(self.received))
                 raise EOFError
         line = bytes(self.received[:end])
         del self.received[: end + 1]
