@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
@@ -34,6 +34,11 @@ class Bench:
             assert client.line().startswith(b"ERR NO-FILE")
         raise AssertionError("the server has closed")
 
+    def close(self) -> None:
+        """End its clients; the relay ends with the test."""
+        for client in self.clients:
+            client.socket.close()
+
     def seen(self) -> dict[str, Any]:
         """The section of the stat document."""
         section: dict[str, Any] = self.relay.stat()["cdc"]
@@ -44,9 +49,14 @@ class Bench:
         return [stream for process in self.seen()["processes"] for stream in process["streams"]]
 
 
-def until(true: Callable[[], object], seconds: float = 20) -> None:
-    """Waits for it."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, "it did not come true"
-        time.sleep(0.02)
+@contextmanager
+def benches(start: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
+    """Makes benches before a server: make(Values="maxscale"). Their clients end with this."""
+    with ExitStack() as stack:
+
+        def make(**settings: object) -> Bench:
+            made = Bench(start, server, **settings)
+            stack.callback(made.close)
+            return made
+
+        yield make

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from examples.dbserver import KINDS, DatabaseServer
+from tests.cdcbench import Bench, benches
 from tests.metadata import full_metadata_of
 from tests.readerproc import Reader
 from tests.relayproc import RelayProcess, write_conf
@@ -200,3 +201,10 @@ def start_relay(relay_conf: Callable[..., Path]) -> Iterator[Callable[..., Relay
 def relay(server: DatabaseServer, start_relay: Callable[..., RelayProcess]) -> RelayProcess:
     """A running relay on `server`, config as `relay_conf` writes it."""
     return start_relay(server)
+
+
+@pytest.fixture
+def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
+    """Starts relays with a CDC port on `server`, whose clients end with the test: bench(Values="maxscale")."""
+    with benches(start_relay, server) as make:
+        yield make

@@ -8,11 +8,11 @@ import pytest
 
 from examples.dbserver import DatabaseServer
 from relay.cdc.stream import Stream
-from tests.cdcbench import until
 from tests.cdcclient import USER, Refused, Reset
 from tests.cdcinside import inside
 from tests.cdcservice import relay_on
 from tests.madejournal import ID, INSERT, NAME, row
+from tests.waiting import until
 
 
 def test_a_defect_under_one_stream_ends_that_one_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,10 @@ import pytest
 
 from relay._native import JournalReader
 from relay.journal.frames import Commit, decode
-from tests.cdcbench import until
 from tests.cdcclient import CdcClient, triplet_of
 from tests.cdcinside import Inside, inside
 from tests.madejournal import DELETE, ID, INSERT, NAME, NOON, SEGMENT, UPDATE, Made, column
+from tests.waiting import until
 
 KINDS = {INSERT: ("insert",), UPDATE: ("update_before", "update_after"), DELETE: ("delete",)}
 SHAPES = ((ID, NAME), (ID, NAME, column("more", 3)), (column("id", 8), NAME))

@@ -8,16 +8,17 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
-from tests.cdcbench import Bench, until
+from tests.cdcbench import Bench
 from tests.cdcclient import CdcClient, Refused, Reset, credentials
 from tests.relayproc import RelayProcess
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("full_metadata")
 TEXT = "x" * 1000
@@ -27,21 +28,6 @@ TEXT = "x" * 1000
 def server(mariadb118: DatabaseServer) -> DatabaseServer:
     """The one that these run on."""
     return mariadb118
-
-
-@pytest.fixture
-def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
-    """bench(Values="maxscale"): a relay before `server`."""
-    made: list[Bench] = []
-
-    def make(**settings: object) -> Bench:
-        made.append(Bench(start_relay, server, **settings))
-        return made[-1]
-
-    yield make
-    for each in made:
-        for client in each.clients:
-            client.socket.close()
 
 
 def filled(server: DatabaseServer, table: str, rows: int, transactions: int = 1) -> None:

@@ -7,7 +7,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,11 @@ import pytest
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.errors import RelayError
 from tests import cdcclient
-from tests.cdcbench import Bench, until
+from tests.cdcbench import Bench
 from tests.cdcclient import CdcClient, Refused
-from tests.relayproc import RelayProcess
 from tests.test_cli import self_signed
 from tests.test_reload_live import edit, reload
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("full_metadata")
 
@@ -28,21 +28,6 @@ pytestmark = pytest.mark.usefixtures("full_metadata")
 def server(mariadb118: DatabaseServer) -> DatabaseServer:
     """One kind of server is enough here: the port's settings know nothing of the source."""
     return mariadb118
-
-
-@pytest.fixture
-def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
-    """bench(TLS="required"): a relay before `server`."""
-    made: list[Bench] = []
-
-    def make(**settings: object) -> Bench:
-        made.append(Bench(start_relay, server, **settings))
-        return made[-1]
-
-    yield make
-    for each in made:
-        for client in each.clients:
-            client.socket.close()
 
 
 def connected(running: Bench) -> CdcClient:

@@ -14,10 +14,10 @@ import pytest
 
 from relay.board import CDCStatus
 from relay.cdc.catalogue import Catalogue
-from tests.cdcbench import until
 from tests.cdcclient import USERS_LINE, CdcClient, Refused, Reset, credentials
 from tests.cdcinside import Inside, config_of, inside
 from tests.madejournal import ID, INSERT, NAME, NOON, column, row
+from tests.waiting import until
 
 ONE, OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "0e9cc2d6-9af3-11ee-a9a5-0242ac110002"
 

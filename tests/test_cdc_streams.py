@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import islice
 
 import pytest
 
 from examples.dbserver import DatabaseServer
-from tests.cdcbench import Bench, until
+from tests.cdcbench import Bench
 from tests.cdcclient import CdcClient, Row, triplet_of
-from tests.relayproc import RelayProcess
+from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("full_metadata")
-
-
-@pytest.fixture
-def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
-    """bench(Values="maxscale"): a relay before `server`."""
-    made: list[Bench] = []
-
-    def make(**settings: object) -> Bench:
-        made.append(Bench(start_relay, server, **settings))
-        return made[-1]
-
-    yield make
-    for each in made:
-        for client in each.clients:
-            client.socket.close()
 
 
 mariadb_only = pytest.mark.parametrize("server", ["mariadb118"], indirect=True)

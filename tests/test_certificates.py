@@ -28,9 +28,10 @@ from relay.client import RelayClient
 from relay.config import load
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.serving import tls
-from tests.cdcbench import Bench, until
+from tests.cdcbench import Bench
 from tests.cdcclient import CdcClient
 from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess
+from tests.waiting import until
 
 HERE = "127.0.0.1"
 REFUSED = {
