@@ -10,6 +10,7 @@ import hashlib
 import json
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ class GivesUp(Exception):
     """The client ends, with these words."""
 
 
-class PublicClient:
+class PublicClient(ABC):
     """What they all have in common: no command has an end. `schemas` are those that came, as the client knows them."""
 
     UUID: ClassVar[str] = "asdf"
@@ -54,12 +55,13 @@ class PublicClient:
     def digits(self, password: str) -> bytes:
         return hashlib.sha1(password.encode()).hexdigest().encode()
 
+    @abstractmethod
     def answered(self, failure: str) -> None:
         """Take the answer to a command. Raises `GivesUp` where it is none that the client knows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> Iterator[Row]:
-        raise NotImplementedError
+        """What the stream has, to its end, which is `GivesUp` to some."""
 
     def receive(self, size: int = 4096) -> bytes:
         """One recv; empty at the server's FIN. A RST is the end of every one of them."""
