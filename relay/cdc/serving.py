@@ -17,6 +17,7 @@ from relay.cdc.service import Service
 from relay.config import Config
 from relay.context import StreamsContext
 from relay.serving import timezone, tls
+from relay.serving.accepting import accepted
 from relay.serving.addresses import Addresses
 
 BEAT_SECONDS: Final = 1.0
@@ -137,18 +138,7 @@ class Door:
             task.cancel()
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPT_BATCH):
-            try:
-                sock, address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                continue
-            except OSError as error:
-                self._log("accept_failed", error=error)
-                self._loop.remove_reader(self._listener.fileno())
-                self._loop.call_later(_ACCEPT_SECONDS, self.open)
-                return
+        for sock, address in accepted(self._listener, _ACCEPT_BATCH, self._failed):
             if not self._from.admit(address[0]):
                 self._log("address_refused", client="", peer=address[0], rule="[CDC] From")
                 sock.close()
@@ -158,12 +148,14 @@ class Door:
                 self._log("connection_refused", peer=address[0], connections=connections)
                 sock.close()
                 continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             task = self._loop.create_task(self._admit(sock, *address[:2]))
             self._pending.add(task)
             task.add_done_callback(self._pending.discard)
+
+    def _failed(self, error: OSError) -> None:
+        self._log("accept_failed", error=error)
+        self._loop.remove_reader(self._listener.fileno())
+        self._loop.call_later(_ACCEPT_SECONDS, self.open)
 
     async def _admit(self, sock: socket.socket, address: str, port: int) -> None:
         context: ssl.SSLContext | None = self._tls

@@ -11,6 +11,7 @@ from typing import Final
 from relay.config import Config
 from relay.context import ServerContext
 from relay.serving import tls
+from relay.serving.accepting import accepted
 from relay.serving.access import Access
 
 ACCEPT_BATCH: Final = 64
@@ -83,24 +84,11 @@ class Door:
             self._decide(fd)
 
     def _accept(self) -> None:
-        for _ in range(ACCEPT_BATCH):
-            try:
-                sock, address = self._listener.accept()
-            except BlockingIOError:
-                return
-            except ConnectionError:
-                continue
-            except OSError as error:
-                self._log("accept_failed", error=error)
-                self.shut()  # there may be too many descriptors: until the next beat
-                return
+        for sock, address in accepted(self._listener, ACCEPT_BATCH, self._failed):
             if not self._access.may_connect(address[0]):
                 self._log("address_refused", client="", peer=address[0], rule="[Server] ClientsFrom")
                 sock.close()
                 continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._tls is None:
                 self._admit(sock, address[0])
             elif self._tls_required:
@@ -108,6 +96,10 @@ class Door:
             else:
                 self._undecided[sock.fileno()] = (sock, address[0])
                 self._epoll.register(sock.fileno(), select.EPOLLIN)
+
+    def _failed(self, error: OSError) -> None:
+        self._log("accept_failed", error=error)
+        self.shut()  # until the next beat
 
     def _decide(self, fd: int) -> None:
         """The first byte of a connection tells whether it is TLS."""
