@@ -47,6 +47,13 @@ class AdminClient:
         try:
             connection = socket.create_connection((host, port), TIMEOUT)
             self._socket = context.wrap_socket(connection, server_hostname=host) if context else connection
+        except ssl.SSLCertVerificationError as error:
+            away = _away(self._address, error)
+            away.hint = (
+                "whoever answers has another certificate than TLSCert;"
+                " a relay takes a renewed one by SIGHUP, as of `systemctl reload relay`"
+            )
+            raise away from None
         except OSError as error:
             raise _away(self._address, error) from None
         self._replies = classic.ReplyParser()
