@@ -6,16 +6,16 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from examples.dbserver import KINDS
+from examples.dbserver import KINDS, DatabaseServer
 from tests.faults import whole
 from tests.faults.conftest import Ordeal
-from tests.faults.ordeal import Allows, times
+from tests.faults.ordeal import Allows, Trial, times
 from tests.relayproc import RelayProcess
 from tests.test_kill import living
 from tests.waiting import until
@@ -23,6 +23,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Start = Callable[..., RelayProcess]
 MakeDb = Callable[..., str]
+Broken = Callable[..., AbstractContextManager[Trial]]
 
 # What may come twice when it dies. A process of the CDC port begins the last transaction of its clients again.
 VICTIMS = {
@@ -42,48 +43,43 @@ def signalled(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
+@pytest.fixture
+def broken(
+    request: pytest.FixtureRequest, kind: str, make_db: MakeDb, start_relay: Start, ordeal: Ordeal, tmp_path: Path
+) -> Broken:
+    """broken(fault, allows): around what breaks a relay with everything on, under load, before a server of `kind`; in
+    the end each part of it has every row once."""
+    server: DatabaseServer = request.getfixturevalue(kind)
+
+    @contextmanager
+    def around(fault: str, allows: Allows, pause: float = 0.002) -> Iterator[Trial]:
+        db, data = make_db(server), tmp_path / "data"
+        settings = whole.settings(data, db)
+        relay = start_relay(server, settings)
+        with ordeal(fault, relay, server, db, allows, pause=pause, cdc=settings["CDC.Port"]) as trial:
+            yield trial
+        whole.check(trial, relay, data, db)
+
+    return around
+
+
 @pytest.mark.parametrize(("victims", "kind"), ON)
-def test_killed(
-    request: pytest.FixtureRequest,
-    make_db: MakeDb,
-    start_relay: Start,
-    ordeal: Ordeal,
-    tmp_path: Path,
-    victims: str,
-    kind: str,
-) -> None:
-    server = request.getfixturevalue(kind)
-    db, dice = make_db(server), random.Random(5)
-    settings = whole.settings(tmp_path / "data", db)
-    relay = start_relay(server, settings)
-    fault = f"SIGKILL of the {victims.rstrip('-')}"
-    with ordeal(fault, relay, server, db, VICTIMS[victims], pause=0.002, cdc=settings["CDC.Port"]) as trial:
+def test_killed(broken: Broken, victims: str) -> None:
+    dice = random.Random(5)
+    with broken(f"SIGKILL of the {victims.rstrip('-')}", VICTIMS[victims]) as trial:
         while len(trial.faults) < times(60):
             time.sleep(dice.uniform(0.005, 0.3))
-            if pids := living(relay, victims):
+            if pids := living(trial.relay, victims):
                 with trial.fault():
                     signalled(dice.choice(pids), signal.SIGKILL)
-    whole.check(trial, relay, tmp_path / "data", db)
 
 
 @pytest.mark.parametrize(("victims", "kind"), ON)
-def test_stopped_and_continued(
-    request: pytest.FixtureRequest,
-    make_db: MakeDb,
-    start_relay: Start,
-    ordeal: Ordeal,
-    tmp_path: Path,
-    victims: str,
-    kind: str,
-) -> None:
+def test_stopped_and_continued(broken: Broken, victims: str) -> None:
     """A process that stands still is nobody's death: what waits for it waits, and nothing is repeated."""
-    server = request.getfixturevalue(kind)
-    db, dice = make_db(server), random.Random(6)
-    settings = whole.settings(tmp_path / "data", db)
-    relay = start_relay(server, settings)
-    fault = f"SIGSTOP of the {victims.rstrip('-')}, then SIGCONT"
-    with ordeal(fault, relay, server, db, Allows.NOTHING, pause=0.002, cdc=settings["CDC.Port"]) as trial:
-        pids = living(relay, victims)
+    dice = random.Random(6)
+    with broken(f"SIGSTOP of the {victims.rstrip('-')}, then SIGCONT", Allows.NOTHING) as trial:
+        pids = living(trial.relay, victims)
         while len(trial.faults) < times(40):
             time.sleep(dice.uniform(0.005, 0.2))
             with trial.fault():
@@ -91,102 +87,67 @@ def test_stopped_and_continued(
                 signalled(pid, signal.SIGSTOP)
                 time.sleep(dice.choice((0.001, 0.01, 0.1, 0.8)))
                 signalled(pid, signal.SIGCONT)
-    assert not any(process["restarts"] for process in relay.stat()["processes"])
-    whole.check(trial, relay, tmp_path / "data", db)
+        trial.catch_up()
+        assert not any(process["restarts"] for process in trial.relay.stat()["processes"])
 
 
-def test_all_killed_at_once(
-    request: pytest.FixtureRequest, make_db: MakeDb, start_relay: Start, ordeal: Ordeal, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_all_killed_at_once(broken: Broken) -> None:
     """All children together, which the supervisor outlives."""
-    server = request.getfixturevalue("mariadb118")
-    db, dice = make_db(server), random.Random(7)
-    settings = whole.settings(tmp_path / "data", db)
-    relay = start_relay(server, settings)
-    with ordeal(
-        "SIGKILL of all children at once", relay, server, db, Allows.IN_FLIGHT, pause=0.002, cdc=settings["CDC.Port"]
-    ) as trial:
+    dice = random.Random(7)
+    with broken("SIGKILL of all children at once", Allows.IN_FLIGHT) as trial:
         while len(trial.faults) < times(40):
             time.sleep(dice.uniform(0.01, 1.0))
-            pids = living(relay, "")
+            pids = living(trial.relay, "")
             if len(pids) < 2:
                 continue
             dice.shuffle(pids)
             with trial.fault():
                 for pid in pids:
                     signalled(pid, signal.SIGKILL)
-    whole.check(trial, relay, tmp_path / "data", db)
 
 
-def test_the_supervisor_killed(
-    request: pytest.FixtureRequest, make_db: MakeDb, start_relay: Start, ordeal: Ordeal, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["mysql97"])
+def test_the_supervisor_killed(broken: Broken) -> None:
     """And all with it; the next start finds the queues in shared memory."""
-    server = request.getfixturevalue("mysql97")
-    db, dice = make_db(server), random.Random(8)
-    settings = whole.settings(tmp_path / "data", db)
-    relay = start_relay(server, settings)
-    with ordeal(
-        "SIGKILL of the supervisor", relay, server, db, Allows.IN_FLIGHT, pause=0.002, cdc=settings["CDC.Port"]
-    ) as trial:
+    dice = random.Random(8)
+    with broken("SIGKILL of the supervisor", Allows.IN_FLIGHT) as trial:
         while len(trial.faults) < times(20):
             time.sleep(dice.uniform(0.01, 1.5))
             with trial.fault():
-                relay.kill()
-            relay.start()
-    whole.check(trial, relay, tmp_path / "data", db)
+                trial.relay.kill()
+            trial.relay.start()
 
 
-def test_the_supervisor_stopped_and_continued(
-    request: pytest.FixtureRequest, make_db: MakeDb, start_relay: Start, ordeal: Ordeal, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["mariadb1011"])
+def test_the_supervisor_stopped_and_continued(broken: Broken) -> None:
     """Children work on without it; what dies meanwhile is replaced when it goes on."""
-    server = request.getfixturevalue("mariadb1011")
-    db, dice = make_db(server), random.Random(9)
-    settings = whole.settings(tmp_path / "data", db)
-    relay = start_relay(server, settings)
-    with ordeal(
-        "SIGSTOP of the supervisor, a child killed meanwhile",
-        relay,
-        server,
-        db,
-        Allows.IN_FLIGHT,
-        pause=0.002,
-        cdc=settings["CDC.Port"],
-    ) as trial:
+    dice = random.Random(9)
+    with broken("SIGSTOP of the supervisor, a child killed meanwhile", Allows.IN_FLIGHT) as trial:
         while len(trial.faults) < times(30):
             time.sleep(dice.uniform(0.01, 0.3))
-            pids = living(relay, "")
+            pids = living(trial.relay, "")
             if not pids:
                 continue
             with trial.fault():
-                relay.signal(signal.SIGSTOP)
+                trial.relay.signal(signal.SIGSTOP)
                 signalled(dice.choice(pids), signal.SIGKILL)
                 time.sleep(dice.uniform(0.0, 0.5))
-                relay.signal(signal.SIGCONT)
-    whole.check(trial, relay, tmp_path / "data", db)
+                trial.relay.signal(signal.SIGCONT)
 
 
-def test_stopped_for_good(
-    request: pytest.FixtureRequest, make_db: MakeDb, start_relay: Start, ordeal: Ordeal, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("kind", ["mysql97"])
+def test_stopped_for_good(broken: Broken) -> None:
     """Processes that stand still for a minute are ended and replaced."""
-    server = request.getfixturevalue("mysql97")
-    db = make_db(server)
-    settings = whole.settings(tmp_path / "data", db)
-    relay = start_relay(server, settings)
-    with ordeal(
-        "SIGSTOP until it is replaced", relay, server, db, Allows.IN_FLIGHT, pause=0.1, cdc=settings["CDC.Port"]
-    ) as trial:
-        pids = relay.pids()
+    with broken("SIGSTOP until it is replaced", Allows.IN_FLIGHT, pause=0.1) as trial:
+        pids = trial.relay.pids()
         victims = {name: pid for name, pid in pids.items() if name in ("reader", "broker", "server-0", "cdc-0")}
         with trial.fault():
             for pid in victims.values():
                 signalled(pid, signal.SIGSTOP)
             until(
-                lambda: all((pid := relay.pids().get(name)) and pid != old for name, old in victims.items()),
+                lambda: all((pid := trial.relay.pids().get(name)) and pid != old for name, old in victims.items()),
                 150,
                 "processes that are not replaced",
                 1,
             )
-    whole.check(trial, relay, tmp_path / "data", db)
