@@ -73,8 +73,8 @@ class _Loop:
                 checkpoint_due = now + CHECKPOINT_SECONDS
                 self._context.beat()
                 self._keep()
-            idle = self._stuck or not self._broker.pending()
-            if idle and not self._stuck:
+            idle = self._stuck
+            if not idle and arena.committed == arena.broker_scan:
                 # Reader and servers look at the flag after they have made work; whoever comes second sees the other.
                 arena.broker_waiting = True
                 idle = not self._broker.pending()

@@ -14,7 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent
 NATIVE = ROOT / "relay" / "native"
 TESTS = ROOT / "tests" / "native"
 KILL_TEST = ("ring_kill.cpp", "ring_processes.cpp", "ring_interleave.cpp")
-SOURCES = ("arena.cpp", "queue.cpp", "broker.cpp", "broker_clients.cpp")
+SOURCES = (
+    "arena.cpp",
+    "queue.cpp",
+    "broker.cpp",
+    "broker_audience.cpp",
+    "broker_clients.cpp",
+    "broker_checkpoints.cpp",
+)
 FLAGS = ("-std=c++17", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-DRELAY_RING_STEPS")
 
 
@@ -66,14 +73,14 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a slot is used again although its rows wait",
-        (Edit("broker.cpp", "if (old.end() <= c.reusable) return true;", "return true;"),),
+        (Edit("broker.cpp", "if (end <= c.reusable) return true;", "return true;"),),
     ),
     Mutant(
         "a slot is used again because of a floor that is not published",
         (
             Edit(
                 "broker.cpp",
-                "c.reusable = std::max(arena_.client(slot).server.read().hi, c.floor);",
+                "c.reusable = std::max(hi(slot), c.floor);",
                 "c.reusable = head(slot);",
             ),
         ),
@@ -124,9 +131,8 @@ MUTANTS: Sequence[Mutant] = (
         (
             Edit(
                 "broker.cpp",
-                "for (size_t slot : touched_) publish(slot, std::max(clients_[slot].w.scan, position));",
-                "control.broker.scan.set(position);"
-                "for (size_t slot : touched_) publish(slot, std::max(clients_[slot].w.scan, position));",
+                "publish_touched(position);",
+                "control.broker.scan.set(position); publish_touched(position);",
             ),
         ),
     ),

@@ -77,6 +77,8 @@ class Stage:
         self.position = 100
         self.models = [Model() for _ in range(clients)]
         self.seen = self.writer.committed()
+        self.checkpoints: dict[int, bytes] = {}  # by client id
+        self.decided = 0
         self.make_arena()
         for i in range(clients):
             assert self.broker.add_client(i + 1, f"client {i}") == i
@@ -115,6 +117,13 @@ class Stage:
         filters = [f for f in filters if f[6] > self.broker.decided(client)]
         self.broker.set_filters(client, filters)
         self.models[client].filters = filters
+
+    def checkpoint(self) -> None:
+        """Keep what clients changed, if the journal is flushed up to there."""
+        if (found := self.broker.checkpoint()) is not None:
+            self.decided, changed = found
+            self.checkpoints.update(changed)
+            self.broker.stored()
 
     def check(self) -> None:
         for i, model in enumerate(self.models):
@@ -166,7 +175,7 @@ def act(stage: Stage, rng: random.Random, client: int) -> str:
     """One thing that may happen to a relay; its name."""
     model, queue = stage.models[client], stage.queue(client)
     deed = rng.choice(["write"] * 6 + ["take"] * 5 + ["confirm"] * 3 + ["kill"] * 2 + ["flush", "seek", "cut", "filter"]
-                      + ["cold", "skip", "burst", "drain"])  # fmt: skip
+                      + ["cold", "skip", "burst", "drain"] + ["checkpoint"] * 3)  # fmt: skip
     if deed in ("write", "burst"):
         for _ in range(rng.randrange(700, 1400) if deed == "burst" else rng.randrange(1, 30)):
             stage.write(rng.randrange(3), rng.choice((1, 2, 4)), rng.choice((1, 1, 2, 3, 40)))
@@ -179,6 +188,8 @@ def act(stage: Stage, rng: random.Random, client: int) -> str:
         stage.confirm(client, rng.randrange(0, 60))
     elif deed == "drain":
         stage.drain(client)
+    elif deed == "checkpoint":
+        stage.checkpoint()
     elif deed == "kill":
         stage.start_broker()
         for i, each in enumerate(stage.models):
@@ -232,13 +243,13 @@ def rebuild(stage: Stage, rng: random.Random, client: int, deed: str) -> str:
         stage.set_filters(client, [f for f in ended if f[5] < f[6]] + new)
     elif deed == "cold":
         stage.arena.flushed = stage.writer.flush()
-        stored = [stage.broker.checkpoint(i) for i in range(len(stage.models))]
+        stage.checkpoint()
         stage.make_arena()
         stage.arena.flushed, stage.arena.first = stage.writer.flush(), stage.writer.first()
         for i, each in enumerate(stage.models):
             assert stage.broker.add_client(i + 1, f"client {i}") == i
             stage.broker.set_filters(i, each.filters)
-            stage.broker.restore(i, stored[i])
+            stage.broker.restore(i, stage.checkpoints[i + 1], stage.decided)
         stage.step()
     return deed
 

@@ -46,11 +46,11 @@ def test_clients_filters_and_checkpoints_survive(path: Path) -> None:
     state = ClientState(path)
     first, second = state.add_client("a"), state.add_client("b\N{SNOWMAN}")
     state.replace_filters(second, [ORDERS, Filter("*", "*", 1, 2, 7, since=2**63 + 5, until=2**64 - 2)])
-    state.checkpoint([(first.id, b"one"), (second.id, b"two")])
+    state.checkpoint(2**64 - 3, [(first.id, b"one"), (second.id, b"two")])
     state.set_generation(2**64 - 1)
     state.close()
     again = ClientState(path)
-    assert again.generation() == 2**64 - 1
+    assert (again.generation(), again.position()) == (2**64 - 1, 2**64 - 3)
     assert [(c.id, c.name, c.checkpoint) for c in again.clients()] == [
         (first.id, "a", b"one"),
         (second.id, "b\N{SNOWMAN}", b"two"),
@@ -76,14 +76,16 @@ def test_a_checkpoint_flushes_names_and_filters_too_and_nothing_is_flushed_for_n
     said: list[str] = []
     state._db.set_trace_callback(said.append)
     client = state.add_client("a")
-    state.checkpoint([])
+    state.checkpoint(0, [])
     state.replace_filters(client, [ORDERS])
-    state.checkpoint([])
-    state.checkpoint([])
+    state.checkpoint(0, [])
+    state.checkpoint(0, [])
     state.forget_client(client)
-    state.checkpoint([(client.id, b"gone")])
+    state.checkpoint(0, [(client.id, b"gone")])
+    state.checkpoint(7, [])
+    state.checkpoint(7, [])
     modes = [line.rpartition("=")[2] for line in said if line.startswith("PRAGMA synchronous")]
-    assert modes == ["FULL", "NORMAL"] * 3
-    for full, normal in zip(range(0, 6, 2), range(1, 6, 2), strict=True):
+    assert modes == ["FULL", "NORMAL"] * 4
+    for full, normal in zip(range(0, 8, 2), range(1, 8, 2), strict=True):
         places = [number for number, line in enumerate(said) if line.startswith("PRAGMA synchronous")]
         assert any(line.startswith("INSERT OR REPLACE") for line in said[places[full] : places[normal]])

@@ -248,25 +248,99 @@ def test_another_generation_of_the_journal_empties_the_arena(line: Line, tmp_pat
 
 
 def test_a_checkpoint_waits_for_the_journal_to_be_on_disk(line: Line) -> None:
-    slot, _ = line.client(1)
+    line.client(1)
     line.write(1)
     line.broker.step(1 << 30)
-    assert line.broker.checkpoint(slot) is None
+    assert line.broker.checkpoint() is None
     line.arena.flushed = line.writer.flush()
-    first = line.broker.checkpoint(slot)
+    first = line.broker.checkpoint()
     assert first
+    line.broker.stored()
     line.write(1)
     line.broker.step(1 << 30)
-    assert line.broker.checkpoint(slot) == first
+    assert line.broker.checkpoint() == (first[0], []), "as of when the first one was stored"
+    line.broker.stored()
+    assert line.broker.checkpoint() is None
     line.arena.flushed = line.writer.flush()
-    assert line.broker.checkpoint(slot) != first
+    second = line.broker.checkpoint()
+    assert second
+    assert second[0] == line.arena.committed
+    assert [id for id, _ in second[1]] == [1]
+    assert second[1] != first[1]
+
+
+def test_a_checkpoint_has_the_clients_that_changed(line: Line) -> None:
+    slots = [line.client(id)[0] for id in (1, 2, 3)]
+    line.broker.set_filters(slots[1], [("shop", "nothing", 7, 0, 0, 1, OPEN)])
+    line.broker.set_filters(slots[2], [("shop", "nothing", 7, 0, 0, 1, OPEN)])
+
+    def changed() -> list[int]:
+        line.broker.step(1 << 30)
+        line.arena.flushed = line.writer.flush()
+        found = line.broker.checkpoint()
+        assert found
+        assert found[0] == line.arena.committed
+        return [id for id, _ in found[1]]
+
+    assert changed() == [1, 2, 3]
+    assert changed() == [1, 2, 3], "until it is stored"
+    line.broker.stored()
+    assert changed() == []
+    line.write(3)
+    assert changed() == [1]
+    line.broker.set_filters(slots[2], [("shop", "other", 7, 0, 0, 1, OPEN)])
+    assert changed() == [1, 3], "nothing is left out that was not stored"
+    line.broker.stored()
+    ClientQueue(line.arena, slots[0]).take(1)
+    assert changed() == [1]
+    line.broker.remove_client(slots[0])
+    assert changed() == []
+
+
+def test_a_client_that_did_not_change_is_restored_up_to_the_last_checkpoint(line: Line) -> None:
+    line.client(1)
+    line.arena.flushed = line.writer.flush()
+    found = line.broker.checkpoint()
+    assert found
+    line.write(2)
+    line.arena = new_arena()
+    line.arena.attach_writer(line.writer)
+    line.arena.flushed = here = line.writer.flush()
+    line.broker = Broker(line.arena, line.folder / "journal", print)
+    assert line.broker.add_client(1, "client 1") == 0
+    line.broker.set_filters(0, [("shop", "*", 7, 0, 0, 1, OPEN)])
+    line.broker.restore(0, found[1][0][1], here)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(0)["waiting"] == 0, "what lies before the position is decided"
+    line.write(1)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(0)["waiting"] == 1
+
+
+def test_what_comes_before_a_stop_is_queued_once(line: Line) -> None:
+    slot, _ = line.client(1)
+    line.broker.refuse_unproven = True
+    line.write(3)
+    unproven = line.writer.define(msgspec.msgpack.encode(["shop", "items", 1, 1, 1, False, COLUMNS]))
+    line.writer.rows(unproven, 1, 100, 1, 1, b"\1\1\0" + bytes(4))
+    line.writer.commit(100, 1)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["waiting"] == 3
+    for _ in range(2):
+        with pytest.raises(RelayError) as stop:
+            line.broker.step(1 << 30)
+        assert stop.value.code == "schema_unproven"
+        assert line.broker.pending()
+    line.broker.refuse_unproven = False
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["waiting"] == 4
 
 
 @pytest.mark.parametrize("damage", [b"x", b"\1" + bytes(40)])
 def test_a_damaged_checkpoint_is_refused(line: Line, damage: bytes) -> None:
     slot, _ = line.client(1)
     with pytest.raises(QueueError, match="checkpoint"):
-        line.broker.restore(slot, damage)
+        line.broker.restore(slot, damage, 0)
 
 
 def test_only_servers_that_wait_for_rows_are_woken(line: Line) -> None:

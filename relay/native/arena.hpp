@@ -5,6 +5,7 @@
 // which one store selects the valid one. ARCHITECTURE.md, "Client queues", tells the protocol and why it holds.
 #pragma once
 
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -103,6 +104,8 @@ struct alignas(64) ServerLine {
 struct PeerRecord {
   char address[64] = {};
 };
+
+constexpr size_t kHiWord = offsetof(ServerRecord, hi) / 8;
 
 struct ClientBlock {
   struct alignas(64) Identity {

@@ -11,77 +11,9 @@ namespace relay {
 namespace {
 
 constexpr size_t kMaxTables = 100000;  // cached TABLE frames; each segment repeats them
-
-bool is_name(const std::string& wanted, const std::string& name) { return wanted == "*" || wanted == name; }
+constexpr size_t kRun = 64;  // frames: what a client needs stays in the processor's nearest cache for so many
 
 }  // namespace
-
-void Broker::forget_interests() {
-  interests_.clear();
-  recent_.fill({});
-}
-
-const std::vector<Broker::Interest>& Broker::interests(uint64_t table) {
-  auto& [recent_table, recent] = recent_[table / 8 % recent_.size()];
-  if (recent && recent_table == table) return *recent;
-  auto found = interests_.find(table);
-  if (found == interests_.end()) {
-    const FrameSource::Names names = frames_.names(table);
-    std::vector<Interest> list;
-    for (size_t slot : live_) {
-      const std::vector<Filter>& filters = clients_[slot].filters;
-      Interest interest{slot, {}};
-      for (size_t i = 0; i < filters.size(); ++i) {
-        const Filter& f = filters[i];
-        if (is_name(f.schema, names.schema) && is_name(f.table, names.table)) interest.filters.push_back(i);
-      }
-      if (!interest.filters.empty()) list.push_back(std::move(interest));
-    }
-    if (refuse_unproven && !names.proven && !list.empty()) {
-      throw StreamError("schema_unproven", "queue rows", names.schema + "." + names.table,
-                        "the names and types of its columns cannot be proven");
-    }
-    found = interests_.emplace(table, std::move(list)).first;
-  }
-  recent_table = table;
-  recent = &found->second;
-  return found->second;
-}
-
-Broker::Verdict Broker::judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame) {
-  if (!frame.rows) return {};
-  const std::vector<Interest>& list = interests(frame.table);
-  auto it = std::lower_bound(list.begin(), list.end(), slot, [](const Interest& i, size_t s) { return i.slot < s; });
-  if (it == list.end() || it->slot != slot) return {};
-  return judge(clients_[slot], it->filters, position, frame.kind);
-}
-
-// A row is queued if any matching filter would queue it. The oldest are dropped only if every matching filter that has
-// a limit drops the oldest, and then down to the largest of these limits.
-Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind) {
-  Verdict v;
-  bool unlimited = false;
-  bool oldest = false;
-  bool newest = false;
-  for (size_t i : filters) {
-    const Filter& f = c.filters[i];
-    if (!(f.kinds & kind) || position < f.from || position >= f.to) continue;
-    if (!f.limit) {
-      unlimited = true;
-    } else {
-      (f.discard == kDropOldest ? oldest : newest) = true;
-      v.limit = std::max(v.limit, f.limit);
-    }
-  }
-  if (newest) {
-    v.rule = unlimited || oldest ? Rule::keep : Rule::newest;
-  } else if (oldest) {
-    v.rule = Rule::oldest;
-  } else if (unlimited) {
-    v.rule = Rule::keep;
-  }
-  return v;
-}
 
 // ---- the queue
 
@@ -101,10 +33,6 @@ void Broker::publish(size_t slot, uint64_t scan) {
   c.floor = c.w.floor();
 }
 
-uint64_t Broker::head(size_t slot) const {
-  return std::max(arena_.client(slot).server.read().hi, clients_[slot].w.floor());
-}
-
 // Before a floor rises: the queue, which begins at row `from`, gets shorter without the server's doing.
 void Broker::note_length(size_t slot, uint64_t from) {
   BrokerRecord& w = clients_[slot].w;
@@ -118,11 +46,18 @@ uint64_t Broker::scan_of(size_t slot) const { return std::max(clients_[slot].w.s
 bool Broker::has_room(size_t slot) {
   Client& c = clients_[slot];
   if (c.w.tail < c.w.ring_slots) return true;
+  if (!is_reusable(slot, c.blocked)) return false;  // known from before: a ring that is full is asked often
   SlotCopy old;
   if (!old.load(arena_.ring(c.w.ring_offset), c.w.ring_slots, c.w.tail - c.w.ring_slots)) return true;
-  if (old.end() <= c.reusable) return true;
-  c.reusable = std::max(arena_.client(slot).server.read().hi, c.floor);
-  return old.end() <= c.reusable;
+  c.blocked = old.end();
+  return is_reusable(slot, c.blocked);
+}
+
+bool Broker::is_reusable(size_t slot, uint64_t end) {
+  Client& c = clients_[slot];
+  if (end <= c.reusable) return true;
+  c.reusable = std::max(hi(slot), c.floor);
+  return end <= c.reusable;
 }
 
 // Writes rows [number, number + rows) to the next slot; the next publish makes it visible. `scan`, if not 0, allows to
@@ -170,7 +105,7 @@ void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource
   if (rows && !c.w.lag && !push(slot, c.w.queued, position, rows, may_publish ? position : 0)) {
     c.w.lag = position;
     c.w.lag_number = c.w.queued;
-    if (std::find(lagging_.begin(), lagging_.end(), slot) == lagging_.end()) lagging_.push_back(slot);
+    note_lag(slot);
   }
   if (floor > c.w.floor_limit) c.w.floor_limit = floor;
   if (rows < frame.rows) {
@@ -181,6 +116,10 @@ void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource
   c.w.queued += rows;
   c.w.scan = frame.next;
   queued_rows_ += rows;
+}
+
+void Broker::note_lag(size_t slot) {
+  if (std::find(lagging_.begin(), lagging_.end(), slot) == lagging_.end()) lagging_.push_back(slot);
 }
 
 // Moves the rows that are in no slot yet, frames [lag, end), to the ring as far as it has room.
@@ -235,26 +174,10 @@ Broker::Step Broker::step(uint64_t max_bytes) {
   const uint64_t first = control.reader.first.get();
   if (first > first_) cut(first);  // should frames be gone that somebody needed, the loss is counted
   first_ = first;
-  if (interests_.size() >= kMaxTables) forget_interests();
-  uint64_t position = position_;
+  if (tables_.size() >= kMaxTables) forget_audiences();
   std::exception_ptr failure;
-  try {
-    while (position < committed && position - position_ < max_bytes) {
-      const FrameSource::Frame frame = frames_.frame(position);
-      if (frame.rows) {
-        for (const Interest& interest : interests(frame.table)) {
-          const Client& c = clients_[interest.slot];
-          if (position < c.w.scan) continue;
-          decide(interest.slot, judge(c, interest.filters, position, frame.kind), position, frame, true);
-        }
-      }
-      position = frame.next;
-      ++out.frames;
-    }
-  } catch (...) {
-    failure = std::current_exception();  // what was decided before it holds
-  }
-  for (size_t slot : touched_) publish(slot, std::max(clients_[slot].w.scan, position));
+  const uint64_t position = walk(committed, max_bytes, &out, &failure);
+  publish_touched(position);
   if (position != position_) {
     control.broker.scan.set(position);
     position_ = position;
@@ -265,6 +188,60 @@ Broker::Step Broker::step(uint64_t max_bytes) {
   out.rows = queued_rows_;
   out.position = position;
   return out;
+}
+
+// Decides the frames from position() on; where it ended, which is where it failed if it did. Client by client for a run
+// of frames, since a client's record and ring cost more to be fetched than a frame costs to be decided.
+uint64_t Broker::walk(uint64_t committed, uint64_t max_bytes, Step* out, std::exception_ptr* failure) {
+  uint64_t position = position_;
+  run_.clear();
+  try {
+    while (position < committed && position - position_ < max_bytes) {
+      const FrameSource::Frame frame = frames_.frame(position);
+      Audience* who = frame.rows ? &audience(frame.table) : nullptr;
+      if (who && !who->interests.empty()) {
+        const bool settled = who->from <= position && position < who->to;
+        if (who != run_for_ || !settled || run_.size() == kRun) decide_run();
+        if (!settled) settle(who, position);
+        run_for_ = who;
+        run_.push_back({position, frame});
+      }
+      position = frame.next;
+      ++out->frames;
+    }
+  } catch (...) {
+    *failure = std::current_exception();  // what was decided before it holds
+  }
+  try {
+    decide_run();
+  } catch (...) {
+    *failure = std::current_exception();
+  }
+  // Of a run that failed, each client's own scan tells what was decided.
+  return run_.empty() ? position : run_.front().position;
+}
+
+void Broker::decide_run() {
+  if (run_.empty()) return;
+  for (const Interest& each : run_for_->interests) {
+    const Client& c = clients_[each.slot];
+    for (const auto& [position, frame] : run_) {
+      if (position < c.w.scan) continue;
+      decide(each.slot, each.verdicts[index_of(frame.kind)], position, frame, true);
+    }
+  }
+  run_.clear();
+}
+
+void Broker::publish_touched(uint64_t position) {
+  constexpr size_t kAhead = 4;  // records that are fetched while others are written
+  for (size_t i = 0; i < touched_.size(); ++i) {
+    if (i + kAhead < touched_.size()) {
+      const auto* next = reinterpret_cast<const char*>(&arena_.client(touched_[i + kAhead]).broker);
+      for (size_t line = 0; line < sizeof(Flip<BrokerRecord>); line += 64) __builtin_prefetch(next + line, 1);
+    }
+    publish(touched_[i], std::max(clients_[touched_[i]].w.scan, position));
+  }
 }
 
 uint64_t Broker::wake_mask() {

@@ -1,6 +1,7 @@
 // Decides which rows go to which client: committed frames in, row ranges in the clients' queues out.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <exception>
 #include <memory>
@@ -58,7 +59,19 @@ struct Checkpoint {
 
   std::string pack() const;
   static Checkpoint unpack(Bytes packed);  // throws ArenaError
+  // The lowest frame of what is in flight or waits; UINT64_MAX if there is nothing.
+  uint64_t held() const;
 };
+
+// What a client's queue and its checkpoint follow from; they are the same as long as these are.
+struct Marks {
+  uint64_t broker = 0;  // versions of its records
+  uint64_t server = 0;
+  uint64_t filters = 0;
+  bool operator==(const Marks& o) const { return broker == o.broker && server == o.server && filters == o.filters; }
+};
+
+uint64_t power_of_two_above(uint64_t n);
 
 // The broker's side of all queues; one per arena, in the one broker process. A successor of a killed one is made on the
 // same arena, is given the same filters again, and goes on: nothing is repaired.
@@ -114,11 +127,36 @@ class Broker {
   // The lowest of all clients and of the broker itself.
   uint64_t needed();
 
+  // Where clients stand, for a cold start. All clients that are not among `clients` stand where they stood when they
+  // last were, and nothing is left to be decided for them before `position`.
+  struct Snapshot {
+    struct Client {
+      size_t slot;
+      uint64_t id;
+      Marks marks;
+      uint64_t scan;
+      uint64_t held;
+      std::string packed;
+    };
+    uint64_t position = 0;
+    uint64_t reach = 0;  // the journal position up to which it speaks
+    std::vector<Client> clients;
+  };
+
   Checkpoint checkpoint(size_t slot);
+  // The newest snapshot that reaches no farther than `flushed`, by this or an earlier call; none if there is none yet.
+  // It is the same one until stored(), or a newer one that has all that it had.
+  const Snapshot* snapshot(uint64_t flushed);
+  // The one that snapshot() returned last can be restored from now on.
+  void stored();
+  // Frames below this position will not be matched again for the client, not even after a cold start.
+  uint64_t decided(size_t slot) const;
+  // The lowest position that is needed of all clients, also after a cold start; 0 while one of them has no checkpoint.
+  uint64_t stored_needed() const;
   // As plan_ring, for restore.
   Extent plan_restore(size_t slot, const Checkpoint& from) const;
-  // Gives a client that was just added the queue of a checkpoint, after set_filters.
-  void restore(size_t slot, const Checkpoint& from);
+  // Gives a client that was just added the queue of a checkpoint, after set_filters. `position`: of the last snapshot.
+  void restore(size_t slot, const Checkpoint& from, uint64_t position);
 
   bool refuse_unproven = false;
 
@@ -128,33 +166,59 @@ class Broker {
     BrokerRecord w;   // being written; published by flip
     uint64_t floor = 0;   // of the published record
     uint64_t reusable = 0;  // rows below it may be overwritten; rises
+    uint64_t blocked = 0;   // end of what stands in the next slot: as long as it is not reusable, there is no room
     bool touched = false;
     std::vector<Filter> filters;
-  };
-  struct Interest {
-    size_t slot = 0;
-    std::vector<size_t> filters;
+    uint64_t filters_set = 0;  // how often
+    bool is_stored = false;  // there is a checkpoint:
+    Marks stored;
+    uint64_t stored_scan = 0;
+    uint64_t stored_held = 0;
   };
   enum class Rule { none, keep, oldest, newest };
   struct Verdict {
     Rule rule = Rule::none;
     uint64_t limit = 0;
   };
+  struct Interest {
+    size_t slot = 0;
+    std::array<Verdict, 3> verdicts;  // by kind; hold where the audience says
+    std::vector<size_t> filters;      // that name the table, whenever they are in force
+  };
+  // Who asked for a table, by ascending slot.
+  struct Audience {
+    uint64_t from = 0;  // verdicts hold for frames in [from, to)
+    uint64_t to = 0;
+    std::vector<Interest> interests;
+  };
+  struct Rows {
+    uint64_t position;
+    FrameSource::Frame frame;
+  };
 
   void begin(uint64_t committed);
   Client& at(size_t slot);
   const Client& at(size_t slot) const { return const_cast<Broker*>(this)->at(slot); }
-  const std::vector<Interest>& interests(uint64_t table);
-  void forget_interests();
+  std::vector<Interest> interests(const FrameSource::Names& names) const;
+  Audience& audience(uint64_t table);
+  void settle(Audience* who, uint64_t position);
+  void forget_audiences();
+  static size_t index_of(uint32_t kind) { return kind >> 1; }  // of RowKind: 1, 2 or 4
   static Verdict judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind);
   Verdict judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame);
   // Rows that only drop-newest filters match are dropped while the ring is full: its rows are more than any limit.
   static bool queued_in_lag(Rule rule);
+  uint64_t walk(uint64_t committed, uint64_t max_bytes, Step* out, std::exception_ptr* failure);
+  void decide_run();
+  void note_lag(size_t slot);
   void touch(size_t slot);
   void publish(size_t slot, uint64_t scan);
-  uint64_t head(size_t slot) const;
+  void publish_touched(uint64_t position);
+  uint64_t hi(size_t slot) const { return arena_.client(slot).server.word(kHiWord); }
+  uint64_t head(size_t slot) const { return std::max(hi(slot), clients_[slot].w.floor()); }
   uint64_t scan_of(size_t slot) const;
   bool has_room(size_t slot);
+  bool is_reusable(size_t slot, uint64_t end);
   void note_length(size_t slot, uint64_t from);
   bool push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, uint64_t scan);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
@@ -167,6 +231,8 @@ class Broker {
   uint64_t rows_in_lag(size_t slot, uint64_t from, uint64_t to);
   void cut_client(size_t slot, uint64_t position);
   uint64_t wake_mask();
+  Marks marks(size_t slot) const;
+  void take_snapshot();
 
   Arena arena_;
   FrameSource& frames_;
@@ -177,9 +243,14 @@ class Broker {
   size_t next_slot_ = 0;
   uint64_t position_ = 0;
   uint64_t first_ = 0;  // oldest frames known to be there
-  std::unordered_map<uint64_t, std::vector<Interest>> interests_;  // by TABLE frame
-  std::array<std::pair<uint64_t, const std::vector<Interest>*>, 64> recent_{};  // the same, of the last tables
+  std::unordered_map<std::string, Audience> audiences_;  // by schema and table
+  std::unordered_map<uint64_t, Audience*> tables_;       // the same by TABLE frame: each segment has its own
+  std::array<std::pair<uint64_t, Audience*>, 64> recent_{};  // of the last tables
+  std::vector<Rows> run_;  // ROWS frames that follow each other and have one audience, still to be decided
+  Audience* run_for_ = nullptr;
   uint64_t queued_rows_ = 0;
+  std::unique_ptr<Snapshot> snapshot_;
+  uint64_t stored_position_ = 0;
 };
 
 }  // namespace relay

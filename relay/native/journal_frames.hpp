@@ -16,7 +16,7 @@ class JournalFrames final : public FrameSource {
     out.next = view.next;
     RowsFrame rows;
     if (view.kind() != FrameKind::rows) return out;
-    if (!RowsFrame::parse(view.payload, &rows)) {
+    if (!RowsFrame::parse(view.payload, &rows) || !is_row_kind(rows.kind)) {
       throw JournalError("journal_corrupt", "read the journal: malformed rows at " + std::to_string(position));
     }
     out.rows = rows.rows;
@@ -34,6 +34,10 @@ class JournalFrames final : public FrameSource {
   void release_before(uint64_t position) { journal_.release_before(position); }
 
  private:
+  static bool is_row_kind(RowKind kind) {
+    return kind == RowKind::insert || kind == RowKind::update || kind == RowKind::remove;
+  }
+
   JournalReader journal_;
 };
 

@@ -12,9 +12,15 @@ cdef extern from "broker.hpp" namespace "relay":
         uint64_t since "from"
         uint64_t until "to"
 
+    cdef cppclass CSnapshotClient "relay::Broker::Snapshot::Client":
+        uint64_t id
+        string packed
+
+    cdef cppclass CSnapshot "relay::Broker::Snapshot":
+        uint64_t position
+        vector[CSnapshotClient] clients
+
     cdef cppclass CCheckpoint "relay::Checkpoint":
-        CBrokerRecord broker
-        string pack()
         @staticmethod
         CCheckpoint unpack(RawBytes packed) except +raise_queue_failure
 
@@ -37,9 +43,12 @@ cdef extern from "broker.hpp" namespace "relay":
         void seek(size_t slot, uint64_t position) except +raise_queue_failure
         void cut(uint64_t position) except +raise_queue_failure
         uint64_t needed(size_t slot) except +raise_queue_failure
-        CCheckpoint checkpoint(size_t slot) except +raise_queue_failure
+        const CSnapshot* snapshot(uint64_t flushed) except +raise_queue_failure
+        void stored()
+        uint64_t decided(size_t slot) except +raise_queue_failure
+        uint64_t stored_needed()
         CExtent plan_restore(size_t slot, const CCheckpoint& checkpoint) except +raise_queue_failure
-        void restore(size_t slot, const CCheckpoint& checkpoint) except +raise_queue_failure
+        void restore(size_t slot, const CCheckpoint& checkpoint, uint64_t position) except +raise_queue_failure
         bint refuse_unproven
 
 cdef extern from "journal_frames.hpp" namespace "relay":
@@ -90,15 +99,11 @@ cdef class Broker:
     cdef unique_ptr[CBroker] c
     cdef Arena arena
     cdef object allocate
-    cdef dict stable  # by slot: (packed checkpoint that may be stored, the journal position it needs)
-    cdef dict fresh   # by slot: the like, and the position up to which the journal has to be flushed first
 
     def __init__(self, Arena arena, journal_dir, allocate):
         """`allocate(offset, size)` makes a part of the arena real before it is used, or raises."""
         self.arena = arena
         self.allocate = allocate
-        self.stable = {}
-        self.fresh = {}
         self.frames.reset(new CJournalFrames(str(journal_dir).encode("utf-8", "surrogateescape")))
         self.c.reset(new CBroker(arena.c[0], self.frames.get()[0], self.frames.get().generation()))
 
@@ -123,18 +128,11 @@ cdef class Broker:
     def add_client(self, uint64_t id, str name):
         """The slot of a new client with an empty queue."""
         cdef bytes n = name.encode("utf-8", "surrogateescape")
-        slot = self.c.get().add_client(id, view(n))
-        self._forget(slot)
-        return slot
+        return self.c.get().add_client(id, view(n))
 
     def remove_client(self, size_t slot):
         """The client is forgotten; its server has let go of it."""
         self.c.get().remove_client(slot)
-        self._forget(slot)
-
-    cdef _forget(self, slot):
-        self.stable.pop(slot, None)
-        self.fresh.pop(slot, None)
 
     def set_filters(self, size_t slot, filters):
         """Replaces all filters of a client: (schema, table, kinds, discard, limit, since, until) each.
@@ -166,43 +164,42 @@ cdef class Broker:
         """Drops the rows that need frames before a position."""
         self.c.get().cut(position)
 
-    def checkpoint(self, size_t slot):
-        """What `restore` needs to rebuild the queue, as of the last call at which the journal was flushed far enough.
+    def checkpoint(self):
+        """(position, [(client id, packed), ...]) as of the last call at which the journal was flushed far enough, or None.
 
-        None until there was one; what is returned has to be stored before the next `needed` or `decided`.
+        All clients that changed since the last one that was `stored`. The others stand where they stood, and nothing is
+        left to be decided for them before `position`. What was returned is returned again, or newer, until `stored`.
         """
-        cdef CCheckpoint now = self.c.get().checkpoint(slot)
-        cdef uint64_t flushed = self.arena.flushed
-        entry = (<bytes>now.pack(), self.c.get().needed(slot), now.broker.scan)
-        if entry[2] <= flushed:
-            self.fresh.pop(slot, None)
-            self.stable[slot] = entry
-        elif slot not in self.fresh:
-            self.fresh[slot] = entry
-        elif self.fresh[slot][2] <= flushed:
-            self.stable[slot] = self.fresh[slot]
-            self.fresh[slot] = entry
-        return self.stable[slot][0] if slot in self.stable else None
+        cdef const CSnapshot* found = self.c.get().snapshot(self.arena.flushed)
+        if found == NULL:
+            return None
+        cdef size_t i
+        return found.position, [(found.clients[i].id, <bytes>found.clients[i].packed) for i in range(found.clients.size())]
 
-    def restore(self, size_t slot, bytes packed):
-        """Gives a client that was just added the queue of a checkpoint, after `set_filters`."""
+    def stored(self):
+        """What `checkpoint` has just returned is on disk."""
+        self.c.get().stored()
+
+    def restore(self, size_t slot, bytes packed, uint64_t position):
+        """Gives a client that was just added the queue of a checkpoint, after `set_filters`.
+
+        `position` is that of the last checkpoint that was stored, of whichever clients.
+        """
         if not packed:
             return
         cdef CCheckpoint checkpoint = CCheckpoint.unpack(raw(packed))
         self._allocate(self.c.get().plan_restore(slot, checkpoint))
-        self.c.get().restore(slot, checkpoint)
+        self.c.get().restore(slot, checkpoint, position)
 
     def decided(self, size_t slot):
         """Frames below this position will not be matched again for the client, not even after a cold start."""
-        return self.stable[slot][1] if slot in self.stable else 0
+        return self.c.get().decided(slot)
 
     def needed(self):
         """The lowest journal position that anybody needs, also after a cold start; unmaps what is below."""
-        cdef uint64_t lowest = self.c.get().position()
-        for slot in self.arena.client_slots():
-            if slot not in self.stable:
-                return self.arena.needed
-            lowest = min(lowest, self.stable[slot][1])
+        cdef uint64_t lowest = self.c.get().stored_needed()
+        if not lowest:
+            return self.arena.needed
         self.frames.get().release_before(lowest)
         return lowest
 

@@ -66,6 +66,16 @@ class alignas(64) Flip {
     }
   }
 
+  // One word of the record, by its place in it.
+  uint64_t word(size_t index) const {
+    for (;;) {
+      uint64_t cur = cur_.get();
+      uint64_t found = copies_[cur & 1][index].relaxed();
+      std::atomic_thread_fence(std::memory_order_acquire);
+      if (cur_.relaxed() == cur) return found;
+    }
+  }
+
   void publish(const T& record, int site = __builtin_LINE()) {
     uint64_t words[kWords];
     std::memcpy(words, &record, sizeof record);

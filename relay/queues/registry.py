@@ -34,7 +34,6 @@ class Registry:
         self._by_name: dict[str, Client] = {}
         self._by_id: dict[int, Client] = {}
         self._slots: dict[int, int] = {}  # arena slot by client id
-        self._stored: dict[int, bytes] = {}  # the checkpoint on disk by client id
         self._tables: dict[str, patterns.Patterns] = {}  # by the name of a client that may not have all
         self.kicks: list[messages.Kick] = []  # connections to be ended, for the loop to send
 
@@ -42,6 +41,9 @@ class Registry:
         """Brings disk and arena together: clients of a living arena carry on, others are rebuilt from checkpoints."""
         generation, stored = self._journal().generation(), self._store.generation()
         lost = stored not in (None, generation)  # the stored positions belong to a journal that is gone
+        if lost:
+            self._store.checkpoint(0, [(client.id, b"") for client in self._store.clients()])
+        position = self._store.position()
         living = {self._arena.client_id(slot): slot for slot in self._arena.client_slots()}
         for client in self._store.clients():
             slot = living.pop(client.id, None)
@@ -53,7 +55,7 @@ class Registry:
                 slot = self._broker.add_client(client.id, client.name)
                 self._broker.set_filters(slot, _native(client.filters))
                 if client.checkpoint is not None:
-                    self._broker.restore(slot, client.checkpoint)
+                    self._broker.restore(slot, client.checkpoint, position)
             else:
                 self._broker.set_filters(slot, _native(client.filters))
             self._enter(client, slot)
@@ -73,8 +75,6 @@ class Registry:
         self._store.replace_filters(
             client, [Filter(f.schema, f.table, f.kinds, f.discard, f.limit, here) for f in client.in_force()]
         )
-        self._store.checkpoint([(client.id, b"")])
-        client.checkpoint = None
 
     def restrict(self, config: Config) -> None:
         """Hold every client to `Tables` of its section in this configuration, from the rows on that wait for it.
@@ -208,7 +208,6 @@ class Registry:
     def _remove(self, client: Client) -> None:
         self._store.forget_client(client)
         self._broker.remove_client(self._slots.pop(client.id))
-        self._stored.pop(client.id, None)
         self.kicks.append(messages.Kick(client.id, "the client was forgotten"))
         del self._by_id[client.id], self._by_name[client.name]
 
@@ -237,14 +236,12 @@ class Registry:
         raise Refused(f"{position!r} is no position: newest, oldest, FILE:POS, or a journal position that is kept")
 
     def checkpoint(self) -> None:
-        """Stores where each client stands, if that changed, and tells the reader what nobody needs any more."""
-        changed = []
-        for client_id, slot in self._slots.items():
-            packed = self._broker.checkpoint(slot)
-            if packed is not None and self._stored.get(client_id) != packed:
-                changed.append((client_id, packed))
-        self._store.checkpoint(changed)
-        self._stored.update(changed)
+        """Stores where clients stand that moved, and tells the reader what nobody needs any more."""
+        found = self._broker.checkpoint()
+        if found is not None:
+            position, changed = found
+            self._store.checkpoint(position if self._by_id else 0, changed)  # nobody: nothing to be written each second
+            self._broker.stored()
         self._arena.needed = self._broker.needed()
 
     def expire(self) -> None:

@@ -74,6 +74,7 @@ class ClientState:
         self._db = opened(path, STATE_FORMAT)
         self._db.executescript(_SCHEMA)
         self._unflushed = False  # names or filters were written since the last checkpoint
+        self._position = self.position()
 
     def close(self) -> None:
         self._db.close()
@@ -85,6 +86,11 @@ class ClientState:
 
     def set_generation(self, generation: int) -> None:
         self._db.execute("INSERT OR REPLACE INTO broker VALUES ('generation', ?)", (_pack(generation),))
+
+    def position(self) -> int:
+        """The journal position before which nothing is left to be decided for clients that have a checkpoint."""
+        row = self._db.execute("SELECT value FROM broker WHERE key = 'position'").fetchone()
+        return 0 if row is None else int.from_bytes(row[0], "big")
 
     def clients(self) -> list[Client]:
         """All clients by ascending id."""
@@ -123,21 +129,24 @@ class ClientState:
         client.filters = list(filters)
         self._unflushed = True
 
-    def checkpoint(self, checkpoints: Iterable[tuple[int, bytes]]) -> None:
-        """Stores (client id, packed checkpoint) pairs, all or none, and flushes them and everything before to disk."""
+    def checkpoint(self, position: int, checkpoints: Iterable[tuple[int, bytes]]) -> None:
+        """Stores `position` and (client id, packed checkpoint) pairs, all or none, and flushes them to disk.
+
+        So is everything before. Clients that are not among them keep their checkpoints.
+        """
         rows = [(checkpoint, id) for id, checkpoint in checkpoints]
-        if not rows and not self._unflushed:
+        if not rows and not self._unflushed and position == self._position:
             return
         self._db.execute("PRAGMA synchronous=FULL")
         try:
             with self._db:
                 self._db.execute("BEGIN")
                 self._db.executemany("UPDATE clients SET checkpoint = ? WHERE id = ?", rows)
-                # Something has to be written, or nothing would be flushed.
-                self._db.execute("INSERT OR REPLACE INTO broker VALUES ('flushed', ?)", (str(time.time()),))
+                # In any case: something has to be written, or nothing would be flushed.
+                self._db.execute("INSERT OR REPLACE INTO broker VALUES ('position', ?)", (_pack(position),))
         finally:
             self._db.execute("PRAGMA synchronous=NORMAL")
-        self._unflushed = False
+        self._unflushed, self._position = False, position
 
 
 def with_filter(filters: Sequence[Filter], new: Filter) -> list[Filter]:
