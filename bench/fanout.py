@@ -1,8 +1,8 @@
 """What clients cost before they read: the broker's CPU for an event, and what the reader notices of slow ones.
 
-Two relays read the same source: one that nobody knows, and one with clients that never read, so that their queues are as
-long as they may be. 100 of these have no limit, 100 drop the newest rows, 1000 drop the oldest and have ten filters each.
-The first relay's share is subtracted where a client's cost is wanted, and is the peer where there should be none.
+Two relays read the same source: one that nobody knows, and one with clients that never read, so that their queues are
+as long as they may be. 100 of these have no limit, 100 drop the newest rows, 1000 drop the oldest and have ten filters
+each. The first relay's share is subtracted where a client's cost is wanted, and is the peer where there should be none.
 """
 
 from __future__ import annotations
