@@ -317,25 +317,6 @@ def test_a_client_that_did_not_change_is_restored_up_to_the_last_checkpoint(line
     assert line.arena.client_stats(0)["waiting"] == 1
 
 
-def test_what_comes_before_a_stop_is_queued_once(line: Line) -> None:
-    slot, _ = line.client(1)
-    line.broker.refuse_unproven = True
-    line.write(3)
-    unproven = line.writer.define(msgspec.msgpack.encode(["shop", "items", 1, 1, 1, False, COLUMNS]))
-    line.writer.rows(unproven, 1, 100, 1, 1, b"\1\1\0" + bytes(4))
-    line.writer.commit(100, 1)
-    line.broker.step(1 << 30)
-    assert line.arena.client_stats(slot)["waiting"] == 3
-    for _ in range(2):
-        with pytest.raises(RelayError) as stop:
-            line.broker.step(1 << 30)
-        assert stop.value.code == "schema_unproven"
-        assert line.broker.pending()
-    line.broker.refuse_unproven = False
-    line.broker.step(1 << 30)
-    assert line.arena.client_stats(slot)["waiting"] == 4
-
-
 @pytest.mark.parametrize("damage", [b"x", b"\1" + bytes(40)])
 def test_a_damaged_checkpoint_is_refused(line: Line, damage: bytes) -> None:
     slot, _ = line.client(1)
