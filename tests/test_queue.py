@@ -6,6 +6,7 @@ import mmap
 import os
 import select
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,11 +55,15 @@ class Line:
         for slot, discard, limit in clients:
             self.broker.set_filters(slot, [("shop", "*", 7, discard, limit, 1, OPEN)])
 
+    def rows_frames(self) -> list[tuple[int, bytes]]:
+        """Positions and payloads of the frames of rows."""
+        frames = JournalReader(self.folder / "journal").frames(0, self.arena.committed)
+        return [frame for frame in frames if frame[1][1] == 2]
+
     @contextmanager
     def damaged(self, index: int) -> Iterator[None]:
         """Meanwhile a bit of that frame of rows is another one, which only its CRC tells."""
-        frames = JournalReader(self.folder / "journal").frames(0, self.arena.committed)
-        position, payload = [frame for frame in frames if frame[1][1] == 2][index]
+        position, payload = self.rows_frames()[index]
         with (self.folder / "journal" / f"{0:020d}.seg").open("r+b", buffering=0) as file:
             at = position + 8 + len(payload) - 1
             os.pwrite(file.fileno(), bytes([payload[-1] ^ 1]), at)
@@ -315,6 +320,46 @@ def test_a_client_that_did_not_change_is_restored_up_to_the_last_checkpoint(line
     line.write(1)
     line.broker.step(1 << 30)
     assert line.arena.client_stats(0)["waiting"] == 1
+
+
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_more_in_flight_than_there_is_room_for_waits_once_more(line: Line, limit: int) -> None:
+    """As a relay with a larger area left it behind: 300 ranges in flight, 100 that wait."""
+    _, queue = line.client(1, limit=limit)
+    line.write(400)
+    line.broker.step(1 << 30)
+    in_flight = queue.take(1000)[1]
+    assert len(in_flight) == 256
+    line.arena.flushed = line.writer.flush()
+    found = line.broker.checkpoint()
+    assert found
+    words = list(struct.unpack(f"<{len(found[1][0][1]) // 8}Q", found[1][0][1]))
+    broker, server, ranges = words[3:21], words[21:34], words[34:]
+    frames = [position for position, _ in line.rows_frames()]
+    broker[7:9] = (0, 0) if limit else (frames[300], 300)  # the lag
+    server[1] = 300
+    waiting = ranges[2 * 300 :] if limit else []
+    ranges = [word for frame in frames[:300] for word in (frame, 1 << 32)]
+    packed = struct.pack("<3Q", 2, 300, len(waiting) // 2)
+    packed += b"".join(struct.pack(f"<{len(each)}Q", *each) for each in (broker, server, ranges, waiting))
+    line.arena = new_arena()
+    line.arena.attach_writer(line.writer)
+    line.broker = Broker(line.arena, line.folder / "journal", print)
+    slot = line.broker.add_client(1, "client 1")
+    line.broker.set_filters(slot, [("shop", "*", 7, 0, limit, 1, OPEN)])
+    line.broker.restore(slot, packed, 0)
+    line.broker.step(1 << 30)
+    stats = line.arena.client_stats(slot)
+    assert (stats["in_flight"], stats["waiting"], stats["matched"]) == (256, 144, 400)
+    queue = ClientQueue(line.arena, slot)
+    came = queue.in_flight()[1]
+    while len(came) < 400:
+        queue.confirm(len(came))
+        line.broker.step(1 << 30)
+        more = queue.take(100)[1]
+        assert more, f"{len(came)} rows came"
+        came += more
+    assert came == [(frame, 0, 1) for frame in frames]
 
 
 @pytest.mark.parametrize("damage", [b"x", b"\1" + bytes(40)])

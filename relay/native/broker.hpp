@@ -61,6 +61,9 @@ struct Checkpoint {
   static Checkpoint unpack(Bytes packed);  // throws ArenaError
   // The lowest frame of what is in flight or waits; UINT64_MAX if there is nothing.
   uint64_t held() const;
+
+ private:
+  void fit();
 };
 
 // What a client's queue and its checkpoint follow from; they are the same as long as these are.

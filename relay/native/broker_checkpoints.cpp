@@ -105,7 +105,6 @@ void Broker::restore(size_t slot, const Checkpoint& from, uint64_t position) {
   ClientBlock& block = arena_.client(slot);
   const uint64_t slots = ring_slots_for(slot, c.filters, power_of_two_above(from.waiting.size()));
   if (slots > c.w.ring_slots) replace_ring(slot, slots);
-  if (from.in_flight.size() > kInFlightRanges) throw ArenaError("checkpoint holds too many ranges in flight");
   for (size_t i = 0; i < from.in_flight.size(); ++i) {
     block.in_flight.frame[i].put(from.in_flight[i].frame);
     block.in_flight.span[i].put(Slot::pack(from.in_flight[i].first, from.in_flight[i].rows));
@@ -174,7 +173,7 @@ Checkpoint Checkpoint::unpack(Bytes packed) {
   const uint64_t in_flight = r.u64();
   const uint64_t waiting = r.u64();
   const uint64_t ranges = r.left() / sizeof(Range);
-  if (format != kCheckpointFormat || in_flight > kInFlightRanges || waiting > ranges ||
+  if (format != kCheckpointFormat || in_flight > ranges || waiting > ranges ||
       r.left() != sizeof c.broker + sizeof c.server + (in_flight + waiting) * sizeof(Range)) {
     throw ArenaError("the checkpoint of a client is damaged or of another version");
   }
@@ -187,7 +186,30 @@ Checkpoint Checkpoint::unpack(Bytes packed) {
   };
   c.in_flight = take(in_flight);
   c.waiting = take(waiting);
+  c.fit();
   return c;
+}
+
+// A relay before this one had room for more ranges in flight: the newest of them wait once more, before all others.
+void Checkpoint::fit() {
+  if (in_flight.size() <= kInFlightRanges) return;
+  uint64_t number = server.lo;
+  for (size_t i = 0; i < kInFlightRanges; ++i) number += in_flight[i].rows;
+  const uint64_t end = broker.lag ? std::min(server.hi, broker.lag_number) : server.hi;
+  const uint64_t floor = broker.floor();
+  server.hi = number;
+  std::vector<Range> again;
+  for (size_t i = kInFlightRanges; i < in_flight.size() && number < end; ++i) {
+    Range r = in_flight[i];
+    const uint64_t behind = std::min(number + r.rows, end);
+    const uint64_t from = std::min(std::max(number, floor), behind);
+    r.first += static_cast<uint32_t>(from - number);
+    r.rows = static_cast<uint32_t>(behind - from);
+    if (r.rows) again.push_back(r);
+    number = behind;
+  }
+  waiting.insert(waiting.begin(), again.begin(), again.end());
+  in_flight.resize(kInFlightRanges);
 }
 
 }  // namespace relay
