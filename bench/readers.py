@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,17 +34,21 @@ CHUNK = 1 << 20  # as relay/reader.py asks for
 
 
 def build() -> None:
-    """Compile the C and C++ programs of the benchmark."""
+    """Compile the C and C++ programs of the benchmark that are older than what they are made of."""
     BUILT.mkdir(parents=True, exist_ok=True)
-    core = [str(path) for path in sorted(NATIVE.glob("*.cpp")) if path.name != "_native.cpp"]
-    warnings = ["-Wall", "-Wextra", "-Wshadow", "-Werror"]
     for name in ("floor", "load", "delay"):
-        command = ["cc", "-O2", *warnings, "-o", str(BUILT / name), str(HERE / f"{name}.c")]
-        subprocess.run(command, check=True)
-    decode = [str(HERE / "decode.cpp"), *core]
-    subprocess.run(
-        ["c++", "-std=c++17", "-O3", "-I", str(NATIVE), "-o", str(BUILT / "decode"), *decode, "-lz"], check=True
-    )
+        source = HERE / f"{name}.c"
+        _make(name, ["cc", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", str(source)], [source, *HERE.glob("*.h")])
+    core = [path for path in sorted(NATIVE.glob("*.cpp")) if path.name != "_native.cpp"]
+    sources = [str(HERE / "decode.cpp"), *map(str, core)]
+    command = ["c++", "-std=c++17", "-O3", "-I", str(NATIVE), *sources, "-lz"]
+    _make("decode", command, [HERE / "decode.cpp", *core, *NATIVE.glob("*.hpp")])
+
+
+def _make(name: str, command: list[str], sources: Iterable[Path]) -> None:
+    made = BUILT / name
+    if not made.exists() or made.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        subprocess.run([*command, "-o", str(made)], check=True)
 
 
 def dump_command(file: str, *, follow: bool = False) -> bytes:
