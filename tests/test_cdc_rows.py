@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import struct
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from relay.errors import RelayError
 from relay.journal.frames import Definition
 from tests.cdcrows import read
 from tests.madejournal import DELETE, ID, INSERT, NAME, NOON, UPDATE, Made, body, column, definition, row
+from tests.memory import anonymous_bytes
 
 FORMS = pytest.mark.parametrize("form", ["json", "avro"])
 OTHER = "0e9cc2d6-9af3-11ee-a9a5-0242ac110002"
@@ -282,24 +282,19 @@ def test_a_reader_goes_on_from_where_another_was(made: Made) -> None:
     assert [r["id"] for r in rest] == [1, 2, 3, 4, 5]
 
 
-def anonymous_memory() -> int:
-    """Of this process, bytes."""
-    return 1024 * int(re.findall(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())[0])
-
-
 @FORMS
 def test_readers_keep_no_memory_for_rows_that_were_taken(made: Made, form: str) -> None:
     for number in range(1, 60):
         made.inserted(*range(100), gtid=f"{OTHER}:{number}")
     until, journal, readers = made.writer.flush(), JournalReader(made.folder), []
-    before = anonymous_memory()
+    before = anonymous_bytes()
     for _ in range(500):
         reader = CdcReader(journal, schema="shop", table="t", domain=lambda source: 1, form=form)
         reader.expect(definition(ID, NAME))
         assert reader.read(until, 1 << 16).why == "full"
         assert len(reader.take()[1]) >= 1 << 16
         readers.append(reader)
-    assert anonymous_memory() - before < 500 * (1 << 14)
+    assert anonymous_bytes() - before < 500 * (1 << 14)
 
 
 def test_images_that_lack_columns_are_refused_by_name(made: Made) -> None:

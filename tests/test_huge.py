@@ -22,6 +22,7 @@ from relay.binlog import facts
 from relay.binlog.catalog import Catalog
 from relay.journal import frames
 from tests.binlogs import Place
+from tests.memory import anonymous_bytes
 from tests.readerproc import Reader
 
 pytestmark = [pytest.mark.huge, pytest.mark.timeout(900)]
@@ -50,12 +51,6 @@ def new_reader(folder: Path) -> Iterator[Callable[[DatabaseServer, Path], Reader
             return made.start()
 
         yield start
-
-
-def anonymous_bytes(pid: int) -> int:
-    """Memory of a process that no file stands behind; a reader under test begins with what this process has."""
-    (line,) = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("RssAnon")]
-    return int(line.split()[1]) << 10
 
 
 def make_tables(server: DatabaseServer, engine: str = "") -> None:
