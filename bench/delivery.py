@@ -198,7 +198,7 @@ def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int
     statement = f"INSERT INTO bench.{table} (customer, amount, created, note) VALUES (1, 2, '2026-01-01', 'a note')"
     query = b"\x03" + statement.encode()
     packet = len(query).to_bytes(4, "little") + query
-    writer: Any = server.connect(ssl_disabled=True)  # whose socket is nobody's but PyMySQL's
+    writer: Any = server.connect()  # whose socket is nobody's but PyMySQL's
     fds = (writer._sock.fileno(), fd)
     done = subprocess.run(
         [BUILT / "delay", mode, str(commits), *map(str, fds)],

@@ -162,7 +162,7 @@ def _write(server: DatabaseServer, rows: int, seconds: float, reading: Reading) 
     """One slice: all writers at once, and how far they have come, and who reads, sampled meanwhile."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(WRITERS))
-        connections = [stack.enter_context(closing(server.connect(ssl_disabled=True))) for _ in range(WRITERS + 1)]
+        connections = [stack.enter_context(closing(server.connect())) for _ in range(WRITERS + 1)]
         samples = Samples(connections.pop(), reading)
         processes = [psutil.Process(server.pid), *reading.processes]
         used, stolen, begin = _cpu(processes), _stolen(), time.monotonic()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import array
 import heapq
-import resource
 import secrets
 import select
 import signal
@@ -25,6 +24,7 @@ from relay.context import ServerContext
 from relay.errors import RelayError, StopCode
 from relay.messages import Handover, Kick
 from relay.serving import arrow, timezone
+from relay.serving.accepting import RESERVED_DESCRIPTORS, connections_for
 from relay.serving.access import Access
 from relay.serving.answers import Answers
 from relay.serving.broker_link import BrokerLink
@@ -45,8 +45,6 @@ STALL_SECONDS: Final = 60.0
 
 STOP_SECONDS: Final = 2.0
 """How long replies in hand may take to leave when the server is told to stop."""
-
-RESERVED_DESCRIPTORS: Final = 64
 
 _HUNG_UP = select.EPOLLHUP | select.EPOLLERR
 _PACKET = 1 << 20
@@ -115,7 +113,7 @@ class _Loop:
         self._native.max_reply = config.relay.max_buffered_bytes
         self._max_payload = config.relay.max_request_bytes
         self._max_connections = config.server.max_connections
-        self._max_peers = _descriptors(self._max_connections)
+        self._max_peers = connections_for(self._max_connections)
 
     def _apply(self, config: Config) -> None:
         """Work with this configuration from now on; who is connected stays so. Raises `RelayError`."""
@@ -445,13 +443,3 @@ class _Loop:
             peer.client_id, peer.slot = handover.client_id, handover.slot
             peer.name, peer.key = handover.name, handover.key
             self._bind(peer, handover.received, handover.unsent)
-
-
-def _descriptors(wanted: int) -> int:
-    """How many connections the process may have: those wanted, as far as the system lets us have descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = wanted + RESERVED_DESCRIPTORS
-    if soft < need:
-        soft = min(need, hard) if hard != resource.RLIM_INFINITY else need
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(min(wanted, soft - RESERVED_DESCRIPTORS), 1)

@@ -55,7 +55,7 @@ def _dumped(server: DatabaseServer, command: bytes, *settings: str) -> bytes:
         f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}",
         "SET @mariadb_slave_capability = 4",
     )
-    with closing(server.connect(ssl_disabled=True)) as connection:
+    with closing(server.connect()) as connection:
         with connection.cursor() as cursor:
             for setting in (*usual, *settings):
                 cursor.execute(setting)

@@ -21,7 +21,7 @@ SHOWN = 3  # rows of a difference
 
 def selected(server: DatabaseServer, schema: str, table: str, fields: Sequence[Field]) -> Iterator[Row]:
     """What SELECT prints of a table, as values of those fields: each value typed, and what its side columns hold."""
-    connection = server.connect(database=schema, use_unicode=False, conv={}, ssl_disabled=True)
+    connection = server.connect(database=schema, use_unicode=False, conv={})
     with connection, connection.cursor() as cursor:
         for statement in SESSION:
             cursor.execute(statement)

@@ -28,7 +28,7 @@ def dumped(
     server: DatabaseServer, start: Place, checksum: str = "@@global.binlog_checksum", flags: int = 0
 ) -> Generator[bytes, None, None]:
     """Events of a dump that waits at its end, with heartbeats; `checksum` is what the replica says it takes."""
-    with closing(server.connect(ssl_disabled=True)) as connection:
+    with closing(server.connect()) as connection:
         with connection.cursor() as cursor:
             cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
             cursor.execute("SET @mariadb_slave_capability = 4, @master_heartbeat_period = 100000000")

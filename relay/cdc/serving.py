@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import signal
 import socket
 import ssl
@@ -17,7 +16,7 @@ from relay.cdc.service import Service
 from relay.config import Config
 from relay.context import StreamsContext
 from relay.serving import timezone, tls
-from relay.serving.accepting import accepted
+from relay.serving.accepting import accepted, connections_for
 from relay.serving.addresses import Addresses
 
 BEAT_SECONDS: Final = 1.0
@@ -28,7 +27,6 @@ _SHOW_PARTS: Final = 50  # one part in so many of the time may go into showing w
 _ACCEPT_BATCH: Final = 16  # before others have their turn
 _ACCEPT_SECONDS: Final = 1.0  # after which accepting is tried again, once there were too many descriptors
 _HELLO_SECONDS: Final = 10.0  # that a client may take to say the first byte where that tells whether it is TLS
-_DESCRIPTORS: Final = 64  # for everything that is no connection
 
 
 async def serve(context: StreamsContext) -> None:
@@ -125,7 +123,7 @@ class Door:
         self._tls = tls.server_context(config.cdc.tls, config.server)
         self._required = config.cdc.tls == "required"
         self._from = Addresses(config.cdc.allowed_from)
-        self._most = _descriptors(config.cdc.max_streams)
+        self._most = connections_for(config.cdc.max_streams)
 
     def open(self) -> None:
         """Accept connections."""
@@ -181,13 +179,3 @@ class Door:
         with suppress(BlockingIOError):
             first = sock.recv(1, socket.MSG_PEEK)
         return first[:1] == bytes([tls.CLIENT_HELLO])
-
-
-def _descriptors(wanted: int) -> int:
-    """How many connections the process may have: those wanted, as far as the system lets us have descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    need = wanted + _DESCRIPTORS
-    if soft < need:
-        soft = min(need, hard) if hard != resource.RLIM_INFINITY else need
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return max(min(wanted, soft - _DESCRIPTORS), 1)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
+
+RESERVED_DESCRIPTORS: Final = 64
+"""For everything of a process that is no connection."""
 
 
 def accepted(
@@ -28,3 +32,13 @@ def accepted(
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         yield sock, address
+
+
+def connections_for(wanted: int) -> int:
+    """How many connections the process may have: those wanted, as far as the system lets us have descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    need = wanted + RESERVED_DESCRIPTORS
+    if soft < need:
+        soft = min(need, hard) if hard != resource.RLIM_INFINITY else need
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(min(wanted, soft - RESERVED_DESCRIPTORS), 1)

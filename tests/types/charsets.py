@@ -34,7 +34,7 @@ class Charset(NamedTuple):
 
 def cases(server: DatabaseServer) -> list[TableCase]:
     """For each character set, its whole repertoire, and each type of column in it; and all collations."""
-    with closing(server.connect(database="test", ssl_disabled=True)) as connection, connection.cursor() as cursor:
+    with closing(server.connect(database="test")) as connection, connection.cursor() as cursor:
         sets = _charsets(cursor)
         samples = {charset.name: _sample(cursor, charset) for charset in sets}
         surrogates = {name: codes for name in UNICODE if (codes := _accepted(cursor, name, 4, _surrogates(name)))}

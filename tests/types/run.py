@@ -139,7 +139,7 @@ class _Session:
     """A connection that prints as the relay does: UTF-8, UTC, and nothing made of the texts."""
 
     def __init__(self, server: DatabaseServer, db: str) -> None:
-        self._connection = server.connect(database=db, use_unicode=False, conv={}, ssl_disabled=True)
+        self._connection = server.connect(database=db, use_unicode=False, conv={})
         self.execute("SET NAMES utf8mb4")
         self.execute(f"SET time_zone = '+00:00', sql_mode = '{_MODE}', max_error_count = 0")
 
@@ -184,7 +184,7 @@ def _journaled(server: DatabaseServer, start: Place, folder: Path) -> tuple[dict
 
     folder.mkdir(parents=True)
     fed = Fed(folder, segment=1 << 24)
-    with closing(Catalog(folder / "state.db")) as catalog, closing(server.connect(ssl_disabled=True)) as asking:
+    with closing(Catalog(folder / "state.db")) as catalog, closing(server.connect()) as asking:
         server_facts = facts.facts(asking)
         definitions = Definitions(
             catalog,
