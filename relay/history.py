@@ -31,7 +31,7 @@ class Recorder:
         self._taken = 0
         self._at = _ring()
         self._relay: dict[str, array[float]] = {}
-        self._clients: dict[int, tuple[_Trace, _Trace]] = {}  # waiting, confirmed
+        self._clients: dict[int, _Traces] = {}
 
     def sample(self, document: Stat) -> None:
         """Takes one sample. A client that is gone is forgotten."""
@@ -41,13 +41,12 @@ class Recorder:
         for name, value in _facts(document).items():
             ring = self._relay.setdefault(name, _ring())
             ring[slot] = math.nan if value is None else value
-        kept = {}
         for client in document.clients:
-            traces = self._clients.get(client.id) or (_Trace(number, client.waiting), _Trace(number, client.confirmed))
-            for trace, value in zip(traces, (client.waiting, client.confirmed), strict=True):
-                trace.take(number, value)
-            kept[client.id] = traces
-        self._clients = kept
+            if (traces := self._clients.get(client.id)) is None:
+                traces = self._clients[client.id] = _Traces(number, client)
+            traces.take(number, client)
+        for gone in self._clients.keys() - {client.id for client in document.clients}:
+            del self._clients[gone]
 
     def history(self) -> History:
         """The charts of the whole relay."""
@@ -65,7 +64,7 @@ class Recorder:
     def client(self, client_id: int) -> ClientHistory:
         """The charts of one client; without values if it was not sampled yet."""
         traces = self._clients.get(client_id)
-        waiting, confirmed = (trace.ring(self._taken) for trace in traces) if traces else (_ring(), _ring())
+        waiting, confirmed = traces.rings(self._taken) if traces else (_ring(), _ring())
         return ClientHistory(INTERVAL, self._times(), _whole(self._levels(waiting)), self._rates(confirmed))
 
     def _ring_of(self, name: str) -> array[float]:
@@ -94,31 +93,33 @@ class Recorder:
         return rates
 
 
-class _Trace:
-    """The samples of one number. As long as it has not changed it is kept once: of many clients most are idle."""
+class _Traces:
+    """The samples of one client. As long as they are the same they are kept once: of many clients most are idle."""
 
-    __slots__ = ("_begun", "_changed", "_value")
+    __slots__ = ("_begun", "_changed", "_confirmed", "_waiting")
 
-    def __init__(self, begun: int, value: float) -> None:
-        self._begun, self._value = begun, value  # number of the first sample, counted from the relay's first, and it
-        self._changed: array[float] | None = None
+    def __init__(self, begun: int, client: Client) -> None:
+        self._begun = begun  # number of the first sample, counted from the relay's first
+        self._waiting, self._confirmed = client.waiting, client.confirmed
+        self._changed: tuple[array[float], array[float]] | None = None
 
-    def take(self, number: int, value: float) -> None:
+    def take(self, number: int, client: Client) -> None:
         """The sample of that number, the one after the last."""
         if self._changed is None:
-            if value == self._value:
+            if (client.waiting, client.confirmed) == (self._waiting, self._confirmed):
                 return
-            self._changed = self.ring(number)
-        self._changed[number % SAMPLES] = value
+            self._changed = self.rings(number)
+        for ring, value in zip(self._changed, (client.waiting, client.confirmed), strict=True):
+            ring[number % SAMPLES] = value
 
-    def ring(self, taken: int) -> array[float]:
-        """After so many samples, each in its place."""
+    def rings(self, taken: int) -> tuple[array[float], array[float]]:
+        """What waited and what was confirmed, after so many samples, each in its place."""
         if self._changed is not None:
             return self._changed
-        ring = _ring()
+        waiting, confirmed = _ring(), _ring()
         for number in range(max(self._begun, taken - SAMPLES), taken):
-            ring[number % SAMPLES] = self._value
-        return ring
+            waiting[number % SAMPLES], confirmed[number % SAMPLES] = self._waiting, self._confirmed
+        return waiting, confirmed
 
 
 def _ring() -> array[float]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import cache
 from pathlib import Path
+from sys import intern
 from typing import Any, Final
 
 import msgspec
@@ -201,18 +203,19 @@ class Stat(msgspec.Struct):
     addresses: dict[str, str]
 
 
+@cache
 def _kinds(mask: int) -> str:
     return "".join(letter for bit, letter in ((1, "I"), (2, "U"), (4, "D")) if mask & bit)
 
 
-def _stored(data_dir: Path, query: str, *values: bytes) -> list[tuple[Any, ...]]:
+def _stored(data_dir: Path, query: str, *values: bytes) -> Iterator[tuple[Any, ...]]:
     """Rows of the state file; none while its owner's first start has not made the file or its tables, or while it is
     damaged, which stops the reader by name."""
     try:
         with closing(for_reading(data_dir / "state.db")) as database:
-            return list(database.execute(query, values))
+            yield from database.execute(query, values)
     except sqlite3.DatabaseError:
-        return []
+        return
 
 
 def _filters(data_dir: Path) -> dict[int, list[Filter]]:
@@ -222,7 +225,8 @@ def _filters(data_dir: Path) -> dict[int, list[Filter]]:
         "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters WHERE until = ? ORDER BY id",
         state.OPEN_END.to_bytes(8, "big"),
     ):
-        found.setdefault(client, []).append(Filter(schema, table, _kinds(kinds), discard, limit))
+        # Many clients ask for the same tables, and each name is kept once.
+        found.setdefault(client, []).append(Filter(intern(schema), intern(table), _kinds(kinds), discard, limit))
     return found
 
 

@@ -78,6 +78,15 @@ class Line:
             assert stop.value.code == StopCode.JOURNAL_CORRUPT
 
 
+def emptied(queue: ClientQueue) -> int:
+    """Takes and confirms what a queue's ring holds from its first row on, as long as the broker adds nothing."""
+    rows = 0
+    while ranges := queue.take(1000)[1]:
+        rows += sum(count for _, _, count in ranges)
+        queue.confirm(rows)
+    return rows
+
+
 def drained(line: Line, queue: ClientQueue) -> int:
     """Take and confirm all there is; how many rows, none of them twice."""
     taken: list[tuple[int, int]] = []
@@ -329,7 +338,7 @@ def test_more_in_flight_than_there_is_room_for_waits_once_more(line: Line, limit
     line.write(400)
     line.broker.step(1 << 30)
     in_flight = queue.take(1000)[1]
-    assert len(in_flight) == 256
+    assert len(in_flight) == 192
     line.arena.flushed = line.writer.flush()
     found = line.broker.checkpoint()
     assert found
@@ -350,7 +359,7 @@ def test_more_in_flight_than_there_is_room_for_waits_once_more(line: Line, limit
     line.broker.restore(slot, packed, 0)
     line.broker.step(1 << 30)
     stats = line.arena.client_stats(slot)
-    assert (stats["in_flight"], stats["waiting"], stats["matched"]) == (256, 144, 400)
+    assert (stats["in_flight"], stats["waiting"], stats["matched"]) == (192, 208, 400)
     queue = ClientQueue(line.arena, slot)
     came = queue.in_flight()[1]
     while len(came) < 400:
@@ -440,9 +449,8 @@ def test_damage_among_rows_that_no_ring_holds_yet_stops_the_broker_and_loses_not
     line.broker.step(1 << 30)
     assert drained(line, quick) == 700 and line.arena.client_stats(lags)["lagging"]
     line.succeeded((lags, 0, 0), (level, 0, 0))
-    ring = sum(rows for _, _, rows in slow.take(700)[1])
+    ring = emptied(slow)
     with line.damaged(ring + 50):
-        slow.confirm(ring)
         line.write(1)
         line.stops()
         assert sum(rows for _, _, rows in quick.take(10)[1]) == 1
@@ -469,8 +477,7 @@ def test_what_fails_while_a_frame_is_decided_is_decided_once_for_the_clients_bef
     line.succeeded((before, 0, 0))
     here = line.arena.committed
     line.broker.set_filters(newest, [("shop", "*", 7, 0, 0, 1, here), ("shop", "*", 7, 2, 100, here, OPEN)])
-    ring = sum(rows for _, _, rows in late.take(700)[1])
-    late.confirm(ring)
+    ring = emptied(late)
     line.write(3)
     with line.damaged(ring + 50):
         line.stops()

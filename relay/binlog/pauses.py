@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-PAUSE: Final = 0.002
-"""Seconds: what a row may come later at most, and only one that follows so closely on another."""
-
 BUSY: Final = 1000
 """Transactions a second from which on it is worth it; below, each is fetched at once."""
 
-_MUCH: Final = (
-    64 << 10
-)  # bytes of a receive that is no wake-up for a trifle: a source that sends as much is not held up
+PAUSE: Final = 0.001
+"""Seconds for each BUSY transactions a second: the faster they come, the more a moment collects."""
+
+LONGEST: Final = 0.008
+"""Seconds: what a row may come later at most, and only one that follows so closely on many others."""
+
+# Bytes of a receive that is no wake-up for a trifle: a source that sends as much is not held up.
+_MUCH: Final = 64 << 10
 _WINDOW: Final = 0.01  # seconds at least over which the rate is taken
 
 
@@ -26,11 +28,12 @@ class Pauses:
 
     def __init__(self, now: float, transactions: int) -> None:
         self._at, self._count = now, transactions
-        self._busy = False
+        self._pause = 0.0
 
     def after(self, now: float, received: int, transactions: int) -> float:
         """Seconds to sleep before the next receive: `received` bytes came at `now`, `transactions` in all so far."""
         if (elapsed := now - self._at) >= _WINDOW:
-            self._busy = transactions - self._count >= BUSY * elapsed
+            load = (transactions - self._count) / elapsed / BUSY
+            self._pause = min(load * PAUSE, LONGEST) if load >= 1 else 0.0
             self._at, self._count = now, transactions
-        return PAUSE if self._busy and received < _MUCH else 0.0
+        return self._pause if received < _MUCH else 0.0

@@ -88,7 +88,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 32);
 
-constexpr size_t kInFlightRanges = 256;
+constexpr size_t kInFlightRanges = 192;
 constexpr size_t kNameBytes = 256;
 constexpr size_t kProcesses = 72;  // the others, and up to 64 servers
 constexpr size_t kMaxWorkers = 64;
@@ -247,7 +247,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 5;
+  static constexpr uint64_t kLayout = 6;
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 

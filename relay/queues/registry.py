@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from functools import singledispatchmethod
+from sys import intern
 
 from relay import messages
 from relay._native import Broker, JournalReader
@@ -133,7 +134,8 @@ class Registry:
         if not self._allows(client.name, request.schema, request.table):  # a server that knows it has refused already
             raise Refused(f"client {client.name} may not have rows of {request.schema}.{request.table}")
         here = self._arena.committed
-        new = Filter(request.schema, request.table, request.kinds, request.discard, request.limit, here)
+        schema, table = intern(request.schema), intern(request.table)
+        new = Filter(schema, table, request.kinds, request.discard, request.limit, here)
         in_force = client.in_force()
         if any(f.key == new.key and (f.discard, f.limit) == (new.discard, new.limit) for f in in_force):
             return messages.Done(request.request)

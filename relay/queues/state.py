@@ -8,8 +8,9 @@ which waits for the disk.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from sys import intern
 
 import msgspec
 
@@ -93,13 +94,15 @@ class ClientState:
         return 0 if row is None else int.from_bytes(row[0], "big")
 
     def clients(self) -> list[Client]:
-        """All clients by ascending id."""
+        """All clients by ascending id. They ask for the same tables, often, and each name is kept once."""
         filters: dict[int, list[Filter]] = {}
         for client, schema, table, kinds, discard, limit, since, until in self._db.execute(
             "SELECT client, schema_name, table_name, kinds, discard, queue_limit, since, until FROM filters ORDER BY id"
         ):
             positions = int.from_bytes(since, "big"), int.from_bytes(until, "big")
-            filters.setdefault(client, []).append(Filter(schema, table, kinds, discard, limit, *positions))
+            filters.setdefault(client, []).append(
+                Filter(intern(schema), intern(table), kinds, discard, limit, *positions)
+            )
         rows = self._db.execute("SELECT id, name, checkpoint FROM clients ORDER BY id")
         return [Client(id, name, filters.get(id, []), checkpoint) for id, name, checkpoint in rows]
 
@@ -129,18 +132,18 @@ class ClientState:
         client.filters = list(filters)
         self._unflushed = True
 
-    def checkpoint(self, position: int, checkpoints: Iterable[tuple[int, bytes]]) -> None:
+    def checkpoint(self, position: int, checkpoints: Collection[tuple[int, bytes]]) -> None:
         """Stores `position` and (client id, packed checkpoint) pairs, all or none, and flushes them to disk.
 
         So is everything before. Clients that are not among them keep their checkpoints.
         """
-        rows = [(checkpoint, id) for id, checkpoint in checkpoints]
-        if not rows and not self._unflushed and position == self._position:
+        if not checkpoints and not self._unflushed and position == self._position:
             return
         self._db.execute("PRAGMA synchronous=FULL")
         try:
             with self._db:
                 self._db.execute("BEGIN")
+                rows = ((checkpoint, id) for id, checkpoint in checkpoints)
                 self._db.executemany("UPDATE clients SET checkpoint = ? WHERE id = ?", rows)
                 # In any case: something has to be written, or nothing would be flushed.
                 self._db.execute("INSERT OR REPLACE INTO broker VALUES ('position', ?)", (_pack(position),))
