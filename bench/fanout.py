@@ -78,7 +78,7 @@ def measure(run: Run) -> None:
 
 def uninterested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
     """Events that nobody asked for. Two measurements without clients tell how far such a ratio can be trusted."""
-    for pace, events in ((BULK, run.rows(100_000)), (LIVE, run.rows(15_000))):
+    for pace, events in ((BULK, run.rows(150_000)), (LIVE, run.rows(15_000))):
         without, among, again = [], [], []
         for number in range(run.rounds):
             run.report.step(f"events that nobody asked for, {pace.words}, round {number + 1} of {run.rounds}")
