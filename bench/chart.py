@@ -32,9 +32,9 @@ def draw(results: Sequence[Result], path: Path = FILE) -> None:
         text = f" {spread(each.judged).split(' (')[0]} {'x' if each.ratios else each.unit} ({each.bar})"
         axes.text(max(margin, 1), place, text, va="center", fontsize=7)
     axes.set_xscale("log")
-    axes.set_xlim(min(0.5, *margins) * 0.9, _WIDEST * 6)
+    axes.set_xlim(min(0.5, *margins) * 0.9, _WIDEST * 12)
     axes.set_yticks(places, names, fontsize=7)
-    axes.invert_yaxis()
+    axes.set_ylim(len(barred) - 0.4, -0.6)  # the first on top
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xticks([0.5, 1, 2, 5, 10, 30], ["half", "the bar", "2x", "5x", "10x", "30x or more"], fontsize=7)
     axes.minorticks_off()

@@ -209,8 +209,8 @@ def _kinds(mask: int) -> str:
 
 
 def _stored(data_dir: Path, query: str, *values: bytes) -> Iterator[tuple[Any, ...]]:
-    """Rows of the state file; none while its owner's first start has not made the file or its tables, or while it is
-    damaged, which stops the reader by name."""
+    """Rows of the state file; none while its owner's first start has not made the file or its tables. While it is
+    damaged, which stops the reader by name, those before the damage."""
     try:
         with closing(for_reading(data_dir / "state.db")) as database:
             yield from database.execute(query, values)
