@@ -6,6 +6,7 @@ use was made before the first fork (relay/family.py), so a successor carries on 
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -30,7 +31,8 @@ from relay.settings import Settings
 TICK = 0.25  # seconds between looks at the children
 STARTING_TICK = 0.01  # until all of them are up
 STANDSTILL = 5.0  # a look that comes so many seconds late: the host stood still, and the children with it
-STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand; then for the broker's checkpoint, 1 more
+STOP_WITHIN = 9.0  # seconds for all of a stop: what the others leave of it is the broker's, for its checkpoint
+STOP_PATIENCE = 3.0  # seconds for children to finish what is in hand
 EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to keep what they have
 READY_PATIENCE = 15.0  # seconds the ready line waits for the source
 BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
@@ -88,6 +90,7 @@ class Supervisor:
             child.context.settings, child.context.number = self._settings, self._settings.number
         self._reloads = Reloads(config, load, self, self._family.boards.supervisor, log)
         self._ending = False
+        self._end_by = math.inf  # then whatever is left is killed
         self._looked = self._awake = time.monotonic()
         self._notifier = Notifier(os.environ, log)
 
@@ -316,11 +319,12 @@ class Supervisor:
         """Reader and servers first, so that the export, the log and the broker's last checkpoint see what they did."""
         self._log("stopping")
         self._notifier.stopping()
+        self._end_by = time.monotonic() + STOP_WITHIN
         followers = [c for c in self._children if c.context.name in ("exporter", "logger")]
         last = [c for c in self._children if c.context.name == "broker"]
         self._terminate([c for c in self._children if c not in followers + last], STOP_PATIENCE, signals)
         self._terminate(followers, EXPORT_PATIENCE, signals)
-        if self._terminate(last, 1.0, signals):
+        if self._terminate(last, STOP_WITHIN, signals):
             memory.discard(self._data_dir, self._family.block)
         # Without the broker's checkpoint the queues live on in shared memory, for the next start to find.
         self._log("stopped")
@@ -332,10 +336,10 @@ class Supervisor:
         for child in group:
             if child.pid:
                 os.kill(child.pid, signal.SIGTERM)
-        while any(child.pid for child in group) and time.monotonic() < deadline:
+        while any(child.pid for child in group) and time.monotonic() < min(deadline, self._end_by):
             select.select([signals], [], [], 0.05)
             if any(number in (signal.SIGTERM, signal.SIGINT) for number in _drained(signals)):
-                break
+                self._end_by = time.monotonic()
             self._reap()
         for child in group:
             if child.pid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from relay.client import RelayClient
 from relay.errors import ExitCode
 from relay.memory import find
 from tests.relayproc import SECRET, RelayProcess, run_relay
+from tests.waiting import until
 
 Start = Callable[..., RelayProcess]
 
@@ -73,6 +75,32 @@ def test_a_second_signal_ends_it_now(mariadb1011: DatabaseServer, start_relay: S
     relay.signal(signal.SIGTERM)
     assert relay.wait() == 0
     assert "killed process=server-0" in relay.stderr.read_text()
+
+
+def test_a_checkpoint_that_the_disk_makes_wait_is_waited_for(
+    mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start
+) -> None:
+    db = make_db(mariadb1011)
+    mariadb1011.execute(f"CREATE TABLE {db}.t (id INT)")
+    relay = start_relay(mariadb1011)
+    data_dir = relay.conf.parent / "data"
+    with RelayClient("127.0.0.1", relay.port, "away", SECRET) as client:
+        client.add_filter(db)
+    mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1)")
+    until(lambda: relay.stat()["clients"][0]["waiting"] == 1)
+    slow = sqlite3.connect(data_dir / "state.db", isolation_level=None)
+    slow.execute("BEGIN IMMEDIATE")  # whoever writes waits, as for a disk
+    before = relay.stat()["journal"]["committed"]
+    mariadb1011.execute(f"INSERT INTO {db}.t VALUES (2)")
+    until(lambda: relay.stat()["journal"]["committed"] > before)
+    relay.signal(signal.SIGTERM)
+    time.sleep(2.5)
+    slow.close()
+    assert relay.wait() == 0
+    assert "killed" not in relay.stderr.read_text()
+    assert find(data_dir) is None, "the queues are stored, and need no memory"
+    relay.start()
+    until(lambda: relay.stat()["clients"][0]["waiting"] == 2)
 
 
 def test_shared_memory_that_is_gone_is_rebuilt_from_disk(mariadb1011: DatabaseServer, start_relay: Start) -> None:
