@@ -84,7 +84,7 @@ audit: .venv/stamp-audit  ## known vulnerabilities of what the lock files name; 
 bench-lake: setup-spark  ## what Spark's merge costs, as ratios
 	@SCALE=$(SCALE) $(PY) -m bench.merges
 
-bench: .venv/stamp-bench  ## speed as ratios, from one run, into bench/RESULTS.md; SCALE=n for longer ones
+bench: .venv/stamp-bench .venv/stamp-browser  ## speed as ratios, from one run, into bench/RESULTS.md; SCALE=n for longer ones
 	@SCALE=$(SCALE) $(PY) -m bench
 
 .venv/stamp-bench: .venv/stamp-native requirements-bench.lock scripts/setup-bench.sh

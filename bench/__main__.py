@@ -41,6 +41,7 @@ PARTS = {
     "start": Part("The start"),
     "source": Part("What the source loses"),
     "scrape": Part("What looking on costs"),
+    "page": Part("The page"),
     "usage": Part("Table usage"),
     "cdc": Part("CDC port, rows to sockets"),
     "cdcstreams": Part("CDC port, thousands of streams"),
