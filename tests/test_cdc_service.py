@@ -8,12 +8,14 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from relay.board import CDCStatus
 from relay.cdc.catalogue import Catalogue
+from relay.cdc.service import IDLE_SECONDS, LOOK_SECONDS, QUIET_SECONDS
 from tests.cdcclient import USERS_LINE, CdcClient, Refused, Reset, credentials
 from tests.cdcinside import Inside, config_of, inside
 from tests.madejournal import ID, INSERT, NAME, NOON, column, row
@@ -396,3 +398,24 @@ def test_whatever_others_say_and_however_they_leave_a_stream_goes_on(tmp_path: P
         assert running.service._wanting.tables() == []
         assert running.service._streaming.tables() == [("shop", "t")]
     assert {event for event, _ in running.logged} <= {"auth_failed"}
+
+
+def test_the_longer_nothing_comes_the_rarer_the_looks_up_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: now[0])
+    monkeypatch.setattr("relay.cdc.service.time", clock)
+    with inside(tmp_path) as running:
+        until(lambda: running.service.level)
+        assert running.do(running.service.step) == IDLE_SECONDS, "nobody is there"
+        running.client()
+        pauses = []
+        for quiet in (0.0, 0.25, 0.5, 1.0, 3600.0):
+            now[0] = 1000.0 + quiet
+            pauses.append(running.do(running.service.step))
+        assert pauses == [LOOK_SECONDS, LOOK_SECONDS, 0.01, QUIET_SECONDS, QUIET_SECONDS]
+        filled(running, running.made.define(ID, NAME, table="t"), 1)
+        running.flush()
+        until(lambda: running.service.position == running.committed)
+        assert running.do(running.service.step) == LOOK_SECONDS, "rows come again"

@@ -25,7 +25,10 @@ from relay.wire.cdc import Check, Last, Transaction
 from relay.wire.cdcwords import Gtid, Request, encode_transaction
 
 LOOK_SECONDS: Final = 0.005
-"""Between looks at the journal while somebody is connected."""
+"""Between looks at the journal while rows come and somebody is connected."""
+
+QUIET_SECONDS: Final = 0.02
+"""The same while none come: a wake-up costs thousands of idle streams' process as much as one's."""
 
 IDLE_SECONDS: Final = 0.1
 """The same while nobody is."""
@@ -35,6 +38,7 @@ _STREAM_BYTES: Final = 400  # of a `CDCStream`, names apart
 _CHARACTER_BYTES: Final = 4
 _RECEIVED: Final = 4096  # bytes of a client that are looked at before others have their turn
 _SLICE_SECONDS: Final = 0.005  # of turns, after which sockets are looked at
+_QUIET_PARTS: Final = 50  # a pause is one part in so many of the time for which nothing has come
 
 NOT_THERE: Final = CdcTransaction("", 0, 0, 0, [])
 """What is told of a transaction that is not known."""
@@ -94,6 +98,7 @@ class Service:
         self._store = Store(data_dir / "cdc.db", self._journal.generation())
         self._catalogue = Catalogue(self._journal, self._store, committed())
         self.level = False  # all that the journal had when the service began is known
+        self._came = time.monotonic()  # when the journal last had something new
         self.apply(config)
 
     def apply(self, config: Config) -> None:
@@ -182,7 +187,8 @@ class Service:
         committed = self._committed()
         if committed <= self._catalogue.position:
             self._become_level()
-            return LOOK_SECONDS if self.connections else IDLE_SECONDS
+            return self._pause()
+        self._came = time.monotonic()
         found = self._catalogue.step(committed)
         if self._catalogue.position >= committed:
             self._become_level()
@@ -215,6 +221,11 @@ class Service:
         self._journal.release_before(self._journal.first())
 
     # -- parts --
+
+    def _pause(self) -> float:
+        if not self.connections:
+            return IDLE_SECONDS
+        return min(max(LOOK_SECONDS, (time.monotonic() - self._came) / _QUIET_PARTS), QUIET_SECONDS)
 
     def _allows(self, request: Request) -> bool:
         return patterns.allow(self._tables, request.schema, request.table)
