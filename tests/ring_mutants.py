@@ -86,6 +86,14 @@ MUTANTS: Sequence[Mutant] = (
         ),
     ),
     Mutant(
+        "one slot more than were looked at counts as free",
+        (Edit("broker.cpp", "c.writable = c.w.tail + kAhead + 1;", "c.writable = c.w.tail + kAhead + 2;"),),
+    ),
+    Mutant(
+        "a ring that takes another's place is as free as that was",
+        (Edit("broker_clients.cpp", "c.writable = c.blocked = 0;", "c.blocked = 0;"),),
+    ),
+    Mutant(
         "a refill does not wake",
         (
             Edit("broker.cpp", "touch(slot);  // wakes as well", "publish(slot, end);"),

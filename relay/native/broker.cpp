@@ -11,6 +11,7 @@ namespace relay {
 namespace {
 
 constexpr size_t kMaxTables = 100000;  // cached TABLE frames; each segment repeats them
+constexpr uint64_t kAhead = 15;  // slots of a full ring that are known to be free by a look at the last of them
 constexpr size_t kRun = 64;  // frames: what a client needs stays in the processor's nearest cache for so many
 
 }  // namespace
@@ -45,10 +46,17 @@ uint64_t Broker::scan_of(size_t slot) const { return std::max(clients_[slot].w.s
 // a floor that is not published yet would be forgotten by a kill, and the rows above the old one with it.
 bool Broker::has_room(size_t slot) {
   Client& c = clients_[slot];
-  if (c.w.tail < c.w.ring_slots) return true;
+  if (c.w.tail < std::max(c.writable, c.w.ring_slots)) return true;
   if (!is_reusable(slot, c.blocked)) return false;  // known from before: a ring that is full is asked often
+  const Slot* ring = arena_.ring(c.w.ring_offset);
+  const uint64_t next = c.w.tail - c.w.ring_slots;
   SlotCopy old;
-  if (!old.load(arena_.ring(c.w.ring_offset), c.w.ring_slots, c.w.tail - c.w.ring_slots)) return true;
+  // Rows rise from slot to slot: where one ahead may be written, so may all before it.
+  if (old.load(ring, c.w.ring_slots, next + kAhead) && is_reusable(slot, old.end())) {
+    c.writable = c.w.tail + kAhead + 1;
+    return true;
+  }
+  if (!old.load(ring, c.w.ring_slots, next)) return true;
   c.blocked = old.end();
   return is_reusable(slot, c.blocked);
 }
@@ -234,10 +242,10 @@ void Broker::decide_run() {
 }
 
 void Broker::publish_touched(uint64_t position) {
-  constexpr size_t kAhead = 4;  // records that are fetched while others are written
+  constexpr size_t kFetched = 4;  // records that are fetched while others are written
   for (size_t i = 0; i < touched_.size(); ++i) {
-    if (i + kAhead < touched_.size()) {
-      const auto* next = reinterpret_cast<const char*>(&arena_.client(touched_[i + kAhead]).broker);
+    if (i + kFetched < touched_.size()) {
+      const auto* next = reinterpret_cast<const char*>(&arena_.client(touched_[i + kFetched]).broker);
       for (size_t line = 0; line < sizeof(Flip<BrokerRecord>); line += 64) __builtin_prefetch(next + line, 1);
     }
     publish(touched_[i], std::max(clients_[touched_[i]].w.scan, position));

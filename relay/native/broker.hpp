@@ -169,6 +169,7 @@ class Broker {
     BrokerRecord w;   // being written; published by flip
     uint64_t floor = 0;   // of the published record
     uint64_t reusable = 0;  // rows below it may be overwritten; rises
+    uint64_t writable = 0;  // slots of the ring before this one may be overwritten
     uint64_t blocked = 0;   // end of what stands in the next slot: as long as it is not reusable, there is no room
     bool touched = false;
     std::vector<Filter> filters;

@@ -138,6 +138,7 @@ void Broker::restore(size_t slot, const Checkpoint& from, uint64_t position) {
     number += r.rows;
   }
   c.w = w;
+  c.writable = 0;
   block.server.publish(s);
   publish(slot, w.scan);
   if (w.lag) lagging_.push_back(slot);

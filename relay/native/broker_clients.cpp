@@ -178,7 +178,7 @@ void Broker::replace_ring(size_t slot, uint64_t slots) {
   c.w.ring_offset = to.offset;
   c.w.ring_slots = slots;
   c.w.ring_epoch += 1;
-  c.blocked = 0;
+  c.writable = c.blocked = 0;
   publish(slot, scan_of(slot));
 }
 
