@@ -19,7 +19,7 @@ PATHS = ("/metrics", "/api/stat")
 INTERVAL = 1.0
 TABLE = "scraped"
 CLIENTS = 4
-ROUNDS = 5
+ROUNDS = 9
 PATIENCE = 60.0
 
 
