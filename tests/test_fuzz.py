@@ -16,7 +16,8 @@ from tests.fuzz.parsers import TARGETS
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.timeout(600)  # it compiles the core with sanitizers first
+@pytest.mark.slow  # it compiles the core with sanitizers first; CI runs make fuzz, which begins with the same inputs
+@pytest.mark.timeout(600)
 def test_no_fuzz_target_fails_on_kept_crashers_and_some_thousand_new_inputs() -> None:
     environment = os.environ | {"FUZZ_COUNT": "2000", "FUZZ_SEED": "1"}
     done = subprocess.run([ROOT / "scripts" / "fuzz.sh"], env=environment, capture_output=True, text=True, check=False)
