@@ -8,6 +8,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 from relay import diskstops
@@ -40,6 +41,7 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     if context.private:
         os.umask(PRIVATE)
     gc.freeze()  # what was there before the fork stays: no collection looks at it, or copies its pages by marking it
+    wake_gently()
     context.begin()
     try:
         return run()
@@ -58,3 +60,14 @@ def become(context: Context, supervisor: int, run: Callable[[], int]) -> int:
         context.log("crashed", code=ErrorCode.UNEXPECTED, error=repr(error), traceback=traceback.format_exc())
         context.failed(RelayError(ErrorCode.UNEXPECTED, "run", repr(error)))
         return ExitCode.UNEXPECTED
+
+
+def wake_gently() -> None:
+    """Has this thread, and those it begins, wait when woken: for an idle processor, or a turn of their own.
+
+    Processes that hand one another small pieces on few cores otherwise interrupt each other, and the source, for each
+    of them; so they collect, and are worked through together. Whoever started the relay under a policy has chosen.
+    """
+    if os.sched_getscheduler(0) == os.SCHED_OTHER:
+        with suppress(OSError):  # where that is forbidden, it competes as others do
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

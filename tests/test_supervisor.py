@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from examples.dbserver import DatabaseServer, free_port
 from relay.client import RelayClient
 from relay.errors import ExitCode
 from relay.memory import find
+from relay.process import wake_gently
 from tests.relayproc import SECRET, RelayProcess, run_relay
 from tests.waiting import until
 
@@ -146,6 +148,36 @@ def test_a_lost_journal_stops_by_name(mariadb1011: DatabaseServer, start_relay: 
     assert client_facts["filters"], "the filters hold on, from here"
     [gap] = relay.stat()["gaps"]
     assert "journal" in gap["cause"]
+
+
+def test_its_processes_interrupt_nobody_when_they_are_woken(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011)
+    threads = [(name, int(thread)) for name, pid in relay.pids().items() for thread in os.listdir(f"/proc/{pid}/task")]
+    assert {name for name, _ in threads} >= {"reader", "broker", "server-0", "monitor"}
+    assert [name for name, thread in threads if os.sched_getscheduler(thread) != os.SCHED_BATCH] == []
+
+
+def test_a_scheduling_policy_that_somebody_chose_is_kept() -> None:
+    def chosen() -> int:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))  # of this thread only
+        wake_gently()
+        return os.sched_getscheduler(0)
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(chosen).result() == os.SCHED_IDLE
+
+
+def test_where_the_policy_may_not_be_changed_it_competes_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def forbidden(pid: int, policy: int, param: os.sched_param) -> None:
+        asked.append(policy)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", forbidden)
+    wake_gently()
+    assert asked == [os.SCHED_BATCH]
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 @pytest.mark.slow
