@@ -55,13 +55,14 @@ class alignas(64) Flip {
   T read(uint64_t* version = nullptr) const {
     for (;;) {
       uint64_t cur = cur_.get();
-      uint64_t words[kWords];
-      for (size_t i = 0; i < kWords; ++i) words[i] = copies_[cur & 1][i].relaxed();
+      T out;
+      for (size_t i = 0; i < kWords; ++i) {
+        const uint64_t word = copies_[cur & 1][i].relaxed();
+        std::memcpy(reinterpret_cast<char*>(&out) + 8 * i, &word, 8);
+      }
       std::atomic_thread_fence(std::memory_order_acquire);
       if (cur_.relaxed() != cur) continue;
       if (version) *version = cur;
-      T out;
-      std::memcpy(&out, words, sizeof out);
       return out;
     }
   }
@@ -77,11 +78,14 @@ class alignas(64) Flip {
   }
 
   void publish(const T& record, int site = __builtin_LINE()) {
-    uint64_t words[kWords];
-    std::memcpy(words, &record, sizeof record);
     uint64_t next = cur_.relaxed() + 1;
     std::atomic_thread_fence(std::memory_order_release);  // this copy is overwritten after `cur_` left it
-    for (size_t i = 0; i < kWords; ++i) copies_[next & 1][i].put(words[i], site);
+    // Word by word from the record: a copy of it would wait for the words that were written last.
+    for (size_t i = 0; i < kWords; ++i) {
+      uint64_t word = 0;
+      std::memcpy(&word, reinterpret_cast<const char*>(&record) + 8 * i, 8);
+      copies_[next & 1][i].put(word, site);
+    }
     cur_.set(next, site);
   }
 
