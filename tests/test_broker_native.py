@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from relay._native import Arena, Broker, ClientQueue, JournalReader, JournalWriter
+from relay._native import Arena, Broker, ClientQueue, JournalReader, JournalWriter, QueueError
 
 OPEN = 2**64 - 1
 POOL = 1 << 20
@@ -271,3 +271,19 @@ def test_queues_hold_what_the_rules_say(tmp_path: Path, seed: int) -> None:
     for client in range(len(FILTER_SETS)):
         stage.drain(client)
     stage.check()
+
+
+def test_a_broker_refuses_rings_that_cannot_be(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, 1)
+    stage.broker.step(1)
+    slots = (256).to_bytes(8, "little")
+    offset = stage.arena.fixed_size(8, 2, POOL)
+    places = [at for at in range(128, offset, 8) if stage.memory[at : at + 8] == slots]
+    assert places
+    for at in places:
+        stage.memory[at : at + 8] = (255).to_bytes(8, "little")
+    with pytest.raises(QueueError, match="are no ring"):
+        stage.start_broker()
+    stage.memory[40:48] = (255).to_bytes(8, "little")
+    with pytest.raises(QueueError, match="rings of a size that cannot be"):
+        Arena(stage.memory)

@@ -39,6 +39,7 @@ Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), 
   if (size < sizeof(ArenaHeader) || header().magic != kMagic) throw ArenaError("shared memory holds no arena");
   if (header().layout != kLayout) throw ArenaError("shared memory has the layout of another version of the relay");
   if (header().size > size) throw ArenaError("shared memory is smaller than its arena");
+  if (!is_power_of_two(header().default_slots)) throw ArenaError("shared memory has rings of a size that cannot be");
   clients_ = reinterpret_cast<ClientBlock*>(base_ + header().clients_offset);
 }
 
@@ -75,7 +76,7 @@ FloorDrops FloorDrops::between(uint64_t hi, const BrokerRecord& b) {
 }
 
 bool SlotCopy::load(const Slot* ring, uint64_t slots, uint64_t index) {
-  const Slot& slot = ring[index % slots];
+  const Slot& slot = ring[Slot::place(index, slots)];
   if (slot.tag.get() != index + 1) return false;
   number = slot.number.relaxed();
   frame = slot.frame.relaxed();

@@ -85,8 +85,13 @@ struct Slot {
   static uint64_t pack(uint32_t first, uint32_t rows) { return uint64_t{rows} << 32 | first; }
   static uint32_t first_of(uint64_t packed) { return static_cast<uint32_t>(packed); }
   static uint32_t rows_of(uint64_t packed) { return static_cast<uint32_t>(packed >> 32); }
+
+  // Where a ring of `slots`, a power of two, has the slot of that index.
+  static uint64_t place(uint64_t index, uint64_t slots) { return index & (slots - 1); }
 };
 static_assert(sizeof(Slot) == 32);
+
+constexpr bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
 
 constexpr size_t kInFlightRanges = 192;
 constexpr size_t kNameBytes = 256;

@@ -77,7 +77,7 @@ bool Broker::push(size_t slot, uint64_t number, uint64_t frame, uint32_t rows, u
     publish(slot, scan);
     if (!has_room(slot)) return false;
   }
-  Slot& s = arena_.ring(c.w.ring_offset)[c.w.tail % c.w.ring_slots];
+  Slot& s = arena_.ring(c.w.ring_offset)[Slot::place(c.w.tail, c.w.ring_slots)];
   s.tag.put(0);
   std::atomic_thread_fence(std::memory_order_release);
   s.number.put(number);

@@ -230,6 +230,7 @@ class Broker {
   std::exception_ptr refill_all();
   uint64_t ring_slots_for(size_t slot, const std::vector<Filter>& filters, uint64_t slots) const;
   Extent find_extent(size_t slot, uint64_t slots) const;
+  void require_ring(size_t slot) const;
   void replace_ring(size_t slot, uint64_t slots);
   void clear_ring(uint64_t offset, uint64_t slots);
   uint64_t rows_in_lag(size_t slot, uint64_t from, uint64_t to);

@@ -27,11 +27,23 @@ Broker::Broker(const Arena& arena, FrameSource& frames, uint64_t generation)
     if (!id) continue;
     clients_[slot].id = id;
     clients_[slot].w = arena_.client(slot).broker.read();
+    require_ring(slot);
     clients_[slot].floor = clients_[slot].w.floor();
     live_.push_back(slot);
     if (clients_[slot].w.lag) lagging_.push_back(slot);
     touch(slot);  // the predecessor may have died between publishing and waking
   }
+}
+
+// Of a record that a predecessor left: what a damaged one says must not be written to.
+void Broker::require_ring(size_t slot) const {
+  const BrokerRecord& w = clients_[slot].w;
+  const uint64_t end = arena_.header().pool_offset + arena_.header().pool_size;
+  const bool is_inside = w.ring_offset >= arena_.header().rings_offset && w.ring_offset <= end &&
+                         w.ring_offset % sizeof(Slot) == 0 && w.ring_slots <= (end - w.ring_offset) / sizeof(Slot);
+  if (is_power_of_two(w.ring_slots) && is_inside) return;
+  throw ArenaError("queue of client '" + arena_.name(slot) + "' is damaged: " + std::to_string(w.ring_slots) +
+                   " slots at " + std::to_string(w.ring_offset) + " are no ring");
 }
 
 // The first step begins where the first client of a checkpoint, or its first filter, has to.
@@ -168,8 +180,8 @@ void Broker::replace_ring(size_t slot, uint64_t slots) {
   Slot* ring = arena_.ring(to.offset);
   clear_ring(to.offset, slots);
   for (uint64_t i = find_slot(old, c.w, 0, head(slot)); i < c.w.tail; ++i) {
-    const Slot& from = old[i % c.w.ring_slots];
-    Slot& copy = ring[i % slots];
+    const Slot& from = old[Slot::place(i, c.w.ring_slots)];
+    Slot& copy = ring[Slot::place(i, slots)];
     copy.number.put(from.number.relaxed());
     copy.frame.put(from.frame.relaxed());
     copy.span.put(from.span.relaxed());
