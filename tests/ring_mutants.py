@@ -47,6 +47,13 @@ IN_FLIGHT_LOOP = """\
   }
 """
 
+WHOLE_RING = """\
+  if (is_reusable(slot, c.w.lag ? c.w.lag_number : c.w.queued)) {  // the end of all that stands in the ring
+    c.writable = c.w.tail + c.w.ring_slots;
+    return true;
+  }
+"""
+
 MUTANTS: Sequence[Mutant] = (
     Mutant(
         "slots are read without looking at their tags",
@@ -90,6 +97,18 @@ MUTANTS: Sequence[Mutant] = (
         (Edit("broker.cpp", "c.writable = c.w.tail + kAhead + 1;", "c.writable = c.w.tail + kAhead + 2;"),),
     ),
     Mutant(
+        "a ring counts as free although rows in it wait",
+        (Edit("broker.cpp", WHOLE_RING, "c.writable = c.w.tail + c.w.ring_slots; return true;"),),
+    ),
+    Mutant(
+        "rows that need no slot are passed over without their floor",
+        (Edit("broker.cpp", "c.w.floor_limit = c.w.queued;", ";"),),
+    ),
+    Mutant(
+        "a row more than the limit drops needs no slot",
+        (Edit("broker.cpp", "kept += rows;", "kept += kept ? rows : rows + 1;"),),
+    ),
+    Mutant(
         "a ring that takes another's place is as free as that was",
         (Edit("broker_clients.cpp", "c.writable = c.blocked = 0;", "c.blocked = 0;"),),
     ),
@@ -128,9 +147,8 @@ MUTANTS: Sequence[Mutant] = (
         (
             Edit(
                 "broker.cpp",
-                "floor = std::max(floor, c.w.queued + rows - v.limit);",
-                "floor = std::max(floor, c.w.queued + rows - v.limit);"
-                "rows = static_cast<uint32_t>(std::min<uint64_t>(rows, v.limit));",
+                "floor = c.w.queued + rows - v.limit;",
+                "floor = c.w.queued + rows - v.limit; rows = static_cast<uint32_t>(std::min<uint64_t>(rows, v.limit));",
             ),
         ),
     ),

@@ -273,6 +273,46 @@ def test_queues_hold_what_the_rules_say(tmp_path: Path, seed: int) -> None:
     stage.check()
 
 
+def test_rows_that_a_limit_drops_within_a_step_are_counted_as_if_each_had_waited(tmp_path: Path) -> None:
+    asked: list[list[tuple[str, int, int, int]]] = [
+        [("*", 7, 1, 30)],
+        [("orders", 7, 1, 300)],  # longer than the ring
+        [("orders", 5, 1, 40), ("items", 7, 1, 10)],
+        [("orders", 1, 1, 20), ("orders", 6, 1, 50)],
+        [("orders", 7, 1, 5000)],
+    ]
+    stage = Stage(tmp_path, len(asked))
+    stage.broker.step(1)
+    for client in range(len(asked)):
+        stage.set_filters(client, [("shop", "*", 7, 0, 0, stage.seen, OPEN)])
+    for _ in range(600):
+        stage.write(0, 1, 1)
+    stage.step()
+    stage.check()
+    for client, filters in enumerate(asked):
+        ended = [(*f[:6], stage.seen) for f in stage.models[client].filters]
+        stage.set_filters(client, ended + [("shop", *f, stage.seen, OPEN) for f in filters])
+    for events in (35, 1, 20, 1030, 3000):
+        for number in range(events):
+            stage.write(0, (1, 1, 2, 4)[number % 4], 1 + number % 3)
+        stage.step()
+        stage.check()
+        told = stage.arena.client_stats(0)["last_drop"]["limit_oldest"]
+        dropped_last = events > 1  # else there was room, since some had been taken
+        assert (told == stage.models[0].queue[-1][0]) == dropped_last
+        for client, model in enumerate(stage.models[:2]):
+            stage.confirm(client, 2**62)
+            taken = expand(stage.queue(client).take(7)[1])
+            assert taken == model.queue[: len(taken)]
+            model.take(taken)
+        stage.check()
+    stage.start_broker()
+    for client, model in enumerate(stage.models):
+        stage.broker.set_filters(client, model.filters)
+        stage.drain(client)
+    stage.check()
+
+
 def test_a_broker_refuses_rings_that_cannot_be(tmp_path: Path) -> None:
     stage = Stage(tmp_path, 1)
     stage.broker.step(1)

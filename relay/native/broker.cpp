@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxTables = 100000;  // cached TABLE frames; each segment repeats them
 constexpr uint64_t kAhead = 15;  // slots of a full ring that are known to be free by a look at the last of them
-constexpr size_t kRun = 64;  // frames: what a client needs stays in the processor's nearest cache for so many
+constexpr size_t kRun = 1024;  // frames; several times what a usual limit keeps, and still in the processor's own cache
 
 }  // namespace
 
@@ -48,6 +48,10 @@ bool Broker::has_room(size_t slot) {
   Client& c = clients_[slot];
   if (c.w.tail < std::max(c.writable, c.w.ring_slots)) return true;
   if (!is_reusable(slot, c.blocked)) return false;  // known from before: a ring that is full is asked often
+  if (is_reusable(slot, c.w.lag ? c.w.lag_number : c.w.queued)) {  // the end of all that stands in the ring
+    c.writable = c.w.tail + c.w.ring_slots;
+    return true;
+  }
   const Slot* ring = arena_.ring(c.w.ring_offset);
   const uint64_t next = c.w.tail - c.w.ring_slots;
   SlotCopy old;
@@ -101,8 +105,8 @@ void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource
     // A ring that is full holds more rows than any limit.
     uint64_t room = c.w.lag || waiting >= v.limit ? 0 : v.limit - waiting;
     rows = static_cast<uint32_t>(std::min<uint64_t>(rows, room));
-  } else if (v.rule == Rule::oldest && c.w.queued + rows > v.limit) {
-    floor = std::max(floor, c.w.queued + rows - v.limit);
+  } else if (v.rule == Rule::oldest && c.w.queued + rows - floor > v.limit) {
+    floor = c.w.queued + rows - v.limit;
     const uint64_t from = head(slot);
     if (floor > from) {
       c.w.oldest_at = position;
@@ -229,11 +233,43 @@ uint64_t Broker::walk(uint64_t committed, uint64_t max_bytes, Step* out, std::ex
   return run_.empty() ? position : run_.front().position;
 }
 
+// Rows that a drop-oldest limit drops within their run need no slots: they are counted, and the floor rises to their end
+// before any row after them is in a slot. How many frames of the run that were.
+size_t Broker::pass_over(const Interest& who) {
+  Client& c = clients_[who.slot];
+  if (!who.oldest || run_.front().position < c.w.scan) return 0;
+  auto matching = [&](const FrameSource::Frame& frame) {
+    return who.verdicts[index_of(frame.kind)].rule == Rule::none ? 0 : frame.rows;
+  };
+  uint64_t kept = 0;
+  uint64_t last = 0;  // position of the last frame that matches
+  size_t first = run_.size();
+  while (first && kept < who.oldest) {
+    const uint64_t rows = matching(run_[--first].frame);
+    kept += rows;
+    if (rows) last = std::max(last, run_[first].position);
+  }
+  uint64_t passed = 0;
+  for (size_t i = 0; i < first; ++i) passed += matching(run_[i].frame);
+  if (!passed) return 0;
+  touch(who.slot);
+  note_length(who.slot, head(who.slot));
+  c.w.matched += passed;
+  c.w.queued += passed;
+  c.w.floor_limit = c.w.queued;
+  c.w.oldest_at = last;
+  c.w.lag = 0;
+  c.w.scan = run_[first].position;
+  queued_rows_ += passed;
+  return first;
+}
+
 void Broker::decide_run() {
   if (run_.empty()) return;
   for (const Interest& each : run_for_->interests) {
     const Client& c = clients_[each.slot];
-    for (const auto& [position, frame] : run_) {
+    for (size_t i = pass_over(each); i < run_.size(); ++i) {
+      const auto& [position, frame] = run_[i];
       if (position < c.w.scan) continue;
       decide(each.slot, each.verdicts[index_of(frame.kind)], position, frame, true);
     }

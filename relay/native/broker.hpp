@@ -187,6 +187,7 @@ class Broker {
   struct Interest {
     size_t slot = 0;
     std::array<Verdict, 3> verdicts;  // by kind; hold where the audience says
+    uint64_t oldest = 0;  // rows that drop the oldest, whatever their kind, keep so many in all; 0: there are others
     std::vector<size_t> filters;      // that name the table, whenever they are in force
   };
   // Who asked for a table, by ascending slot.
@@ -209,11 +210,13 @@ class Broker {
   void forget_audiences();
   static size_t index_of(uint32_t kind) { return kind >> 1; }  // of RowKind: 1, 2 or 4
   static Verdict judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind);
+  static uint64_t common_limit(const std::array<Verdict, 3>& verdicts);
   Verdict judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame);
   // Rows that only drop-newest filters match are dropped while the ring is full: its rows are more than any limit.
   static bool queued_in_lag(Rule rule);
   uint64_t walk(uint64_t committed, uint64_t max_bytes, Step* out, std::exception_ptr* failure);
   void decide_run();
+  size_t pass_over(const Interest& who);
   void note_lag(size_t slot);
   void touch(size_t slot);
   void publish(size_t slot, uint64_t scan);

@@ -69,7 +69,19 @@ void Broker::settle(Audience* who, uint64_t position) {
       }
     }
     for (uint32_t kind : {1u, 2u, 4u}) each.verdicts[index_of(kind)] = judge(c, each.filters, position, kind);
+    each.oldest = common_limit(each.verdicts);
   }
+}
+
+// The limit of a client all of whose rows drop the oldest; 0 if some do not, or have other limits.
+uint64_t Broker::common_limit(const std::array<Verdict, 3>& verdicts) {
+  uint64_t limit = 0;
+  for (const Verdict& v : verdicts) {
+    if (v.rule == Rule::none) continue;
+    if (v.rule != Rule::oldest || (limit && v.limit != limit)) return 0;
+    limit = v.limit;
+  }
+  return limit;
 }
 
 Broker::Verdict Broker::judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame) {
