@@ -7,20 +7,14 @@ from playwright.sync_api import Browser
 from bench.run import Run
 from tests.browser.chromium import Watched, running
 from tests.browser.documents import Told, in_schemas, numbered
-from tests.browser.standin import StandIn
+from tests.browser.standin import StandIn, with_all_lists
 
 MANY = 1000
 ROUNDS = 7
 WINDOW = {"width": 1280, "height": 900}
 
 # When the first frame with rows of all lists has been painted, in milliseconds since the navigation began.
-_PAINTED = """
-window.painted = new Promise(resolve => new MutationObserver((_, observer) => {
-  if (!["clients", "cdc", "tables"].every(list => document.querySelector(`#${list}-list tr[data-key]`))) return;
-  observer.disconnect();
-  requestAnimationFrame(() => setTimeout(() => resolve(performance.now())));
-}).observe(document, {childList: true, subtree: true}));
-"""
+_PAINTED = with_all_lists("painted", "requestAnimationFrame(() => setTimeout(() => resolve(performance.now())))")
 
 # The peer: no style and no modules; asks for the same document and writes a name a row, as many rows as the page.
 _BARE = """<!doctype html><meta charset=utf-8><title>bare</title><link rel=icon href=data:,>

@@ -19,6 +19,19 @@ from relay.web import Content, Latest, Server, application
 from tests.browser.chromium import HOST
 from tests.browser.documents import Told
 
+_WITH_ALL_LISTS = """
+window.{name} = new Promise(resolve => new MutationObserver((_, observer) => {{
+  if (!["clients", "cdc", "tables"].every(list => document.querySelector(`#${{list}}-list tr[data-key]`))) return;
+  observer.disconnect();
+  {then};
+}}).observe(document, {{childList: true, subtree: true}}));
+"""
+
+
+def with_all_lists(name: str, then: str) -> str:
+    """A script for before the page: `then` calls `resolve` of the promise `window.<name>`, once every list has rows."""
+    return _WITH_ALL_LISTS.format(name=name, then=then)
+
 
 class StandIn:
     """Serves the page and `told`, whose fields a test changes as it likes, at `url`.

@@ -8,16 +8,12 @@ from playwright.sync_api import Page, expect
 
 from tests.browser import reading
 from tests.browser.chromium import Watched
-from tests.browser.standin import StandIn
+from tests.browser.standin import StandIn, with_all_lists
 
 # How many documents had come when there were rows in every list.
-_ASKED = """
-window.asked = new Promise(resolve => new MutationObserver((_, observer) => {
-  if (!["clients", "cdc", "tables"].every(list => document.querySelector(`#${list}-list tr[data-key]`))) return;
-  observer.disconnect();
-  resolve(performance.getEntriesByType("resource").filter(each => each.name.endsWith("/api/stat")).length);
-}).observe(document, {childList: true, subtree: true}));
-"""
+_ASKED = with_all_lists(
+    "asked", 'resolve(performance.getEntriesByType("resource").filter(each => each.name.endsWith("/api/stat")).length)'
+)
 
 
 def test_the_first_document_is_enough_for_rows_in_every_list(many: StandIn, watched: Callable[..., Watched]) -> None:
