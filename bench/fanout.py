@@ -57,9 +57,10 @@ class Pace:
     words: str
     held: bool
     events: int  # of a transaction; each is one row
+    slices: int  # of a round: to sleep after each event costs as much as 100 clients, and never twice the same
 
 
-BULK, LIVE = Pace("in bulk", True, 100), Pace("live", False, 1)
+BULK, LIVE = Pace("in bulk", True, 100, 1), Pace("live", False, 1, 5)
 
 
 def measure(run: Run) -> None:
@@ -97,14 +98,15 @@ def uninterested(run: Run, source: Source, bare: Watched, crowd: Watched) -> Non
 def interested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
     """Events that each client of a group asked for, less what they cost without clients."""
     for group in GROUPS:
-        for pace, events in ((BULK, run.rows(20_000)), (LIVE, run.rows(6_000))):
+        for pace, events in ((BULK, run.rows(20_000)), (LIVE, run.rows(10_000))):
             samples = []
-            for number in range(run.rounds):
-                text = f"{group.clients} clients {group.queues}, {pace.words}, round {number + 1} of {run.rounds}"
-                run.report.step(text)
-                without = broker_cpu(source, bare, crowd, group.table, pace, events)
-                among = broker_cpu(source, crowd, bare, group.table, pace, events)
-                samples.append((among - without) / group.clients)
+            rounds = run.rounds * pace.slices
+            for number in range(rounds):
+                run.report.step(f"{group.clients} clients {group.queues}, {pace.words}, round {number + 1} of {rounds}")
+                cost = {}
+                for relay, other in ((bare, crowd), (crowd, bare))[:: -1 if number % 2 else 1]:
+                    cost[relay] = broker_cpu(source, relay, other, group.table, pace, events // pace.slices)
+                samples.append((cost[crowd] - cost[bare]) / group.clients)
             what = f"broker CPU an event and client, {pace.words}, {group.clients} {group.queues}"
             run.report.figure(what, samples, "ns", at_most=30)
 
