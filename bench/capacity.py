@@ -19,7 +19,7 @@ from tests.relayproc import SECRET, RelayProcess, write_conf
 
 CLIENTS, FIRST = 1000, 100  # the first ones make the processes load and allocate what they will always have
 DESCRIPTORS = CLIENTS + 200
-IDLE_SECONDS = 3.0
+IDLE_SECONDS = 10.0
 WAIT_MS = 60_000  # of a PollMany; longer than a measurement
 SAMPLE_SECONDS = INTERVAL + 1  # for the monitor to have noticed
 SETTLE_SECONDS = 1.5  # for the last checkpoint, and for connections to be looked after

@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import NamedTuple
 
-import psutil
-
 from bench.clients import Client, put_load, wait_queued
 from bench.run import Run
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from tests.relayproc import SECRET, RelayProcess, process_cpu_seconds, write_conf
 
 PATHS = ("/metrics", "/api/stat")
 INTERVAL = 1.0
@@ -39,7 +37,7 @@ def measure(run: Run) -> None:
 def by_turns(run: Run, relay: RelayProcess, rows: int) -> None:
     """Rates with scrapes as a share of those without, in rounds of `rows` rows for each client, by turns."""
     report = run.report
-    monitor = psutil.Process(relay.pids()["monitor"])
+    monitor = relay.pids()["monitor"]
     alone: list[Round] = []
     scraped: list[Round] = []
     names = [f"scraped-{number}" for number in range(CLIENTS)]
@@ -72,11 +70,11 @@ class Round(NamedTuple):
     monitor: float
 
 
-def _round(relay: RelayProcess, monitor: psutil.Process, clients: list[Client], rows: int) -> Round:
+def _round(relay: RelayProcess, monitor: int, clients: list[Client], rows: int) -> Round:
     requests = [client.poll_many(1, 1000) for client in clients]  # who waits is not done where the broker is slower
-    watching, all_of_it = _cpu(monitor), relay.cpu_seconds()
+    watching, all_of_it = process_cpu_seconds(monitor), relay.cpu_seconds()
     load = put_load("many", PATIENCE, [client.socket for client in clients], requests)
-    watching, all_of_it = _cpu(monitor) - watching, relay.cpu_seconds() - all_of_it
+    watching, all_of_it = process_cpu_seconds(monitor) - watching, relay.cpu_seconds() - all_of_it
     assert load.rows == rows * len(clients), f"{load.rows} of {rows * len(clients)} rows came"
     return Round(load.replies / load.seconds, (all_of_it - watching) / load.replies, watching / load.seconds)
 
@@ -101,8 +99,3 @@ def scraping(relay: RelayProcess) -> Iterator[None]:
     finally:
         enough.set()
         thread.join()
-
-
-def _cpu(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system

@@ -119,12 +119,8 @@ class RelayProcess:
 
     def cpu_seconds(self) -> float:
         """CPU time, user and system, that the whole family has used so far."""
-        total = 0.0
         supervisor = psutil.Process(self.pid)
-        for process in [supervisor, *supervisor.children(recursive=True)]:
-            times = process.cpu_times()
-            total += times.user + times.system
-        return total
+        return sum(process_cpu_seconds(each.pid) for each in (supervisor, *supervisor.children(recursive=True)))
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the supervisor."""
@@ -172,6 +168,17 @@ def _lives(process: psutil.Process) -> bool:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+def process_cpu_seconds(pid: int) -> float:
+    """CPU time of all threads of a process, those that have ended too; 0 once it has ended itself.
+
+    From its CPU clock, in nanoseconds: its `times` come in ticks of 10 ms.
+    """
+    try:
+        return time.clock_gettime(~pid << 3 | 2)  # what clock_getcpuclockid(3) makes of it
+    except OSError:
+        return 0.0
 
 
 def run_relay(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
