@@ -237,14 +237,16 @@ uint64_t Broker::walk(uint64_t committed, uint64_t max_bytes, Step* out, std::ex
 // before any row after them is in a slot. How many frames of the run that were.
 size_t Broker::pass_over(const Interest& who) {
   Client& c = clients_[who.slot];
-  if (!who.oldest || run_.front().position < c.w.scan) return 0;
+  if (run_.size() == 1 || run_.front().position < c.w.scan) return 0;
+  const uint64_t limit = common_limit(who.verdicts);
+  if (!limit) return 0;
   auto matching = [&](const FrameSource::Frame& frame) {
     return who.verdicts[index_of(frame.kind)].rule == Rule::none ? 0 : frame.rows;
   };
   uint64_t kept = 0;
   uint64_t last = 0;  // position of the last frame that matches
   size_t first = run_.size();
-  while (first && kept < who.oldest) {
+  while (first && kept < limit) {
     const uint64_t rows = matching(run_[--first].frame);
     kept += rows;
     if (rows) last = std::max(last, run_[first].position);

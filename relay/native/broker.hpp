@@ -187,7 +187,6 @@ class Broker {
   struct Interest {
     size_t slot = 0;
     std::array<Verdict, 3> verdicts;  // by kind; hold where the audience says
-    uint64_t oldest = 0;  // rows that drop the oldest, whatever their kind, keep so many in all; 0: there are others
     std::vector<size_t> filters;      // that name the table, whenever they are in force
   };
   // Who asked for a table, by ascending slot.

@@ -69,7 +69,6 @@ void Broker::settle(Audience* who, uint64_t position) {
       }
     }
     for (uint32_t kind : {1u, 2u, 4u}) each.verdicts[index_of(kind)] = judge(c, each.filters, position, kind);
-    each.oldest = common_limit(each.verdicts);
   }
 }
 

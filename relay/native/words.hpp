@@ -80,7 +80,9 @@ class alignas(64) Flip {
   void publish(const T& record, int site = __builtin_LINE()) {
     uint64_t next = cur_.relaxed() + 1;
     std::atomic_thread_fence(std::memory_order_release);  // this copy is overwritten after `cur_` left it
-    // Word by word from the record: a copy of it would wait for the words that were written last.
+    // Word by word from the record: a copy of it would wait for the words that were written last. Without a loop, whose
+    // pace would depend on where in the program it comes to stand.
+#pragma GCC unroll 18
     for (size_t i = 0; i < kWords; ++i) {
       uint64_t word = 0;
       std::memcpy(&word, reinterpret_cast<const char*>(&record) + 8 * i, 8);
