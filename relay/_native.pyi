@@ -381,6 +381,12 @@ class LineReader:
     @property
     def generation(self) -> int: ...
 
+# -- dispatcher.pxi
+
+class Dispatcher:
+    def __init__(self, broker: Broker, arena: Arena, epoll: int, wake: int, server_wakes: Sequence[int]) -> None: ...
+    def run(self, until: float, patience: float, step_bytes: int) -> list[int]: ...
+
 # -- ingest.pxi
 
 class Attention(msgspec.Struct, frozen=True):
@@ -447,6 +453,17 @@ class Ingest:
     def in_transaction(self) -> bool: ...
     @property
     def skipping(self) -> bool: ...
+
+# -- intake.pxi
+
+class Intake:
+    heard: float
+    def __init__(
+        self, ingest: Ingest, arena: Arena, fd: int, receive: Callable[[memoryview], int], broker_wake: int
+    ) -> None: ...
+    @property
+    def transactions(self) -> int: ...
+    def run(self, until: float, pause: float, once: bool) -> Attention | None: ...
 
 # -- usage.pxi
 

@@ -6,14 +6,13 @@ about clients and filters, and stores checkpoints. It is the only writer of the 
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import sqlite3
 import time
 
 from relay import messages
-from relay._native import Broker
+from relay._native import Broker, Dispatcher
 from relay.config import Config
 from relay.context import BrokerContext
 from relay.errors import RelayError, StopCode
@@ -21,6 +20,7 @@ from relay.queues.registry import Registry
 from relay.queues.state import ClientState
 
 STEP_BYTES = 8 << 20  # journal bytes walked before control messages get their turn
+LOOK_SECONDS = 0.1  # between two looks at everything else while there is always more to decide
 CHECKPOINT_SECONDS = 1.0
 IDLE_SECONDS = 1.0
 
@@ -52,7 +52,6 @@ def run(context: BrokerContext) -> int:
 class _Loop:
     def __init__(self, context: BrokerContext, broker: Broker, registry: Registry) -> None:
         self._context = context
-        self._broker = broker
         self._registry = registry
         self._servers = {end.fileno(): end for end in context.servers}
         self._stuck = False  # by a named stop: nothing more is decided until it is cleared
@@ -62,29 +61,20 @@ class _Loop:
         self._epoll.register(context.wake, select.EPOLLIN | select.EPOLLET)
         for fd in self._servers:
             self._epoll.register(fd, select.EPOLLIN)
+        self._dispatcher = Dispatcher(broker, context.arena, self._epoll.fileno(), context.wake, context.server_wakes)
 
     def run(self) -> None:
-        arena = self._context.arena
         checkpoint_due = 0.0
         while not self._context.stopping:
-            self._step()
+            ready = self._dispatch()
+            self._context.take_config()
+            for fd in ready:
+                self._answer(self._servers[fd])
             now = time.monotonic()
             if now >= checkpoint_due:
                 checkpoint_due = now + CHECKPOINT_SECONDS
                 self._context.beat()
                 self._keep()
-            idle = self._stuck
-            if not idle and arena.committed == arena.broker_scan:
-                # Reader and servers look at the flag after they have made work; whoever comes second sees the other.
-                arena.broker_waiting = True
-                idle = not self._broker.pending()
-            events = self._epoll.poll(IDLE_SECONDS if idle else 0)
-            arena.broker_waiting = False
-            for fd, _ in events:
-                if fd == self._context.wake:
-                    self._context.take_config()
-                else:
-                    self._answer(self._servers[fd])
 
     def _keep(self) -> None:
         """What is due now and then. Where the disk takes nothing, queues are served from memory until it does again."""
@@ -99,20 +89,22 @@ class _Loop:
         self._kick()
         self._registry.cut()
 
-    def _step(self) -> None:
-        """Decides some frames. A named stop ends the deciding, not the process: clients are served as before."""
-        if self._stuck:
-            self._stuck = self._context.arena.stop() is not None
-            return
+    def _dispatch(self) -> list[int]:
+        """Decides frames until servers ask for something, or a while.
+
+        A named stop ends the deciding, not the process: clients are served as before.
+        """
+        self._stuck = self._stuck and self._context.arena.stop() is not None
+        until = time.monotonic() + LOOK_SECONDS
         try:
-            for server in self._broker.step(STEP_BYTES):
-                os.eventfd_write(self._context.server_wakes[server], 1)
+            return self._dispatcher.run(until, IDLE_SECONDS, 0 if self._stuck else STEP_BYTES)
         except RelayError as error:
             if not isinstance(error.code, StopCode):
                 raise
             self._stuck = True
             self._context.arena.set_stop(str(error.code), str(error), error.hint)
             self._context.log("deciding_stopped", code=error.code, error=error, hint=error.hint)
+            return []
 
     def _answer(self, server: socket.socket) -> None:
         """Answers what one server asked. A reply that does not fit its buffer is left out: the server asks again."""

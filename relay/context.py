@@ -102,11 +102,6 @@ class ReaderContext(Context):
     broker_wake: int = -1  # the broker's eventfd
     accept_gap: bool = False  # go on after what cannot be resumed, and record the gap
 
-    def wake_broker(self) -> None:
-        """After `committed` has moved: one write, and only if the broker sleeps."""
-        if self.arena.broker_waiting:
-            os.eventfd_write(self.broker_wake, 1)
-
 
 @dataclass
 class BrokerContext(Context):

@@ -66,8 +66,8 @@ def wake_gently() -> None:
     """Has this thread, and those it begins, wait when woken: for an idle processor, or a turn of their own.
 
     Processes that hand one another small pieces on few cores otherwise interrupt each other, and the source, for each
-    of them; so they collect, and are worked through together. Whoever started the relay under a policy has chosen.
+    of them; so they collect, and are worked through together. A policy or precedence that somebody chose is kept.
     """
-    if os.sched_getscheduler(0) == os.SCHED_OTHER:
+    if os.sched_getscheduler(0) == os.SCHED_OTHER and os.getpriority(os.PRIO_PROCESS, 0) >= 0:
         with suppress(OSError):  # where that is forbidden, it competes as others do
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

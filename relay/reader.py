@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from relay._native import Ingest, JournalWriter
+from relay._native import Attention, Ingest, Intake, JournalWriter
 from relay.binlog import facts, reading, resume
 from relay.binlog.answers import Answers
 from relay.binlog.catalog import Catalog, Place
@@ -31,9 +31,9 @@ from relay.errors import RelayError, StopCode
 from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
 
-CHUNK: Final = 1 << 20  # bytes asked of the socket at a time
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
+PAUSING_SECONDS: Final = 0.01  # between two looks at whether pauses are still right, where there are some
 PROGRESS_SECONDS: Final = 10.0  # between two lines on how far what is read again has come
 LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
 BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
@@ -106,7 +106,6 @@ class _Reader:
         self._gap = gap  # accepted, and not yet written down
         self._lacking: float | None = None
         self._questions: dict[int, Question] = {}
-        self._woken = 0
         self._heard = 0.0
         self._reported = 0.0
         self._again = ""  # the place up to which all that comes is known
@@ -264,8 +263,9 @@ class _Reader:
     def _read(self, dump: Dump, answers: Answers) -> None:
         """Until told to stop, or, in a drain or pause, to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
-        heard = time.monotonic()
-        pauses = Pauses(heard, self._arena.traffic()["transactions"])
+        fd, wake = dump.descriptor(), self._context.broker_wake
+        intake = Intake(self._ingest, self._arena, fd, dump.receive, wake)
+        pauses = Pauses(intake.heard, intake.transactions)
         self._ingest.stop_at_boundary(False)
         self._arena.source_state = "streaming"
         self._arena.mark_running(self._context.slot)
@@ -274,40 +274,35 @@ class _Reader:
             self._keeper.check()
             if self._arena.draining or self._arena.paused:
                 self._ingest.stop_at_boundary(True)
-            received = dump.receive(self._ingest.buffer(CHUNK))
-            if received:
-                self._ingest.received(received)
-            going = self._step(answers)  # first of all: the broker waits for it
+            heard = intake.heard
+            attention = self._take(intake, pauses, once=answers.waiting)
             now = time.monotonic()
+            received = intake.heard > heard
             if received:
-                heard = now
                 self._heard = time.time()
                 self._backoff.reset()
             elif now - heard > silence:
                 raise SourceLost(f"read the binlog: nothing came for {silence} s, not even a heartbeat")
-            if not going:
+            if attention is None:
+                answers.passed()
+            elif attention.asks == "boundary":
                 self._report(now, at_once=True)  # it is what is shown from here on
                 return
+            else:
+                answers.answer(attention)
             if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
                 self._keep_low_place()
-            self._report(now, at_once=not received)
-            if pause := pauses.after(now, received, self._arena.traffic()["transactions"]):
-                time.sleep(pause)
+            self._report(now, at_once=attention is None and not received)
+            pauses.look(now, intake.transactions)
 
-    def _step(self, answers: Answers) -> bool:
-        """Work through what was received; False at the boundary where a drain or pause ends."""
-        going = True
-        while (attention := self._ingest.step()) is not None:
-            if attention.asks == "boundary":
-                going = False
-                break
-            answers.answer(attention)
-        answers.passed()
-        committed = self._writer.committed()
-        if committed != self._woken:
-            self._woken = committed
-            self._context.wake_broker()
-        return going
+    @staticmethod
+    def _take(intake: Intake, pauses: Pauses, *, once: bool) -> Attention | None:
+        """Has the stream taken in until there is something to look at; `once`: at each receive there is."""
+        until = time.monotonic() + (PAUSING_SECONDS if pauses.seconds else REPORT_SECONDS)
+        try:
+            return intake.run(until, pauses.seconds, once)
+        except OSError as error:
+            raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 
     def _report(self, now: float, *, at_once: bool) -> None:
         """Tell the others where the source stands."""

@@ -167,6 +167,12 @@ def test_a_scheduling_policy_that_somebody_chose_is_kept() -> None:
         assert pool.submit(chosen).result() == os.SCHED_IDLE
 
 
+def test_a_relay_that_was_given_precedence_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getpriority", lambda which, who: -1)
+    wake_gently()
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
 def test_where_the_policy_may_not_be_changed_it_competes_as_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 

@@ -57,6 +57,11 @@ class Answers:
             case "end":
                 raise SourceLost("read the binlog: the source ended the stream")
 
+    @property
+    def waiting(self) -> bool:
+        """Whether something is published only once the stream has come further (`passed`)."""
+        return bool(self._definitions.waiting)
+
     def passed(self) -> bool:
         """Publish what is proven by the place the stream has come to; whether something was."""
         if not self._definitions.waiting:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import socket
+import ssl
+import struct
 import uuid
 from typing import Any, Final
 
@@ -55,6 +57,7 @@ class Dump:
 
     def __init__(self, taken: socket.socket, poll_seconds: float) -> None:
         self._socket = taken
+        self._poll_seconds = poll_seconds
         taken.settimeout(poll_seconds)
 
     def receive(self, buffer: memoryview) -> int:
@@ -68,6 +71,20 @@ class Dump:
         if count == 0:
             raise SourceLost("read the binlog: the source closed the connection")
         return count
+
+    def descriptor(self) -> int:
+        """For native code that receives instead of `receive` from now on: blocks, and as long as that does.
+
+        -1 for a dump over TLS, whose bytes only `receive` can read.
+        """
+        if isinstance(self._socket, ssl.SSLSocket):
+            return -1
+        self._socket.settimeout(None)
+        seconds, rest = divmod(self._poll_seconds, 1)
+        self._socket.setsockopt(
+            socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(seconds), int(rest * 1e6))
+        )
+        return self._socket.fileno()
 
     @property
     def closed(self) -> bool:

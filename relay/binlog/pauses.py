@@ -18,22 +18,24 @@ PAUSE: Final = 0.001
 LONGEST: Final = 0.008
 """Seconds: what a row may come later at most, and only one that follows so closely on many others."""
 
-# Bytes of a receive that is no wake-up for a trifle: a source that sends as much is not held up.
-_MUCH: Final = 64 << 10
 _WINDOW: Final = 0.01  # seconds at least over which the rate is taken
 
 
 class Pauses:
-    """Told of every receive, says how long to sleep after it. Times are in monotonic seconds."""
+    """Told now and then how many transactions there were, says how long to sleep after a receive of little.
+
+    Times are in monotonic seconds.
+    """
+
+    seconds = 0.0
+    """To sleep."""
 
     def __init__(self, now: float, transactions: int) -> None:
         self._at, self._count = now, transactions
-        self._pause = 0.0
 
-    def after(self, now: float, received: int, transactions: int) -> float:
-        """Seconds to sleep before the next receive: `received` bytes came at `now`, `transactions` in all so far."""
+    def look(self, now: float, transactions: int) -> None:
+        """There were so many transactions in all so far."""
         if (elapsed := now - self._at) >= _WINDOW:
             load = (transactions - self._count) / elapsed / BUSY
-            self._pause = min(load * PAUSE, LONGEST) if load >= 1 else 0.0
+            self.seconds = min(load * PAUSE, LONGEST) if load >= 1 else 0.0
             self._at, self._count = now, transactions
-        return self._pause if received < _MUCH else 0.0

@@ -263,7 +263,7 @@ cdef class Ingest:
         """The first `n` bytes of `buffer()` have been filled."""
         self.c.received(n)
 
-    def step(self):
+    cpdef step(self):
         """Works through what was received; an Attention, or None when it needs more."""
         cdef CAttention a
         cdef cbool asks

@@ -121,7 +121,7 @@ cdef class Broker:
         cdef uint64_t wake = self.c.get().step(max_bytes).wake
         return [i for i in range(64) if wake >> i & 1] if wake else []
 
-    def pending(self):
+    cpdef bint pending(self) except *:
         """Whether `step` has something to do; False is safe to sleep on once `broker_waiting` is set."""
         return self.c.get().pending()
 
