@@ -118,7 +118,7 @@ def test_while_there_is_always_more_it_comes_back_at_its_time(desk: Desk) -> Non
         desk.write()
     rounds = 0
     while desk.arena.broker_scan < desk.arena.committed:
-        assert desk.run(0.0, step=1, patience=LONG) == []
+        assert desk.run(0.0, step=1) == []
         rounds += 1
         assert rounds < 1000
     assert rounds > 10

@@ -28,8 +28,8 @@ cdef class Dispatcher:
     def run(self, double until, double patience, uint64_t step_bytes):
         """Decides about `step_bytes` of the journal at a time, nothing at 0, until the caller has to look.
 
-        Returns the other descriptors that are ready; none, when the time of the monotonic clock has come and there was
-        something to decide, after `patience` seconds in which there was nothing, or when it was woken for nothing, a
+        Returns the other descriptors that are ready; none, when the time of the monotonic clock has come and there is
+        always more to decide, after `patience` seconds in which there was nothing, or when it was woken for nothing, a
         signal among that: for something that the caller knows.
         """
         cdef int n, reason
