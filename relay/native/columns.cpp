@@ -46,8 +46,7 @@ void ColumnBatch::reserve(size_t rows) {
 ColumnBatch::Added ColumnBatch::add(const Row& row, uint64_t sequence, std::string* error) {
   size_t before = rows_;
   bool two = row.kind == RowKind::update;
-  // Powers of two, but for the slack: columns of such widths fill their blocks.
-  if (rows_ + 2 > capacity_) reserve(capacity_ + Output::kSlack);
+  if (rows_ + 2 > capacity_) reserve(rows_ + 2);
   if (!put_image(row, false, sequence, error) || (two && !put_image(row, true, sequence, error))) {
     cut(before);
     return Added::undecodable;

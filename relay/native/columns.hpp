@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "columns_memory.hpp"
 #include "lane.hpp"
 #include "payload.hpp"
 #include "values.hpp"
@@ -101,7 +100,6 @@ class ColumnBatch {
 
   std::shared_ptr<const Definition> definition_;
   Form form_;
-  ColumnMemory memory_;
   std::vector<Lane> lanes_;
   size_t own_ = 0;    // the table's first column
   size_t sides_ = 0;  // the first side column

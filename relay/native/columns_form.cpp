@@ -117,7 +117,6 @@ void ColumnBatch::make_lane(size_t at, std::string name, std::string format, Sha
   lane.format = std::move(format);
   row_bits_ += (shape == Shape::bits ? 1 : lane.width * 8) + 1;
   fixed_bytes_ += kLaneBytes + lane.name.size() + (shape == Shape::list ? kLaneBytes : 0);
-  for (Output* output : {&lane.values, &lane.data, &lane.items}) output->use(&memory_);
   lane.data.ensure(0);
   if (has_offsets(shape)) {
     lane.values.ensure(kOffset);

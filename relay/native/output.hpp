@@ -9,33 +9,18 @@
 
 namespace relay {
 
-// Where an Output's large blocks come from if malloc does not suit. Sizes are powers of two, kLeast or more.
-class BlockSource {
- public:
-  static constexpr size_t kLeast = 64 << 10;
-  // What stands in the block is anything.
-  virtual uint8_t* take(size_t size) = 0;
-  virtual void give_back(uint8_t* block, size_t size) noexcept = 0;
-
- protected:
-  ~BlockSource() = default;
-};
-
 // Written through `p`; whoever writes says first, by ensure(), how much at most.
 class Output {
  public:
   Output() = default;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
-  ~Output() { release(); }
-
-  // Large blocks come from `source`, which outlives this. To be said before anything is written.
-  void use(BlockSource* source) { source_ = source; }
+  ~Output() { std::free(begin_); }
 
   // Forgets what was written; the block stays, unless one huge row made it huge.
   void clear() {
-    if (room() > kKept) {
-      release();
+    if (static_cast<size_t>(end_ - begin_) > kKept) {
+      std::free(begin_);
       begin_ = end_ = nullptr;
     }
     p = begin_;
@@ -44,7 +29,6 @@ class Output {
     std::swap(p, other.p);
     std::swap(begin_, other.begin_);
     std::swap(end_, other.end_);
-    std::swap(source_, other.source_);
   }
   bool has_block() const { return begin_ != nullptr; }
   size_t size() const { return static_cast<size_t>(p - begin_); }
@@ -62,40 +46,18 @@ class Output {
   uint8_t* p = nullptr;
 
  private:
-  size_t room() const { return static_cast<size_t>(end_ - begin_); }
-
   void grow(size_t n) {
     size_t used = size();
-    size_t wanted = (used + n) * 2;
-    if (source_ && wanted >= BlockSource::kLeast) return grow_large(used, used + n);
-    auto* moved = static_cast<uint8_t*>(std::realloc(begin_, wanted));
+    size_t room = (used + n) * 2;
+    auto* moved = static_cast<uint8_t*>(std::realloc(begin_, room));
     if (!moved) throw std::bad_alloc();
-    hold(moved, used, wanted);
-  }
-  void grow_large(size_t used, size_t least) {
-    size_t wanted = BlockSource::kLeast;
-    while (wanted < least) wanted *= 2;
-    uint8_t* moved = source_->take(wanted);
-    if (used) std::memcpy(moved, begin_, used);
-    release();
-    hold(moved, used, wanted);
-  }
-  void hold(uint8_t* block, size_t used, size_t size) {
-    begin_ = block;
-    p = block + used;
-    end_ = block + size;
-  }
-  void release() {
-    if (source_ && room() >= BlockSource::kLeast) {
-      source_->give_back(begin_, room());
-    } else {
-      std::free(begin_);
-    }
+    begin_ = moved;
+    p = moved + used;
+    end_ = moved + room;
   }
 
   uint8_t* begin_ = nullptr;
   uint8_t* end_ = nullptr;
-  BlockSource* source_ = nullptr;
 };
 
 // Copies n bytes; both sides have 32 bytes that may be touched, whatever n is.
