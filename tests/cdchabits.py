@@ -241,14 +241,14 @@ class Connectfit(PublicClient):
                 self.schemas.append({name: ddl.get(name, "") for name in ("table", "database", "version", "fields")})
 
     def _line(self) -> bytes | None:
-        while b"\n" not in self._kept:
-            if len(self._kept) > self.LONGEST:
-                raise GivesUp("bufio.Scanner: token too long")
+        while (end := self._kept.find(b"\n")) < 0 and len(self._kept) <= self.LONGEST:
             chunk = self.receive(1 << 16)
             if not chunk:
                 return None
             self._kept += chunk
-        line, _, self._kept = self._kept.partition(b"\n")
+        if end < 0 or end > self.LONGEST:
+            raise GivesUp("bufio.Scanner: token too long")
+        line, self._kept = self._kept[:end], self._kept[end + 1 :]
         return line
 
 
