@@ -60,11 +60,11 @@ class Answers:
     @property
     def waiting(self) -> bool:
         """Whether something is published only once the stream has come further (`passed`)."""
-        return bool(self._definitions.waiting)
+        return self._definitions.waiting
 
     def passed(self) -> bool:
         """Publish what is proven by the place the stream has come to; whether something was."""
-        if not self._definitions.waiting:
+        if not self.waiting:
             return False
         resolutions = self._definitions.passed(Place(self._ingest.file, self._ingest.position))
         self._resolve(resolutions)

@@ -43,7 +43,9 @@ void Broker::require_ring(size_t slot) const {
                          w.ring_offset % sizeof(Slot) == 0 && w.ring_slots <= (end - w.ring_offset) / sizeof(Slot);
   if (is_power_of_two(w.ring_slots) && is_inside) return;
   throw ArenaError("queue of client '" + arena_.name(slot) + "' is damaged: " + std::to_string(w.ring_slots) +
-                   " slots at " + std::to_string(w.ring_offset) + " are no ring");
+                   " slots at " + std::to_string(w.ring_offset) +
+                   " are no ring; stop the relay and delete its shared memory, which DataDir/arena names: queues are then"
+                   " made again from state.db");
 }
 
 // The first step begins where the first client of a checkpoint, or its first filter, has to.
