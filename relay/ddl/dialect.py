@@ -1,0 +1,65 @@
+"""What the meaning of a statement's text depends on: the server that wrote it, and the settings of its session."""
+
+from __future__ import annotations
+
+import re
+from enum import IntFlag
+from typing import Final
+
+import msgspec
+
+
+class SqlMode(IntFlag):
+    """The bits of sql_mode that change what a definition means. MySQL and MariaDB use the same numbers."""
+
+    REAL_AS_FLOAT = 1 << 0
+    ANSI_QUOTES = 1 << 2
+    ORACLE = 1 << 9
+    MAXDB = 1 << 12
+    NO_BACKSLASH_ESCAPES = 1 << 20
+    STRICT_TRANS_TABLES = 1 << 21
+    STRICT_ALL_TABLES = 1 << 22
+
+
+DEFAULT_SQL_MODE: Final = SqlMode.STRICT_TRANS_TABLES
+_MARIADB_ONLY: Final = "mariadb"
+_NUMBER: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+
+class Dialect(msgspec.Struct, frozen=True, array_like=True):
+    """How to read a statement.
+
+    `version` is the server's as in versioned comments: 90704 for MySQL 9.7.4, 110806 for MariaDB 11.8.6.
+    `explicit_timestamps` is explicit_defaults_for_timestamp, `server_charset` the character set of a schema that names
+    none; both None where the binlog does not say.
+    """
+
+    mariadb: bool
+    version: int
+    sql_mode: int = int(DEFAULT_SQL_MODE)
+    explicit_timestamps: bool | None = None
+    server_charset: str | None = None
+
+    def has(self, mode: SqlMode) -> bool:
+        """Whether the session's sql_mode has the bit."""
+        return bool(self.sql_mode & mode)
+
+    @property
+    def oracle(self) -> bool:
+        """Whether MariaDB read the statement with the words of Oracle."""
+        return self.mariadb and self.has(SqlMode.ORACLE)
+
+    @property
+    def strict(self) -> bool:
+        """Whether a type that is too long is an error, not a longer type."""
+        return self.has(SqlMode.STRICT_TRANS_TABLES | SqlMode.STRICT_ALL_TABLES)
+
+
+def version_of(server: str) -> tuple[bool, int]:
+    """Whether a server is MariaDB, and its version for `Dialect`, from its version string; 0 if there is no number."""
+    mariadb = _MARIADB_ONLY in server.lower()
+    found = _NUMBER.search(server.removeprefix("5.5.5-") if mariadb else server)
+    if found is None:
+        return mariadb, 0
+    major, minor, patch = map(int, found.groups())
+    return mariadb, major * 10_000 + minor * 100 + patch

@@ -1,0 +1,155 @@
+"""A statement's text as tokens: names, literals and marks, as the server that executed it read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from typing import Final, NamedTuple
+
+from relay.ddl.dialect import Dialect, SqlMode
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    WORD = "word"  # a keyword or a bare name
+    NAME = "name"  # a quoted name
+    TEXT = "text"  # a literal
+    NUMBER = "number"
+    BITS = "bits"  # x'..', 0x.., b'..', 0b..
+    VARIABLE = "variable"
+    MARK = "mark"
+    END = "end"
+
+
+class Token(NamedTuple):
+    """A piece of a statement. `text` is what it means: a name without quotes, a literal without escapes."""
+
+    kind: Kind
+    text: str
+    word: str = ""
+    """Of a bare word: in lower case. A bare word is a keyword or a name."""
+
+
+class Unreadable(Exception):
+    """The text is no sequence of tokens by these rules: a literal or a comment has no end."""
+
+
+_WORD: Final = r"[0-9A-Za-z_$\x80-\U0010ffff]"
+_TOKENS: Final = rf"""\s+ | \x00
+      | \#[^\n]* | --(?=[\s\x00-\x1f]|$)[^\n]*
+      | (?P<comment>/\*)
+      | (?P<close>\*/)
+      | `(?P<back>(?:[^`]|``)*)`
+      | "(?P<double>(?:[^"ESCAPE]|ESCAPED"")*)"
+      | [xX]'(?P<hex>[0-9A-Fa-f]*)' | 0x(?P<digits>[0-9A-Fa-f]+)(?!{_WORD})
+      | [bB]'(?P<bits>[01]*)' | 0b(?P<binary>[01]+)(?!{_WORD})
+      | [nN]?'(?P<text>(?:[^'ESCAPE]|ESCAPED'')*)'
+      | (?P<number>(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?(?!{_WORD})|\d+[eE][+-]\d+(?!{_WORD})|\d+(?!{_WORD}))
+      | @@?(?P<variable>{_WORD}*)
+      | (?P<word>{_WORD}+)
+      | (?P<mark>.)"""
+_VERSION: Final = re.compile(r"/\*(?P<mariadb>M?)!(?P<version>\d{6}|\d{5})?")
+_COMMENT_MARK: Final = re.compile(r"/\*|\*/")
+_ESCAPE: Final = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_MYSQL_FEATURES: Final = range(50_700, 100_000)
+"""Versions whose comments MariaDB takes for MySQL's own, and does not execute."""
+END: Final = Token(Kind.END, "")
+
+
+def tokens(text: str, dialect: Dialect) -> list[Token]:
+    """The tokens of a statement; comments that the server executed are part of it. Raises `Unreadable`."""
+    return list(_tokens(text, dialect))
+
+
+def _tokens(text: str, dialect: Dialect) -> Iterator[Token]:
+    escapes = not dialect.has(SqlMode.NO_BACKSLASH_ESCAPES)
+    quoted = Kind.NAME if dialect.has(SqlMode.ANSI_QUOTES) else Kind.TEXT
+    pattern = _pattern(escapes)
+    at = 0
+    executing = 0
+    while match := pattern.match(text, at):
+        group = match.lastgroup
+        at = match.end()
+        if group is None:
+            continue
+        value = match[group]
+        match group:
+            case "word":
+                yield Token(Kind.WORD, value, value.lower())
+            case "mark":
+                if value in "'\"`":
+                    raise Unreadable(f"a quote at {match.start()} has no end")
+                yield Token(Kind.MARK, value)
+            case "back":
+                yield Token(Kind.NAME, value.replace("``", "`"))
+            case "double":
+                plain = value.replace('""', '"') if quoted is Kind.NAME else _unescaped(value, '"', escapes)
+                yield Token(quoted, plain)
+            case "text":
+                yield Token(Kind.TEXT, _unescaped(value, "'", escapes))
+            case "number":
+                yield Token(Kind.NUMBER, value)
+            case "comment":
+                at, executed = _comment(text, match.start(), dialect)
+                executing += executed
+            case "close":
+                if not executing:
+                    raise Unreadable(f"a comment that ends at {match.start()} has no beginning")
+                executing -= 1
+            case "variable":
+                yield Token(Kind.VARIABLE, value)
+            case _:
+                yield Token(Kind.BITS, value)
+    if executing:
+        raise Unreadable("a comment has no end")
+
+
+def _comment(text: str, start: int, dialect: Dialect) -> tuple[int, bool]:
+    """Where the reading goes on, and whether what is inside of the comment is executed."""
+    head = _VERSION.match(text, start)
+    if head is not None and _executes(head, dialect):
+        return head.end(), True
+    depth, at = 0, start
+    while True:
+        mark = _COMMENT_MARK.search(text, at)
+        if mark is None:
+            raise Unreadable(f"a comment at {start} has no end")
+        # Only comments with a version may hold others.
+        opens = mark[0] == "/*" and (depth == 0 or head is not None)
+        depth += 1 if opens else -1 if mark[0] == "*/" else 0
+        at = mark.end()
+        if depth == 0:
+            return at, False
+
+
+def _executes(head: re.Match[str], dialect: Dialect) -> bool:
+    if head["mariadb"] and not dialect.mariadb:
+        return False
+    version = int(head["version"] or 0)
+    if dialect.mariadb and not head["mariadb"] and version in _MYSQL_FEATURES:
+        return False
+    return version <= dialect.version
+
+
+def _unescaped(text: str, quote: str, escapes: bool) -> str:
+    if not escapes:
+        return text.replace(quote * 2, quote)
+    if "\\" not in text and quote not in text:
+        return text
+
+    def meant(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0] if match[0][0] == quote else match[0]
+        return _ESCAPES.get(match[1], match[1])
+
+    return _ESCAPE.sub(meant, text)
+
+
+@cache
+def _pattern(escapes: bool) -> re.Pattern[str]:
+    pattern = _TOKENS.replace("ESCAPED", r"\\.|" if escapes else "").replace("ESCAPE", r"\\" if escapes else "")
+    return re.compile(pattern, re.VERBOSE | re.DOTALL)
