@@ -1,0 +1,1 @@
+"""The schema history: the definitions of all tables as of a place in the binlog."""

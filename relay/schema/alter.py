@@ -1,0 +1,298 @@
+"""What ALTER TABLE makes of a table: columns in the order in which the server puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from relay.ddl.cursor import NotUnderstood
+from relay.ddl.dialect import Dialect
+from relay.ddl.syntax import (
+    AddColumn,
+    AddIndex,
+    AddPeriod,
+    AddVersioning,
+    ChangeColumn,
+    Clause,
+    ColumnSpec,
+    ConvertTo,
+    DropColumn,
+    DropConstraint,
+    DropIndex,
+    DropPeriod,
+    DropVersioning,
+    Generated,
+    IndexKind,
+    IndexPart,
+    Period,
+    Position,
+    RenameColumn,
+    RenameIndex,
+    SetOptions,
+    ShowColumn,
+)
+from relay.schema.columntype import BLOBS, TEXTS, converted
+from relay.schema.create import add_indexes, charset_of, column_of, finished, own_indexes
+from relay.schema.table import Column, Index, Table, find, same_name
+
+_GENERATED_KEY: Final = "my_row_id"
+
+
+def altered(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> Table:
+    """The table after the clauses, of which RENAME TO is left aside.
+
+    Raises `NotUnderstood` where what the server makes of it is not certain.
+    """
+    clauses = [clause for number, clause in enumerate(clauses) if _applies(clause, table, clauses[:number])]
+    table, conversion = _options(table, clauses, schema_charset, dialect)
+    if conversion:
+        if any(_is_sized_by_the_old(clause) for clause in clauses) and not dialect.mariadb:
+            raise NotUnderstood("MySQL gives a text that is converted and changed the size of the one before")
+        clauses = [_with_charset(clause, conversion, dialect) for clause in clauses]
+        old = tuple(_converted(column, conversion, dialect) for column in table.columns)
+        table = msgspec.structs.replace(table, columns=old)
+    columns = _columns(table, clauses, dialect)
+    indexes = _indexes(table, clauses, columns)
+    made = msgspec.structs.replace(table, columns=tuple(columns), periods=_periods(table, clauses))
+    made = _versioned(made, clauses)
+    if indexes is None:
+        return msgspec.structs.replace(made, indexes=None)
+    sort = not dialect.mariadb or _indexes_change(clauses) or _loses_not_null(table, made)
+    made = finished(made, indexes, dialect, sort=sort)
+    if dialect.mariadb and made.key != finished(made, indexes, dialect).key:
+        raise NotUnderstood("it is not certain which unique index counts as the key")
+    return made
+
+
+def _loses_not_null(before: Table, after: Table) -> bool:
+    """Whether a column of a unique index may be NULL from now on."""
+    unique = [part.name for index in before.indexes or () for part in index.parts if index.kind is IndexKind.UNIQUE]
+    strict = [column for column in before.columns if column.name in unique and column.nullable is False]
+    return any((now := find(after.columns, column.name)) and now.nullable is not False for column in strict)
+
+
+def _indexes_change(clauses: Iterable[Clause]) -> bool:
+    return bool(own_indexes(_specs(clauses))) or any(
+        isinstance(clause, AddIndex | DropIndex | DropConstraint) for clause in clauses
+    )
+
+
+def _applies(clause: Clause, table: Table, before: Sequence[Clause]) -> bool:
+    """Whether a clause with IF EXISTS or IF NOT EXISTS is carried out, behind those `before` it."""
+    match clause:
+        case AddColumn(column, if_not_exists=True):
+            added = (each.column.name for each in before if isinstance(each, AddColumn))
+            return find(table.columns, column.name) is None and not any(same_name(column.name, name) for name in added)
+        case ChangeColumn(old, if_exists=True) | RenameColumn(old, if_exists=True) | DropColumn(old, if_exists=True):
+            return find(table.columns, old) is not None
+        case AddIndex(spec, if_not_exists=True):
+            return not _has_index(table, spec.name or spec.parts[0].name)
+        case DropIndex(name, if_exists=True) | RenameIndex(name, if_exists=True):
+            return _has_index(table, name)
+        case DropConstraint(name, if_exists=True):
+            return _has_index(table, name)
+    return True
+
+
+def _has_index(table: Table, name: str) -> bool:
+    if table.indexes is None:
+        raise NotUnderstood("the table's indexes are not known")
+    return any(same_name(index.name, name) for index in table.indexes)
+
+
+def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> tuple[Table, str]:
+    """The table with its new options, and the character set that all of its texts are converted to, if any."""
+    charset, conversion, engine = table.charset, "", table.engine
+    for clause in clauses:
+        if isinstance(clause, SetOptions):
+            options = clause.options
+            otherwise = schema_charset if options.charset == "default" else charset
+            charset = charset_of(options, otherwise, dialect)
+            engine = options.engine or engine
+        elif isinstance(clause, ConvertTo):
+            conversion = charset = clause.charset or schema_charset
+            if not charset:
+                raise NotUnderstood("the schema's character set is not known")
+    return msgspec.structs.replace(table, charset=charset, engine=engine), conversion
+
+
+def _columns(table: Table, clauses: Sequence[Clause], dialect: Dialect) -> list[Column]:
+    """The columns in their new order.
+
+    First all that were there keep their places, under their new names; then those that are moved or added are put
+    where they belong, one after the other, in the order of the statement.
+    """
+    dropped = [clause.name for clause in clauses if isinstance(clause, DropColumn)]
+    renamed = {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, RenameColumn)}
+    changed = {clause.old.lower(): clause for clause in clauses if isinstance(clause, ChangeColumn)}
+    added = [clause.column.name for clause in clauses if isinstance(clause, AddColumn)]
+    # MariaDB lets a statement modify a column that it adds.
+    late = [
+        name
+        for name in changed
+        if dialect.mariadb
+        and any(same_name(name, other) for other in added)
+        and (find(table.columns, name) is None or any(same_name(name, other) for other in dropped))
+    ]
+    for name in (*dropped, *renamed, *changed):
+        if name not in late and find(table.columns, name) is None:
+            raise NotUnderstood(f"it has no column {name}")
+    columns: list[Column] = []
+    for column in table.columns:
+        change = changed.get(column.name.lower())
+        if any(same_name(column.name, name) for name in dropped) or column.implicit == "hash":
+            continue
+        if change is None:
+            columns.append(msgspec.structs.replace(column, name=renamed.get(column.name.lower(), column.name)))
+        else:
+            columns.append(column_of(change.column, table.charset, dialect))
+    first = int(_has_generated_key(table))
+    for clause in clauses:
+        if isinstance(clause, ChangeColumn):
+            if clause.position is None and clause.old.lower() not in late:
+                continue
+            columns = [column for column in columns if not same_name(column.name, clause.column.name)]
+        if isinstance(clause, AddColumn | ChangeColumn):
+            _put(columns, column_of(clause.column, table.charset, dialect), clause.position, first)
+        elif isinstance(clause, ShowColumn):
+            columns = [_shown(column, clause) for column in columns]
+    implicit = [column for column in columns if column.implicit]
+    return [column for column in columns if not column.implicit] + implicit
+
+
+def _has_generated_key(table: Table) -> bool:
+    """Whether MySQL made its primary key (sql_generate_invisible_primary_key), which stays the first column."""
+    first = table.columns[0]
+    return first.name == _GENERATED_KEY and first.invisible and table.key == {_GENERATED_KEY}
+
+
+def _shown(column: Column, clause: ShowColumn) -> Column:
+    if not same_name(column.name, clause.name):
+        return column
+    return msgspec.structs.replace(column, invisible=not clause.visible)
+
+
+def _put(columns: list[Column], column: Column, position: Position | None, first: int) -> None:
+    """Put a column at its position; `first` is where FIRST is."""
+    if find(columns, column.name) is not None:
+        raise NotUnderstood(f"it has two columns {column.name}")
+    if position is None:
+        columns.append(column)
+    elif not position.after:
+        columns.insert(first, column)
+    else:
+        after = find(columns, position.after)
+        if after is None:
+            raise NotUnderstood(f"it has no column {position.after}")
+        columns.insert(columns.index(after) + 1, column)
+
+
+def _converted(column: Column, charset: str, dialect: Dialect) -> Column:
+    return msgspec.structs.replace(column, type=converted(column.type, charset, dialect))
+
+
+def _is_sized_by_the_old(clause: Clause) -> bool:
+    if not isinstance(clause, ChangeColumn):
+        return False
+    kind = clause.column.type
+    return kind.name in (*TEXTS, *BLOBS) and kind.length is None
+
+
+def _with_charset(clause: Clause, charset: str, dialect: Dialect) -> Clause:
+    """A clause about a column whose text is converted: that overrides what the clause says itself."""
+    if not isinstance(clause, AddColumn | ChangeColumn):
+        return clause
+    kind = clause.column.type
+    if kind.name == "json" and dialect.mariadb:
+        kind = kind._replace(name="longtext")
+    elif kind.charset in ("", "binary"):
+        return clause
+    kind = kind._replace(charset=charset, collation="")
+    return clause._replace(column=clause.column._replace(type=kind))
+
+
+def _indexes(table: Table, clauses: Sequence[Clause], columns: Sequence[Column]) -> tuple[Index, ...] | None:
+    specs = [clause.spec for clause in clauses if isinstance(clause, AddIndex)]
+    specs = [*own_indexes(_specs(clauses)), *specs]
+    gone = [clause.name for clause in clauses if isinstance(clause, DropIndex | DropConstraint)]
+    gone += [clause.spec.name for clause in clauses if isinstance(clause, AddIndex) and clause.replaces]
+    if table.indexes is None:
+        if specs or gone or any(isinstance(each, DropColumn | ChangeColumn | RenameColumn) for each in clauses):
+            raise NotUnderstood("the table's indexes are not known")  # and so what became of its key
+        return None
+    renamed = {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, RenameIndex)}
+    origins = _origins(clauses)
+    kept: list[Index] = []
+    for index in table.indexes:
+        if any(same_name(index.name, name) for name in gone):
+            continue
+        parts = tuple(moved for part in index.parts if (moved := _moved(part, columns, origins)) is not None)
+        if parts:
+            name = renamed.get(index.name.lower(), index.name)
+            kept.append(msgspec.structs.replace(index, name=name, parts=parts, hashed=False))
+    return add_indexes(kept, specs)
+
+
+def _moved(part: IndexPart, columns: Sequence[Column], origins: Mapping[str, str]) -> IndexPart | None:
+    """The part of an index after the columns have changed: the first that was, or now is, of its name.
+
+    So an index goes over to a column that is added in place of one that is dropped.
+    """
+    if not part.name:
+        return part
+    for column in columns:
+        if same_name(origins.get(column.name.lower(), column.name), part.name):
+            return IndexPart(column.name, part.length)
+    return None
+
+
+def _origins(clauses: Iterable[Clause]) -> dict[str, str]:
+    """By the new name of a column that is changed or renamed: the name that it had."""
+    found = {clause.column.name.lower(): clause.old for clause in clauses if isinstance(clause, ChangeColumn)}
+    return found | {clause.new.lower(): clause.old for clause in clauses if isinstance(clause, RenameColumn)}
+
+
+def _specs(clauses: Iterable[Clause]) -> list[ColumnSpec]:
+    return [clause.column for clause in clauses if isinstance(clause, AddColumn | ChangeColumn)]
+
+
+def _new_names(clauses: Iterable[Clause]) -> dict[str, str]:
+    """By the old name of a column: its new one, empty if the column is dropped."""
+    names: dict[str, str] = {}
+    for clause in clauses:
+        match clause:
+            case DropColumn(name):
+                names[name.lower()] = ""
+            case RenameColumn(old, new):
+                names[old.lower()] = new
+            case ChangeColumn(old, column):
+                names[old.lower()] = column.name
+    return names
+
+
+def _periods(table: Table, clauses: Sequence[Clause]) -> tuple[Period, ...]:
+    gone = [clause.name for clause in clauses if isinstance(clause, DropPeriod)]
+    added = [clause.period for clause in clauses if isinstance(clause, AddPeriod)]
+    names = _new_names(clauses)
+    kept = [period for period in table.periods if not any(same_name(period.name, name) for name in gone)]
+    moved = [
+        period._replace(
+            start=names.get(period.start.lower(), period.start), end=names.get(period.end.lower(), period.end)
+        )
+        for period in kept
+    ]
+    return (*moved, *added)
+
+
+def _versioned(table: Table, clauses: Sequence[Clause]) -> Table:
+    for clause in clauses:
+        if isinstance(clause, AddVersioning):
+            table = msgspec.structs.replace(table, versioned=True)
+        elif isinstance(clause, DropVersioning):
+            columns = tuple(
+                column for column in table.columns if column.generated not in (Generated.ROW_START, Generated.ROW_END)
+            )
+            table = msgspec.structs.replace(table, versioned=False, columns=columns)
+    return table

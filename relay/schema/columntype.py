@@ -1,0 +1,197 @@
+"""What a type is to the server: spelled out, as information_schema has it, and as table maps have it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relay.binlog.columntypes import WIDEST, Type
+from relay.ddl.cursor import NotUnderstood
+from relay.ddl.dialect import Dialect
+from relay.ddl.syntax import DataType
+from relay.ddl.types import GEOMETRIES, INTEGERS
+
+TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
+BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
+WITH_CHARSET: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
+_LONGEST: Final = (255, 65_535, 16_777_215, 4_294_967_295)  # bytes of a TINYTEXT, TEXT, MEDIUMTEXT and LONGTEXT
+_LONGEST_VARCHAR: Final = 65_535
+_WIDTHS: Final = {
+    "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
+}  # fmt: skip
+"""Digits that integers are printed with, signed and unsigned."""
+_NO_WIDTHS_SINCE: Final = 80_019
+_UUID_BYTES: Final = {"uuid": 16, "inet6": 16, "inet4": 4}
+_CODES: Final = {
+    "tinyint": Type.TINY, "smallint": Type.SHORT, "mediumint": Type.INT24, "int": Type.LONG, "bigint": Type.LONGLONG,
+    "year": Type.YEAR, "date": Type.DATE,
+}  # fmt: skip
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\0": r"\0", "'": "''", "\n": r"\n", "\r": r"\r"})
+_FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp": Type.TIMESTAMP2}
+
+
+def spelled_out(kind: DataType, charset: str, dialect: Dialect) -> DataType:
+    """A type as the server keeps it; `charset` is that of the table. Raises `NotUnderstood`."""
+    if kind.name in INTEGERS:
+        return kind._replace(length=kind.length or width_in_digits(kind), charset="", collation="")
+    match kind.name:
+        case "decimal":
+            kind = kind._replace(length=kind.length or 10, decimals=kind.decimals or 0)
+        case "bit":
+            kind = kind._replace(length=kind.length or 1)
+        case "json" if dialect.mariadb:
+            return DataType("longtext", charset="utf8mb4")
+        case "vector":
+            kind = kind._replace(length=kind.length or 2048)
+        case "time" | "datetime" | "timestamp":
+            kind = kind._replace(length=kind.length or None)
+        case "geometrycollection" if not dialect.mariadb:
+            kind = kind._replace(name="geomcollection")
+        case "geomcollection" if dialect.mariadb:
+            kind = kind._replace(name="geometrycollection")
+        case "year":
+            kind = kind._replace(length=None)
+        case "binary":
+            kind = kind._replace(length=1 if kind.length is None else kind.length)
+        case "varbinary":
+            kind = _varchar(kind._replace(charset="binary"), dialect)
+        case _ if kind.name in BLOBS:
+            kind = _blob(kind._replace(charset="binary"))
+        case _ if kind.name in WITH_CHARSET:
+            return _text(kind, charset, dialect)
+    return kind._replace(charset="", collation="")
+
+
+def width_in_digits(kind: DataType) -> int:
+    """The digits that an integer type is printed with, unless a statement says otherwise."""
+    return _WIDTHS[kind.name][kind.unsigned]
+
+
+def _text(kind: DataType, charset: str, dialect: Dialect) -> DataType:
+    own = kind.charset or charset
+    if not own:
+        raise NotUnderstood("the table's character set is not known")
+    kind = kind._replace(charset=own, collation="")
+    if kind.name in ("enum", "set"):
+        labels = kind.labels if own == "binary" else tuple(label.rstrip(" ") for label in kind.labels)
+        return kind._replace(labels=labels)
+    if kind.name == "char":
+        kind = kind._replace(length=1 if kind.length is None else kind.length)
+        return kind._replace(name="binary", charset="") if own == "binary" else kind
+    return _varchar(kind, dialect) if kind.name == "varchar" else _blob(kind)
+
+
+def _varchar(kind: DataType, dialect: Dialect) -> DataType:
+    if kind.length is None:
+        raise NotUnderstood("a VARCHAR without a length")
+    size = kind.length * width_of(kind.charset)
+    if size > _LONGEST_VARCHAR:
+        if dialect.strict:
+            raise NotUnderstood("a VARCHAR that is too long")
+        return _blob(kind._replace(name="text"))
+    if kind.charset == "binary":
+        return kind._replace(name="varbinary", charset="")
+    return kind
+
+
+def _blob(kind: DataType) -> DataType:
+    """A TEXT or BLOB of the size that it needs; of the family that its character set asks for."""
+    name = kind.name
+    if kind.length is not None:
+        size = kind.length * width_of(kind.charset)
+        name = TEXTS[_class_of(size)] if size else "text"
+    number = TEXTS.index(name) if name in TEXTS else BLOBS.index(name)
+    if kind.charset == "binary":
+        return kind._replace(name=BLOBS[number], length=None, charset="")
+    return kind._replace(name=TEXTS[number], length=None)
+
+
+def _class_of(size: int) -> int:
+    return next((number for number, longest in enumerate(_LONGEST) if size <= longest), len(_LONGEST) - 1)
+
+
+def width_of(charset: str) -> int:
+    """The most bytes that a character takes."""
+    return WIDEST.get(charset, 1)
+
+
+def converted(kind: DataType, charset: str, dialect: Dialect) -> DataType:
+    """The type after CONVERT TO CHARACTER SET: wide enough for as many characters. Raises `NotUnderstood`."""
+    if kind.name not in WITH_CHARSET:
+        return kind
+    changed = kind._replace(charset=charset)
+    if kind.name in TEXTS:
+        number = TEXTS.index(kind.name)
+        characters = _LONGEST[number] // width_of(kind.charset)
+        # One that is converted to fewer bytes stays as it is.
+        wanted = max(number, _class_of(characters * width_of(charset)))
+        changed = changed._replace(name=TEXTS[wanted])
+    return spelled_out(changed, charset, dialect)
+
+
+def column_type(kind: DataType, dialect: Dialect) -> str:
+    """The type as the server writes it in COLUMN_TYPE."""
+    signs = (" unsigned" if kind.unsigned else "") + (" zerofill" if kind.zerofill else "")
+    compressed = " /*M!100301 COMPRESSED*/" if kind.compressed else ""
+    match kind.name:
+        case "enum" | "set":
+            labels = ",".join(f"'{label.translate(_ESCAPES)}'" for label in kind.labels)
+            return f"{kind.name}({labels})"
+        case "decimal":
+            return f"decimal({kind.length},{kind.decimals}){signs}"
+        case "year":
+            return "year(4)" if _has_widths(dialect) else "year"
+        case _ if kind.name in INTEGERS and not (_has_widths(dialect) or kind.zerofill or _is_boolean(kind)):
+            return kind.name + signs
+    sizes = [str(size) for size in (kind.length, kind.decimals) if size is not None]
+    return kind.name + (f"({','.join(sizes)})" if sizes else "") + signs + compressed
+
+
+def _has_widths(dialect: Dialect) -> bool:
+    return dialect.mariadb or dialect.version < _NO_WIDTHS_SINCE
+
+
+def _is_boolean(kind: DataType) -> bool:
+    return kind.name == "tinyint" and kind.length == 1 and not kind.unsigned
+
+
+def in_table_map(kind: DataType, dialect: Dialect) -> tuple[int, int]:
+    """Type and normalised metadata as a table map has them (relay.binlog.tablemap). Raises `NotUnderstood`.
+
+    Temporal types are those of the newer format, whichever it was when the table was made.
+    """
+    name, length = kind.name, kind.length or 0
+    if name in _CODES:
+        return _CODES[name], 0
+    if name in _FRACTIONS:
+        return _FRACTIONS[name], length
+    if name in TEXTS or name in BLOBS:
+        number = (TEXTS.index(name) if name in TEXTS else BLOBS.index(name)) + 1
+        return (Type.BLOB_COMPRESSED if kind.compressed else Type.BLOB), number
+    if name in GEOMETRIES:
+        return Type.GEOMETRY, 4
+    if name in _UUID_BYTES:
+        return Type.STRING, _UUID_BYTES[name]
+    match name:
+        case "float":
+            return Type.FLOAT, 4
+        case "double":
+            return Type.DOUBLE, 8
+        case "decimal":
+            return Type.NEWDECIMAL, length << 8 | (kind.decimals or 0)
+        case "bit":
+            return Type.BIT, length
+        case "json":
+            return Type.JSON, 4
+        case "vector":
+            return (Type.VARCHAR, 4 * length) if dialect.mariadb else (Type.VECTOR, 4)
+        case "char" | "binary":
+            return Type.STRING, length * width_of(kind.charset)
+        case "varchar" | "varbinary":
+            size = length * width_of(kind.charset)
+            return (Type.VARCHAR_COMPRESSED, size + 1) if kind.compressed else (Type.VARCHAR, size)
+        case "enum":
+            return Type.ENUM, 1 if len(kind.labels) < 256 else 2
+        case "set":
+            size = (len(kind.labels) + 7) // 8
+            return Type.SET, size if size <= 4 else 8
+    raise NotUnderstood(f"the type {name}")

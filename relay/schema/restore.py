@@ -1,0 +1,115 @@
+"""The schema history beside the journal: kept with it, and whole again after a kill.
+
+The journal is first: a statement's frame has what the statement leaves. The store is kept behind it, and knows how far
+in the journal it has come; what a kill kept out of it is read from there. What a journal lost with its host is
+forgotten, since it comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from relay._native import JournalReader, JournalWriter
+from relay.binlog.place import Place
+from relay.ddl.dialect import Dialect
+from relay.ddl.syntax import TableName
+from relay.journal.frames import Commit, Ddl, Definition, File, Gap, Source, decode
+from relay.schema.history import unpacked
+from relay.schema.matching import told
+from relay.schema.store import Proof, Store, Version
+
+_BEHIND_BYTES: Final = 64 << 20  # of the journal that may have to be walked after a kill
+_KINDS: Final = (3, 4, 5, 6, 7)  # all but TABLE and ROWS
+_GENERATION: Final = "generation"
+_COVERED, _FILE, _SEQUENCE = "covered", "file", "sequence"
+"""Facts of the store: the journal's id; the position in it up to which all is here, the binlog's file and the number of
+the next change there."""
+
+
+class Keeper:
+    """Keeps what is added to the store, behind the journal."""
+
+    def __init__(self, store: Store, writer: JournalWriter) -> None:
+        self._store = store
+        self._writer = writer
+        self._covered = int(store.fact(_COVERED) or 0)
+
+    def keep(self) -> None:
+        """Keep what was added and stands in the journal, and note how far that is, now and then in any case."""
+        end = self._writer.end()
+        if self._writer.in_transaction() or not (self._store.changed or end - self._covered > _BEHIND_BYTES):
+            return
+        state = self._writer.state()
+        for key, value in ((_COVERED, end), (_FILE, state.file), (_SEQUENCE, state.sequence)):
+            self._store.put_fact(key, str(value))
+        self._store.keep()
+        self._covered = end
+
+    def settle(self) -> None:
+        """Keep what the journal has, now that it has lost what had not ended."""
+        self._store.cut(self._writer.state().sequence)
+        self.keep()
+
+
+def restore(
+    store: Store, writer: JournalWriter, directory: Path, earlier: Callable[[], Iterable[tuple[Definition, Place]]]
+) -> None:
+    """Bring the store to where the journal is. `earlier` gives what a release without a history had proven.
+
+    Raises `JournalError`, `sqlite3.Error`.
+    """
+    generation = str(writer.generation())
+    known = store.fact(_GENERATION)
+    if not known:
+        dialect = Dialect(writer.state().identity.startswith("mariadb"), 0)
+        store.add(
+            Version(TableName(each.schema, each.table), told(each, dialect), since, 0, Proof.EARLIER)
+            for each, since in earlier()
+        )
+    elif known != generation:
+        store.new_epoch()
+        store.put_fact(_COVERED, "")
+    store.put_fact(_GENERATION, generation)
+    store.cut(writer.state().sequence)
+    _replay(store, writer, JournalReader(directory))
+    Keeper(store, writer).keep()
+
+
+def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> None:
+    """Add what statements left that the journal has and the store does not."""
+    covered, end = int(store.fact(_COVERED) or 0), writer.end()
+    start = max(covered, journal.first())
+    here = covered == start
+    file, sequence = (store.fact(_FILE), int(store.fact(_SEQUENCE) or 1)) if here else ("", 1)
+    identity = ""
+    statements: list[Ddl] = []
+    for _, payload in journal.frames(start, end, _KINDS):
+        match decode(payload):
+            case File(file=name):
+                file = name
+            case Source() as source:
+                if identity not in ("", source.identity):
+                    store.new_epoch()
+                file, identity, sequence = source.file, source.identity, source.sequence
+            case Gap(file=name):
+                store.new_epoch()
+                file = name
+            case Ddl() as ddl:
+                statements.append(ddl)
+            case Commit() as commit:
+                # A statement is the first change of its transaction; rows follow on MySQL's CREATE TABLE ... SELECT.
+                _add(store, statements, file, sequence, commit)
+                statements = []
+                sequence = commit.sequence
+
+
+def _add(store: Store, statements: list[Ddl], file: str, first: int, commit: Commit) -> None:
+    """What the statements of a transaction, whose first change has that number, left."""
+    for sequence, ddl in enumerate(statements, first):
+        end = Place(file, ddl.end_position)
+        store.add(
+            Version(TableName(schema, name), state, end, sequence, Proof.STATEMENT, ddl.statement, commit.gtid)
+            for schema, name, state in unpacked(ddl.tables)
+        )

@@ -1,0 +1,258 @@
+"""The schema history on disk: DataDir/schema.db.
+
+It has facts of two kinds. A version is what a table is from a place in the binlog on: what a statement made of it, what
+an event told, or that it is not known any more. An answer is what the source said of a table when the binlog had come
+to a place. What statements left stands in the journal too: versions that a kill kept out of this file are taken from
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from relay._native import crc32c
+from relay.binlog.place import Place
+from relay.ddl.statements import fold
+from relay.ddl.syntax import TableName
+from relay.schema.table import Absent, Schema, Table, Unknown
+from relay.statefile import for_reading, opened
+
+SCHEMA_FILE: Final = "schema.db"
+FORMAT: Final = 1
+VERSIONS_KEPT: Final = 100
+"""Of each table. Rows are read again from no further back than the oldest prepared transaction."""
+_TABLES: Final = """
+CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS versions (
+  id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, schema_name TEXT NOT NULL, table_name TEXT NOT NULL,
+  folded TEXT NOT NULL, sequence INTEGER NOT NULL, file TEXT NOT NULL, position INTEGER NOT NULL, gtid TEXT NOT NULL,
+  proof TEXT NOT NULL, statement TEXT NOT NULL, state BLOB NOT NULL, crc INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS versions_by_table ON versions (schema_name, table_name, id);
+CREATE INDEX IF NOT EXISTS versions_by_sequence ON versions (sequence);
+CREATE TABLE IF NOT EXISTS answers (
+  schema_name TEXT NOT NULL, table_name TEXT NOT NULL, folded TEXT NOT NULL, asked_file TEXT NOT NULL,
+  asked_position INTEGER NOT NULL, until_file TEXT NOT NULL, until_position INTEGER NOT NULL, state BLOB NOT NULL,
+  crc INTEGER NOT NULL, PRIMARY KEY (schema_name, table_name)) WITHOUT ROWID;
+"""
+_VERSION: Final = "epoch, schema_name, table_name, sequence, file, position, gtid, proof, statement, state"
+_ANSWER: Final = "schema_name, table_name, asked_file, asked_position, until_file, until_position, state"
+_LONGEST_STATEMENT: Final = 4096  # characters that are kept of one, for people
+_Fact = Table | Absent | Unknown | Schema
+_DECODER: Final = msgspec.msgpack.Decoder(_Fact)
+ANY: Final = TableName("", "")
+"""In place of a table: what holds for all of them."""
+
+
+class Proof(StrEnum):
+    """What a version is known by."""
+
+    STATEMENT = "statement"  # a statement of the binlog made it
+    EVENT = "event"  # a table map told it in full
+    ROWS = "rows"  # rows contradict what was known before
+    SOURCE = "source"  # the source was asked
+    EARLIER = "earlier release"  # it was proven by a release that had no history
+
+
+class Version(NamedTuple):
+    """What a table is from a place on. A schema is a table without a name. `sequence` is the number of the statement in
+    the journal, or of what came next there."""
+
+    table: TableName
+    state: _Fact
+    since: Place
+    sequence: int
+    proof: Proof
+    statement: str = ""
+    gtid: str = ""
+    epoch: int = 0
+
+
+class Answer(NamedTuple):
+    """What the source said of a table, somewhere between two places that its binlog had come to."""
+
+    table: TableName
+    state: _Fact
+    asked: Place
+    until: Place
+
+
+class Damaged(Exception):
+    """What stands in the file is not what was written; the text says what of it."""
+
+
+class Store:
+    """The file. One process writes; opened after the fork.
+
+    What is added belongs to the open transaction until `keep`. Raises `sqlite3.Error`, `Damaged`, and `RelayError` for
+    a file of a newer release.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self._db = for_reading(path) if read_only else opened(path, FORMAT)
+        if not read_only:
+            self._db.executescript(_TABLES)
+        self.epoch = int(self.fact("epoch") or 0)
+
+    def close(self) -> None:
+        """Close the file; what was not kept is forgotten."""
+        self._db.close()
+
+    def fact(self, key: str) -> str:
+        """A fact of the whole history, empty if it is not there."""
+        row = self._db.execute("SELECT value FROM facts WHERE key = ?", (key,)).fetchone()
+        return str(row[0]) if row else ""
+
+    def put_fact(self, key: str, value: str) -> None:
+        """Keep a fact of the whole history."""
+        self._begin()
+        self._db.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (key, value))
+
+    def new_epoch(self) -> None:
+        """Places have another meaning from here on: what was known stays only for people to read."""
+        self.epoch += 1
+        self.put_fact("epoch", str(self.epoch))
+        self._db.execute("DELETE FROM answers")
+
+    def add(self, versions: Iterable[Version]) -> None:
+        """Add versions, the newest of their tables."""
+        self._begin()
+        for version in versions:
+            owner, name = version.table
+            row = (
+                self.epoch, owner, name, version.sequence, version.since.file, version.since.position, version.gtid,
+                str(version.proof), version.statement[:_LONGEST_STATEMENT], msgspec.msgpack.encode(version.state),
+            )  # fmt: skip
+            self._db.execute(
+                f"INSERT INTO versions ({_VERSION}, folded, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, _folded(version.table), _checksum(row)),
+            )
+            self._db.execute(
+                "DELETE FROM versions WHERE schema_name = ? AND table_name = ? AND id <= (SELECT id FROM versions"
+                " WHERE schema_name = ? AND table_name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+                (owner, name, owner, name, VERSIONS_KEPT),
+            )
+
+    def put_answers(self, answers: Iterable[Answer]) -> None:
+        """Keep answers, each in place of the one before it."""
+        self._begin()
+        for answer in answers:
+            asked, until = answer.asked, answer.until
+            row = (
+                *answer.table, asked.file, asked.position, until.file, until.position,
+                msgspec.msgpack.encode(answer.state),
+            )  # fmt: skip
+            self._db.execute(
+                f"INSERT OR REPLACE INTO answers ({_ANSWER}, folded, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, _folded(answer.table), _checksum(row)),
+            )
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was added and is not kept yet."""
+        return self._db.in_transaction
+
+    def keep(self) -> None:
+        """End the open transaction: what it added is there after any kill."""
+        if self._db.in_transaction:
+            self._db.execute("COMMIT")
+
+    def cut(self, sequence: int) -> None:
+        """Forget versions from that number of the journal on: it has lost them, and they come again."""
+        self._begin()
+        self._db.execute("DELETE FROM versions WHERE sequence >= ? AND epoch = ?", (sequence, self.epoch))
+
+    def latest(self, table: TableName) -> Version | None:
+        """The newest version of a table in this epoch."""
+        return next(self.versions(table), None)
+
+    def versions(self, table: TableName, *, everything: bool = False) -> Iterator[Version]:
+        """The versions of a table in this epoch, newest first; `everything`: in all epochs."""
+        rows = self._db.execute(
+            f"SELECT {_VERSION}, crc FROM versions WHERE schema_name = ? AND table_name = ?"
+            " AND (epoch = ? OR ?) ORDER BY id DESC",
+            (*table, self.epoch, everything),
+        )
+        for *row, crc in rows:
+            yield _version(self._verified(tuple(row), crc))
+
+    def answer(self, table: TableName) -> Answer | None:
+        """The last answer about a table."""
+        row = self._db.execute(
+            f"SELECT {_ANSWER}, crc FROM answers WHERE schema_name = ? AND table_name = ?", tuple(table)
+        ).fetchone()
+        return _answer(self._verified(row[:-1], row[-1])) if row else None
+
+    def tables(self, schema: str | None = None) -> list[TableName]:
+        """The tables of which there is a version or an answer; all, or those of a schema."""
+        one = "" if schema is None else "AND schema_name = ? "
+        rows = self._db.execute(
+            f"SELECT schema_name, table_name FROM versions WHERE table_name <> '' {one}AND epoch = {self.epoch}"
+            f" UNION SELECT schema_name, table_name FROM answers WHERE table_name <> '' {one}",
+            () if schema is None else (schema, schema),
+        )
+        return [TableName(str(owner), str(name)) for owner, name in rows]
+
+    def schemas(self) -> list[str]:
+        """The schemas of which there is a version or an answer."""
+        rows = self._db.execute(
+            f"SELECT schema_name FROM versions WHERE table_name = '' AND epoch = {self.epoch}"
+            " UNION SELECT schema_name FROM answers WHERE table_name = ''"
+        )
+        return [str(name) for (name,) in rows if name]
+
+    def alike(self, folded: Iterable[str]) -> list[TableName]:
+        """The tables whose folded names (`folded_name`) are among these."""
+        wanted = msgspec.json.encode(list(folded)).decode()
+        rows = self._db.execute(
+            "SELECT schema_name, table_name FROM versions"
+            " WHERE folded IN (SELECT value FROM json_each(?)) AND epoch = ?"
+            " UNION SELECT schema_name, table_name FROM answers WHERE folded IN (SELECT value FROM json_each(?))",
+            (wanted, self.epoch, wanted),
+        )
+        return [TableName(str(owner), str(name)) for owner, name in rows if name]
+
+    def forget(self, table: TableName) -> None:
+        """Forget all of a table."""
+        self._begin()
+        for kind in ("versions", "answers"):
+            self._db.execute(f"DELETE FROM {kind} WHERE schema_name = ? AND table_name = ?", tuple(table))
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
+
+    def _verified(self, row: tuple[Any, ...], crc: int) -> tuple[Any, ...]:
+        if _checksum(row) != crc:
+            raise Damaged(f"a row of {self.path.name}")
+        return row
+
+
+def folded_name(schema: str, table: str) -> str:
+    """What `Store.alike` knows a table by."""
+    return f"{schema}\0{table}"
+
+
+def _folded(table: TableName) -> str:
+    return folded_name(fold(table.schema), fold(table.table))
+
+
+def _checksum(row: tuple[Any, ...]) -> int:
+    return crc32c(msgspec.msgpack.encode(row))
+
+
+def _version(row: tuple[Any, ...]) -> Version:
+    epoch, owner, name, sequence, file, position, gtid, proof, statement, state = row
+    found = _DECODER.decode(state)
+    return Version(TableName(owner, name), found, Place(file, position), sequence, Proof(proof), statement, gtid, epoch)
+
+
+def _answer(row: tuple[Any, ...]) -> Answer:
+    owner, name, asked_file, asked_position, until_file, until_position, state = row
+    asked, until = Place(asked_file, asked_position), Place(until_file, until_position)
+    return Answer(TableName(owner, name), _DECODER.decode(state), asked, until)
