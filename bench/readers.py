@@ -18,7 +18,8 @@ from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay._native import Ingest, JournalWriter
 from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
-from relay.binlog.catalog import Catalog, Place
+from relay.binlog.catalog import Catalog
+from relay.binlog.place import Place
 from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import take_socket
 from relay.binlog.definitions import Definitions

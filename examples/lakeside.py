@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 
 from examples.dbserver import DatabaseServer
-from relay.binlog.catalog import Place
+from relay.binlog.place import Place
 from relay.lake import paths
 from relay.lake.documents import LakeState, Table
 from relay.lake.log import LakeLog

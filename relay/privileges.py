@@ -17,7 +17,7 @@ from relay.errors import ErrorCode, RelayError
 PRIVATE: Final = 0o077
 """The umask of what is written for the relay alone."""
 
-_DATABASES: Final = ("state.db", "usage.db", "cdc.db")
+_DATABASES: Final = ("state.db", "schema.db", "usage.db", "cdc.db")
 _PR_SET_DUMPABLE: Final = 4
 _NO_CORE: Final = 1
 _libc = ctypes.CDLL(None, use_errno=True)

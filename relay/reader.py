@@ -16,7 +16,7 @@ from pymysql.connections import Connection
 from relay._native import Attention, Ingest, Intake, JournalWriter
 from relay.binlog import facts, reading, resume
 from relay.binlog.answers import Answers
-from relay.binlog.catalog import Catalog, Place
+from relay.binlog.catalog import Catalog
 from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.compression import zstd_parts
 from relay.binlog.definitions import Question
@@ -24,12 +24,16 @@ from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
 from relay.binlog.pauses import Pauses
+from relay.binlog.place import Place
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.context import ReaderContext
 from relay.errors import RelayError, StopCode
 from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
+from relay.schema import look
+from relay.schema.restore import restore
+from relay.schema.store import SCHEMA_FILE, Store
 
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
@@ -38,6 +42,7 @@ PROGRESS_SECONDS: Final = 10.0  # between two lines on how far what is read agai
 LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
 BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
+_LOOKED: Final = "looked"  # fact of the schema history: the epoch whose tables were asked for
 _GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE})
 
 
@@ -49,14 +54,25 @@ def run(context: ReaderContext) -> int:
         gap = _check_generation(context, catalog, writer)
         context.arena.attach_writer(writer)
         context.arena.first = writer.first()
-        with Keeper(writer, context.arena, _limits(context.config), context.log) as keeper:
+        with (
+            closing(_history(context, catalog, writer)) as store,
+            Keeper(writer, context.arena, _limits(context.config), context.log) as keeper,
+        ):
 
             def apply(config: Config) -> None:
                 keeper.limits = _limits(config)
 
             context.apply = apply
-            _Reader(context, catalog, writer, keeper, gap).run()
+            _Reader(context, catalog, store, writer, keeper, gap).run()
     return 0
+
+
+def _history(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> Store:
+    """The schema history, as it was when the journal ended."""
+    store = Store(context.data_dir / SCHEMA_FILE)
+    restore(store, writer, context.journal_dir, catalog.earlier_proofs)
+    catalog.forget_earlier_proofs()
+    return store
 
 
 def _limits(config: Config) -> Limits:
@@ -88,6 +104,7 @@ class _Reader:
         self,
         context: ReaderContext,
         catalog: Catalog,
+        store: Store,
         writer: JournalWriter,
         keeper: Keeper,
         gap: RelayError | None,
@@ -95,6 +112,7 @@ class _Reader:
         self._context = context
         self._arena = context.arena
         self._catalog = catalog
+        self._store = store
         self._writer = writer
         self._keeper = keeper
         self._sources = Sources(context.config)
@@ -160,6 +178,7 @@ class _Reader:
         finally:
             dump.close()
             self._writer.rollback()  # what has not ended comes again
+            answers.settle()
 
     def _request(self, connection: Connection[Any], server: ServerFacts, answers: Answers) -> Request:
         """Where to go on, written down first where that is a new beginning. Raises `RelayError`."""
@@ -176,12 +195,40 @@ class _Reader:
         if start.moved:
             self._context.log("failed_over", host=self._sources.host, source=server.identity, before=known.identity)
             answers.moved()
-            self._catalog.forget_proofs()
+            self._store.new_epoch()
             self._ingest.moved()
             self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
         self._again = start.again
+        self._look(server)
         self._ingest.start(start.file, start.position, start.by_gtid)
         return reading.request(start, server, self._server_id(), self._context.config)
+
+    def _look(self, server: ServerFacts) -> None:
+        """Ask for all tables, where nothing is known of them yet: at the first start, and where places got a new
+        meaning."""
+        connection = self._sources.asking()
+        reading.history(self._store, self._log).learn_case(look.lower_case(connection))
+        if self._store.fact(_LOOKED) == str(self._store.epoch):
+            return
+        began, told = time.monotonic(), time.monotonic()
+
+        def seen(done: int, of: int) -> None:
+            nonlocal told
+            self._context.beat()
+            if time.monotonic() - told > PROGRESS_SECONDS and done < of:
+                told = time.monotonic()
+                self._context.log("schema_reading", tables=done, of=of)
+
+        tables = 0
+        for answers in look.everything(connection, server, reading.rules(self._context.config).wants, seen):
+            self._store.put_answers(answers)
+            self._store.keep()
+            tables += sum(bool(answer.table.table) for answer in answers)
+            if self._ending():
+                return
+        self._store.put_fact(_LOOKED, str(self._store.epoch))
+        self._store.keep()
+        self._context.log("schema_read", tables=tables, seconds=round(time.monotonic() - began, 1))
 
     def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:
         """Stop if the source lacks what it sent; not at once,
@@ -226,7 +273,7 @@ class _Reader:
         lost = self._ingest.forget_prepared()
         reason = f"{error}; {lost} prepared transactions are lost with it" if lost else str(error)
         self._writer.gap(state.position, state.file, reason)
-        self._catalog.forget_proofs()
+        self._store.new_epoch()
         self._begin(place, server)
         self._catalog.put("generation", str(self._writer.generation()))
         before, after = Place(state.file, state.position), Place(place.file, place.position)
@@ -248,6 +295,7 @@ class _Reader:
             self._ingest,
             self._writer,
             self._catalog,
+            self._store,
             self._sources,
             (connection, server),
             self._log,
@@ -276,6 +324,7 @@ class _Reader:
                 self._ingest.stop_at_boundary(True)
             heard = intake.heard
             attention = self._take(intake, pauses, once=answers.waiting)
+            answers.keep()
             now = time.monotonic()
             received = intake.heard > heard
             if received:

@@ -17,16 +17,20 @@ from pymysql.cursors import Cursor
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay._native import Ingest, JournalReader, JournalWriter, RowImages
-from relay.binlog import facts, schema
+from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
 from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import Account, connect
 from relay.binlog.definitions import Definitions
 from relay.binlog.rules import Rules
-from relay.binlog.schema import Answer
+from relay.ddl.syntax import TableName
 from relay.journal import frames
 from relay.journal.frames import Definition
+from relay.schema import look
+from relay.schema.history import History
+from relay.schema.restore import restore
+from relay.schema.store import SCHEMA_FILE, Answer, Store
 from tests.binlogs import Place, place, record
 from tests.types.payloads import cells
 
@@ -96,15 +100,18 @@ class Laggard:
             self._facts = facts.facts(connection)
             self._collations = facts.collations(connection)
         self._connection = connect(Account("127.0.0.1", server.port, USER, PASSWORD))
+        look.prepare(self._connection, self._facts)
         self._open()
 
     def close(self) -> None:
         self._connection.close()
         self._catalog.close()
+        self._store.close()
 
     def restart(self) -> None:
         """As when the process was killed: what is not in the journal or the catalog is forgotten."""
         self._catalog.close()
+        self._store.close()
         self._open()
 
     def _open(self) -> None:
@@ -112,8 +119,13 @@ class Laggard:
         if not self._writer.state().file:
             self._writer.source(self._first.position, self._first.file, "", "test")
         self._catalog = Catalog(self.folder / "state.db")
+        self._store = Store(self.folder / SCHEMA_FILE)
+        restore(self._store, self._writer, self.folder, self._catalog.earlier_proofs)
+        history = History(self._store, lambda table, error: self.logged.append(("schema_damaged", str(error))))
+        history.learn_case(look.lower_case(self._connection))
         self._definitions = Definitions(
             self._catalog,
+            history,
             Rules((f"{self.database}*.*",)),
             self._collations,
             self._ask,
@@ -128,24 +140,30 @@ class Laggard:
         here = self._ingest.resume()
         stream = record(self.server, Place(here.file, here.position))
         self._ingest.start(here.file, here.position)
-        answers = Answers(self._ingest, self._writer, self._definitions, Policy(False, False), lambda *_, **__: None)
+        answers = Answers(
+            self._ingest, self._writer, self._definitions, self._store, self._collations, Policy(False, False),
+            lambda *_, **__: None,
+        )  # fmt: skip
         data = stream[:bytes_]
         for at in range(0, len(data), 65536):
             piece = data[at : at + 65536]
             self._ingest.buffer(len(piece))[: len(piece)] = piece
             self._ingest.received(len(piece))
             while (asked := self._ingest.step()) is not None:
+                answers.keep()
                 if asked.asks == "end":
                     break
                 answers.answer(asked)
+            answers.keep()
             answers.passed()
         self._writer.rollback()
+        answers.settle()
         return len(stream)
 
-    def _ask(self, owner: str, table: str) -> Answer:
+    def _ask(self, table: TableName) -> Answer:
         self.asked += 1
         self.before_answer()
-        answer = schema.ask(self._connection, self._facts, owner, table)
+        answer = look.ask(self._connection, self._facts, [table])[0]
         self.after_answer()
         return answer
 

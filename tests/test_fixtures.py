@@ -12,7 +12,7 @@ import pytest
 
 from relay._native import Attention, RowImages
 from relay.binlog import schema, tablemap
-from relay.binlog.catalog import Place as CatalogPlace
+from relay.binlog.place import Place as CatalogPlace
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import FormatDescriptionEvent, RowsEvent, RowsV0Event
 from relay.binlog.files import BinlogFile

@@ -11,7 +11,8 @@ import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog import schema
-from relay.binlog.catalog import VERSIONS_KEPT, Catalog, Place
+from relay.binlog.catalog import VERSIONS_KEPT, Catalog
+from relay.binlog.place import Place
 from relay.binlog.columntypes import MapColumn, Type
 from relay.binlog.connect import Account, connect
 from relay.binlog.definitions import Definitions, kept

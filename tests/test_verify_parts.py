@@ -15,7 +15,7 @@ import pytest
 
 from relay._native import JournalWriter
 from relay.bar import Bar
-from relay.binlog.catalog import Place
+from relay.binlog.place import Place
 from relay.binlog.columntypes import Type
 from relay.binlog.facts import ServerFacts
 from relay.errors import RelayError

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from relay._native import Attention, Ingest, JournalWriter
-from relay.binlog.catalog import Place
+from relay.binlog.bodies.statements import session_and_text
 from relay.binlog.commands import ServerError
 from relay.binlog.definitions import Definitions, Resolution, kept, packed
 from relay.binlog.failures import SourceLost, judge
+from relay.binlog.place import Place
 from relay.binlog.refusals import refusal
-from relay.binlog.statements import ANYTHING, Kind, Statement, classify
+from relay.ddl.dialect import Dialect, version_of
+from relay.ddl.statements import Kind
 from relay.errors import RelayError, StopCode
 from relay.log import Log
+from relay.schema import history
+from relay.schema.history import Outcome
+from relay.schema.queries import Query, query
+from relay.schema.restore import Keeper
+from relay.schema.store import ANY, Store
 
 
 class Policy(NamedTuple):
@@ -27,11 +36,20 @@ class Answers:
     """Answers one stream's questions; every refusal is a `RelayError` with the name of the stop."""
 
     def __init__(
-        self, ingest: Ingest, writer: JournalWriter, definitions: Definitions, policy: Policy, log: Log
+        self,
+        ingest: Ingest,
+        writer: JournalWriter,
+        definitions: Definitions,
+        store: Store,
+        charset_of: Mapping[int, str],
+        policy: Policy,
+        log: Log,
     ) -> None:
         self._ingest = ingest
         self._writer = writer
         self._definitions = definitions
+        self._keeper = Keeper(store, writer)
+        self._charset_of = charset_of
         self._policy = policy
         self._log = log
 
@@ -44,8 +62,9 @@ class Answers:
             case "query":
                 self._statement(attention)
             case "unknown":
-                self._refuse(refusal(attention))
-                self._redefine(ANYTHING, attention)
+                stop = refusal(attention)
+                self._refuse(stop)
+                self._forget_all(attention, f"{stop.cause} was skipped")
                 self._ingest.skip()
             case "partial":
                 if not self._policy.send_partial:
@@ -57,25 +76,31 @@ class Answers:
             case "end":
                 raise SourceLost("read the binlog: the source ended the stream")
 
+    def settle(self) -> None:
+        """The stream is over, and what had not ended is gone from the journal."""
+        self._keeper.settle()
+
     @property
     def waiting(self) -> bool:
         """Whether something is published only once the stream has come further (`passed`)."""
         return self._definitions.waiting
 
-    def passed(self) -> bool:
-        """Publish what is proven by the place the stream has come to; whether something was."""
-        if not self.waiting:
-            return False
-        resolutions = self._definitions.passed(Place(self._ingest.file, self._ingest.position))
-        self._resolve(resolutions)
-        return bool(resolutions)
+    def passed(self) -> None:
+        """Publish what is proven by the place the stream has come to."""
+        if self.waiting:
+            self._resolve(self._definitions.passed(Place(self._ingest.file, self._ingest.position)))
+
+    def keep(self) -> None:
+        """Keep what was learnt of definitions, once the journal has the statements that it is of."""
+        self._keeper.keep()
 
     def moved(self) -> None:
         """The stream goes on at another server."""
         self._resolve(self._definitions.abandon())
 
     def _table(self, attention: Attention) -> None:
-        verdict = self._definitions.decide(attention.body, Place(attention.file, attention.start))
+        place = Place(attention.file, attention.start)
+        verdict = self._definitions.decide(attention.body, place, self._writer.sequence(), self._dialect())
         if verdict.definition is None:
             self._ingest.exclude(attention.table_id)
             return
@@ -87,41 +112,53 @@ class Answers:
         else:
             self._definitions.wait(self._ingest.pending(*arguments), verdict.question)
 
+    def _dialect(self) -> Dialect:
+        return Dialect(*version_of(self._ingest.server))
+
     def _statement(self, attention: Attention) -> None:
         if attention.unfinished:
-            self._ingest.ddl(False)
+            self._ingest.pass_by()
             return
-        statement = classify(attention.statement, attention.schema)
-        if not attention.statement.isascii() and not self._definitions.reads(attention.collation):
-            statement = statement._replace(unreadable=True)
+        session, text = session_and_text(attention.body, attention.flags, self._charset_of)
+        found = query(text, session, self._ingest.server, self._charset_of)
         place = Place(attention.file, attention.start)
-        match statement.kind:
+        match found.statement.kind:
             case Kind.DDL:
-                self._redefine(statement, attention)
-                self._ingest.ddl(True)
+                outcomes = self._definitions.read(found, place)
+                self._ingest.ddl(text, msgspec.msgpack.encode(found.dialect), history.packed(outcomes))
+                self._redefine(outcomes, found, attention)
                 return
             case Kind.DML:
-                cause = (
-                    f"rows were changed by a statement, {_shortened(attention.statement)}, and are not in the binlog"
-                )
+                cause = f"rows were changed by a statement, {_shortened(text)}, and are not in the binlog"
                 self._refuse(RelayError(StopCode.STATEMENT_FORMAT, "read the binlog", cause, position=str(place)))
-                self._redefine(statement, attention)
+                if found.statement.opaque:
+                    self._redefine(self._definitions.read(found, place), found, attention)
             case Kind.UNKNOWN:
-                cause = f"the statement {_shortened(attention.statement)} is not understood"
+                cause = f"the statement {_shortened(text)} is not understood"
                 self._refuse(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause, position=str(place)))
-                self._redefine(statement, attention)
+                self._redefine(self._definitions.read(found, place), found, attention)
             case Kind.TRANSACTION | Kind.HARMLESS:
                 pass
-        self._ingest.ddl(False)
+        self._ingest.pass_by()
 
-    def _redefine(self, statement: Statement, attention: Attention) -> None:
-        if statement.keeps_columns:
-            return
+    def _redefine(self, outcomes: list[Outcome], found: Query, attention: Attention) -> None:
+        """A statement left this: what waited for its proof is published, and tables are asked for again."""
         # What was proven before the statement began is not undone by it.
         self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
         end = Place(attention.file, attention.position)
-        self._resolve(self._definitions.statement(statement, end))
-        self._definitions.foresee(statement, end)
+        self._resolve(self._definitions.statement(outcomes, found, end, self._writer.sequence(), attention.gtid))
+        for schema, table, _ in outcomes:
+            if (schema, table) == ANY:
+                self._ingest.new_epoch()
+            elif table and (schema + table).isascii():
+                self._ingest.redefined(schema, table)
+            elif table:
+                self._ingest.new_epoch()
+
+    def _forget_all(self, attention: Attention, why: str) -> None:
+        self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
+        end = Place(attention.file, attention.position)
+        self._resolve(self._definitions.anything(why, end, self._writer.sequence()))
         self._ingest.new_epoch()
 
     def _resolve(self, resolutions: Iterable[Resolution]) -> None:

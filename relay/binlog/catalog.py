@@ -1,5 +1,4 @@
-"""What the reader keeps in DataDir/state.db: ids of names, versions of definitions and where in the binlog each holds,
-its server id.
+"""What the reader keeps in DataDir/state.db: ids of names, versions of definitions, accepted gaps, its server id.
 
 The clients' tables in the same file belong to the broker. All writes are small and rare.
 """
@@ -8,66 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from relay.binlog.statements import Statement
+from relay.binlog.place import Place
 from relay.journal.frames import Column, Definition
 from relay.statefile import STATE_FORMAT, opened
 
-VERSIONS_KEPT: Final = 100
-"""Of each table. Rows are read again from no further back than the oldest prepared transaction."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, content BLOB NOT NULL UNIQUE);
-CREATE TABLE IF NOT EXISTS proofs (
-  id INTEGER PRIMARY KEY, schema_name TEXT NOT NULL, table_name TEXT NOT NULL, content BLOB NOT NULL,
-  since_file TEXT NOT NULL, since_position INTEGER NOT NULL, until_file TEXT, until_position INTEGER);
-CREATE INDEX IF NOT EXISTS proofs_by_table ON proofs (schema_name, table_name);
-CREATE INDEX IF NOT EXISTS proofs_that_hold ON proofs (id) WHERE until_file IS NULL;
 CREATE TABLE IF NOT EXISTS gaps (
   at REAL NOT NULL, before_file TEXT NOT NULL, before_position INTEGER NOT NULL, after_file TEXT NOT NULL,
   after_position INTEGER NOT NULL, cause TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS source (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
-
-
-class Place(msgspec.Struct, frozen=True):
-    """A position in the source's binlog. Places are ordered by the number that ends the file's name."""
-
-    file: str
-    position: int
-
-    def __lt__(self, other: Place) -> bool:
-        return self._order() < other._order()
-
-    def __le__(self, other: Place) -> bool:
-        return self._order() <= other._order()
-
-    def _order(self) -> tuple[int, int]:
-        return _number(self.file), self.position
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.position}"
-
-
-def _number(file: str) -> int:
-    suffix = file.rpartition(".")[2]
-    return int(suffix) if suffix.isdecimal() else 0
-
-
-class Version(NamedTuple):
-    """A definition, with its numbers, and where in the binlog it holds: from `since` up to `until`, if that is known.
-
-    `until` is where a statement ended that mentions the table, or where another definition is known to hold.
-    """
-
-    definition: Definition
-    since: Place
-    until: Place | None
 
 
 class Catalog:
@@ -124,80 +80,21 @@ class Catalog:
                 ],
             )
 
-    def history(self, schema: str, table: str) -> list[Version]:
-        """What is known of a table over time, in the order of the binlog; between two versions nothing may be known."""
+    def earlier_proofs(self) -> list[tuple[Definition, Place]]:
+        """Definitions that a release before the schema history proved, and since where each holds."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'proofs'").fetchone():
+            return []
+        rows = self._db.execute(
+            "SELECT content, since_file, since_position FROM proofs WHERE until_file IS NULL ORDER BY id"
+        )
         return [
-            Version(self._definition(number), since, until) for number, since, until in self._intervals(schema, table)
+            (msgspec.msgpack.decode(content, type=Definition), Place(file, position))
+            for content, file, position in rows
         ]
 
-    def definition_at(self, schema: str, table: str, place: Place) -> Definition | None:
-        """The definition of a table that is known to hold at a place of the binlog."""
-        for number, since, until in self._intervals(schema, table):
-            if since <= place and (until is None or place < until):
-                return self._definition(number)
-        return None
-
-    def _intervals(self, schema: str, table: str) -> list[tuple[int, Place, Place | None]]:
-        """Number of each proof, and where it holds; in order, and none overlaps another."""
-        rows = self._db.execute(
-            "SELECT id, since_file, since_position, until_file, until_position FROM proofs"
-            " WHERE schema_name = ? AND table_name = ? ORDER BY id",
-            (schema, table),
-        )
-        found = [
-            (number, Place(since_file, since_position), None if until_file is None else Place(until_file, until))
-            for number, since_file, since_position, until_file, until in rows
-        ]
-        found.sort(key=lambda interval: interval[1])  # a restart may prove an earlier place later
-        for at, ((number, since, until), (_, after, _)) in enumerate(pairwise(found)):
-            if until is None or after < until:
-                found[at] = number, since, after
-        return found
-
-    def _definition(self, number: int) -> Definition:
-        (content,) = self._db.execute("SELECT content FROM proofs WHERE id = ?", (number,)).fetchone()
-        return self.numbered(msgspec.msgpack.decode(content, type=Definition))
-
-    def prove(self, definition: Definition, since: Place) -> None:
-        """The definition holds from `since` until a statement that mentions the table."""
-        known = self.definition_at(definition.schema, definition.table, since)
-        if known is not None and _bare(known) == _bare(definition):
-            return
-        content = msgspec.msgpack.encode(_bare(definition))
-        name = definition.schema, definition.table
-        with self._transaction():
-            self._db.execute(
-                "INSERT INTO proofs (schema_name, table_name, content, since_file, since_position)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (*name, content, since.file, since.position),
-            )
-            self._db.execute(
-                "DELETE FROM proofs WHERE schema_name = ? AND table_name = ? AND id <="
-                " (SELECT id FROM proofs WHERE schema_name = ? AND table_name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
-                (*name, *name, VERSIONS_KEPT),
-            )
-
-    def end_proofs(self, statement: Statement, place: Place) -> None:
-        """End what was proven of the tables that a statement at `place` mentions.
-
-        What is proven from a later place on is left alone: the statement is read once more, after a restart.
-        """
-        rows = self._db.execute(
-            "SELECT id, schema_name, table_name, since_file, since_position FROM proofs WHERE until_file IS NULL"
-        )
-        ended = [
-            (place.file, place.position, number)
-            for number, schema, table, file, position in rows
-            if Place(file, position) <= place and statement.mentions(schema, table)
-        ]
-        if ended:
-            with self._on_disk():
-                self._db.executemany("UPDATE proofs SET until_file = ?, until_position = ? WHERE id = ?", ended)
-
-    def forget_proofs(self) -> None:
-        """Positions have a new meaning: another source, or a binlog begun anew."""
-        with self._on_disk():
-            self._db.execute("DELETE FROM proofs")
+    def forget_earlier_proofs(self) -> None:
+        """They stand in the schema history now."""
+        self._db.execute("DROP TABLE IF EXISTS proofs")
 
     def _id(self, name: str) -> int:
         found = self._ids.get(name)
@@ -205,16 +102,6 @@ class Catalog:
             found = int(self._db.execute("INSERT INTO names (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
             self._ids[name] = found
         return found
-
-    @contextmanager
-    def _on_disk(self) -> Iterator[None]:
-        """A transaction that the host's death does not undo: a proof that came back would put names on other values."""
-        self._db.execute("PRAGMA synchronous = FULL")
-        try:
-            with self._transaction():
-                yield
-        finally:
-            self._db.execute("PRAGMA synchronous = NORMAL")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

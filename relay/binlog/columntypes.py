@@ -88,7 +88,7 @@ class MapColumn(msgspec.Struct, frozen=True):
     """Of MySQL's VECTOR: how many it has."""
 
 
-_WIDEST: Final = {
+WIDEST: Final = {
     "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
     "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8": 3, "utf8mb3": 3, "utf8mb4": 4,
 }  # fmt: skip
@@ -131,9 +131,9 @@ def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
         return f"vector({column.dimensions})" if column.dimensions else "vector"
     binary = charset == "binary"
     if kind == Type.STRING:
-        return f"binary({meta})" if binary else f"char({meta // _WIDEST.get(charset, 1)})"
+        return f"binary({meta})" if binary else f"char({meta // WIDEST.get(charset, 1)})"
     compressed = " /*M!100301 COMPRESSED*/" if kind in COMPRESSED else ""
     if kind in (Type.VARCHAR, Type.VAR_STRING, Type.VARCHAR_COMPRESSED):
         most = meta - 1 if compressed else meta  # a byte more is the head of a compressed value
-        return (f"varbinary({most})" if binary else f"varchar({most // _WIDEST.get(charset, 1)})") + compressed
+        return (f"varbinary({most})" if binary else f"varchar({most // WIDEST.get(charset, 1)})") + compressed
     return _BLOBS[(meta or 1) - 1 & 3] + ("blob" if binary else "text") + compressed

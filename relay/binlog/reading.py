@@ -22,6 +22,8 @@ from relay.binlog.rules import Rules
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.log import Log
+from relay.schema.history import History
+from relay.schema.store import Store
 
 
 def answers(
@@ -29,6 +31,7 @@ def answers(
     ingest: Ingest,
     writer: JournalWriter,
     catalog: Catalog,
+    store: Store,
     sources: Sources,
     connected: tuple[Connection[Any], ServerFacts],
     log: Log,
@@ -36,21 +39,31 @@ def answers(
 ) -> Answers:
     """What answers an ingest's questions, as the configuration has it; `questions` are those still open."""
     connection, server = connected
-    source, skip = config.source, config.relay.on_unknown == "skip"
+    charset_of = facts.collations(connection)
     definitions = Definitions(
         catalog,
-        Rules(source.tables, source.exclude_tables, source.exclude_columns, skip),
-        facts.collations(connection),
+        history(store, log),
+        rules(config),
+        charset_of,
         sources.ask,
         log,
         hidden_types=server.mariadb,
         names_expected=server.names_columns,
         questions=questions,
     )
-    if not server.names_columns:
-        sources.prepare()
-    policy = Policy(skip, config.relay.on_partial_image == "send")
-    return Answers(ingest, writer, definitions, policy, log)
+    policy = Policy(config.relay.on_unknown == "skip", config.relay.on_partial_image == "send")
+    return Answers(ingest, writer, definitions, store, charset_of, policy, log)
+
+
+def history(store: Store, log: Log) -> History:
+    """The schema history that is kept there."""
+    return History(store, lambda table, error: log("schema_damaged", table=table, file=store.path, cause=error))
+
+
+def rules(config: Config) -> Rules:
+    """What the configuration leaves out of the source."""
+    source = config.source
+    return Rules(source.tables, source.exclude_tables, source.exclude_columns, config.relay.on_unknown == "skip")
 
 
 def request(start: Start, server: ServerFacts, server_id: int, config: Config) -> Request:

@@ -6,9 +6,10 @@ import re
 from typing import Final, NamedTuple
 
 from relay._native import GtidSet
-from relay.binlog.catalog import Catalog, Place
+from relay.binlog.catalog import Catalog
 from relay.binlog.commands import FIRST_POSITION, SHORT_POSITION
 from relay.binlog.facts import BinlogStatus, ServerFacts
+from relay.binlog.place import Place
 from relay.errors import RelayError, StopCode
 
 _FILE_AND_POSITION: Final = re.compile(r"(?P<file>[^\s,:/]+):(?P<position>\d+)")

@@ -14,10 +14,10 @@ from typing import Any, Final
 import msgspec
 from pymysql.connections import Connection
 
-from relay.binlog.catalog import Place
 from relay.binlog.columntypes import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts, binlog_position
+from relay.binlog.place import Place
 from relay.binlog.tablemap import TableMap
 from relay.journal.frames import Column, Definition
 

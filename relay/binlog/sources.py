@@ -6,12 +6,14 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from relay.binlog import schema
 from relay.binlog.connect import Account, connect
 from relay.binlog.facts import ServerFacts, facts
 from relay.binlog.failures import SourceLost
 from relay.config import Config
+from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
+from relay.schema import look
+from relay.schema.store import Answer
 
 
 class Sources:
@@ -44,21 +46,26 @@ class Sources:
             raise
         return connection, self._server
 
-    def ask(self, owner: str, table: str) -> schema.Answer:
+    def ask(self, table: TableName) -> Answer:
         """How a table stands on the host that is connected. Raises `SourceLost`, `RelayError`."""
-        assert self._server is not None
         if self._asking is not None:
             try:
-                return schema.ask(self._asking, self._server, owner, table)
+                return look.ask(self._asking, self._connected, [table])[0]
             except SourceLost:  # the source hangs up on idle connections
                 self.close()
-        self._asking = self._connect_asking(self._server)
-        return schema.ask(self._asking, self._server, owner, table)
+        return look.ask(self.asking(), self._connected, [table])[0]
 
-    def prepare(self) -> None:
-        """Make the connection for schema queries now, so that the first question need not wait for it."""
-        if self._asking is None and self._server is not None:
-            self._asking = self._connect_asking(self._server)
+    def asking(self) -> Connection[Any]:
+        """The connection for schema queries; one is made if there is none. Raises `SourceLost`, `RelayError`."""
+        if self._asking is None:
+            self._asking = self._connect_asking(self._connected)
+            look.prepare(self._asking, self._connected)
+        return self._asking
+
+    @property
+    def _connected(self) -> ServerFacts:
+        assert self._server is not None
+        return self._server
 
     def close(self) -> None:
         """Close the connection for schema queries; the next question makes another."""

@@ -91,12 +91,18 @@ class Source(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class Ddl(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """A statement that defines or empties something. It is a change with a number of its own, as each row is."""
+    """A statement that defines or empties something. It is a change with a number of its own, as each row is.
+
+    `dialect` is a packed relay.ddl.Dialect, `tables` a packed list of relay.schema.history.Outcome: how the statement
+    was read, and what it leaves. Both are empty in segments of before format 3.
+    """
 
     end_position: int
     timestamp: int
     schema: str
     statement: str
+    dialect: bytes = b""
+    tables: bytes = b""
 
 
 class Gap(msgspec.Struct, frozen=True, array_like=True, tag=7):

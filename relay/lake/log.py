@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from relay.binlog.catalog import Place as BinlogPlace
+from relay.binlog.place import Place as BinlogPlace
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
 from relay.lake.documents import (

@@ -45,7 +45,8 @@ void CdcScan::pass(const FrameView& view) {
     }
     case FrameKind::ddl: {
       const auto ddl = parsed<DdlFrame>(view);
-      open_statements_.push_back({view.position, std::string(ddl.schema), std::string(ddl.statement), {}, 0});
+      open_statements_.push_back({view.position, std::string(ddl.schema), std::string(ddl.statement),
+                                  std::string(ddl.tables.text()), {}, 0});
       return;
     }
     case FrameKind::commit: end(view); return;

@@ -33,6 +33,7 @@ struct CdcStatement {
   uint64_t position = 0;
   std::string schema;  // its default one
   std::string text;
+  std::string tables;  // what it leaves, packed; empty in journals of before format 3
   std::string gtid;
   uint32_t server = 0;
 };

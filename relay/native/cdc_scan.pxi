@@ -22,6 +22,7 @@ cdef extern from "cdc_scan.hpp" namespace "relay":
         uint64_t position
         string schema
         string text
+        string tables
         string gtid
         uint32_t server
 
@@ -68,11 +69,13 @@ class CdcMet(NamedTuple):
 
 
 class CdcStatement(NamedTuple):
-    """A statement that defines or empties something, at `position`; `schema` is its default one."""
+    """A statement that defines or empties something, at `position`; `schema` is its default one, `tables` packed what it
+    leaves."""
 
     position: int
     schema: str
     text: str
+    tables: bytes
     gtid: str
     server: int
 
@@ -124,7 +127,10 @@ cdef class CdcScan:
     def statements(self):
         """A CdcStatement of each since the last call."""
         cdef vector[CCdcStatement] statements = self.c.statements()
-        return [CdcStatement(s.position, shown(s.schema), shown(s.text), text_of(s.gtid), s.server) for s in statements]
+        return [
+            CdcStatement(s.position, shown(s.schema), shown(s.text), <bytes>s.tables, text_of(s.gtid), s.server)
+            for s in statements
+        ]
 
     def touched(self):
         """The set of (schema, table) that had rows in transactions that have ended since the last call."""

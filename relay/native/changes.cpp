@@ -139,7 +139,8 @@ void ChangeReader::pass_within(const FrameView& view) {
       auto ddl = parsed<DdlFrame>(view);
       ++sequence_;
       statements_.push_back(
-          {Reached::Why::ddl, seq(), ddl.timestamp, std::string(ddl.schema), std::string(ddl.statement)});
+          {Reached::Why::ddl, seq(), ddl.timestamp, std::string(ddl.schema), std::string(ddl.statement),
+           std::string(ddl.dialect.text()), std::string(ddl.tables.text())});
       break;
     }
     case FrameKind::source:
@@ -324,7 +325,7 @@ std::vector<ChangeBatch> ChangeReader::take() {
 }
 
 Reached ChangeReader::reached(Reached::Why why, std::string text) const {
-  return {why, seq(), timestamp_, "", std::move(text)};
+  return {why, seq(), timestamp_, "", std::move(text), {}, {}};
 }
 
 }  // namespace relay

@@ -33,6 +33,8 @@ struct Reached {
   uint32_t timestamp = 0;  // of the last transaction, or the statement; Unix seconds
   std::string schema;
   std::string text;
+  std::string dialect;  // of a statement: how it was read,
+  std::string tables;   // and what it leaves, both packed
 };
 
 // Reads a journal from one transaction to the next, and gathers its rows in columns. All sequence numbers are the

@@ -23,6 +23,8 @@ cdef extern from "changes.hpp" namespace "relay":
         uint32_t timestamp
         string schema
         string text
+        string dialect
+        string tables
 
     cdef cppclass CChangeBatch "relay::ChangeBatch":
         shared_ptr[CColumnBatch] columns
@@ -64,6 +66,8 @@ class Reached(NamedTuple):
     timestamp: int
     schema: str
     text: str
+    dialect: bytes
+    tables: bytes
 
 
 cdef class ChangeColumns:
@@ -149,7 +153,8 @@ cdef class ChangeReader:
             CWhy.source: "source",
         }
         return Reached(
-            why[reached.why], reached.seq, reached.timestamp, text_of(reached.schema), shown(reached.text)
+            why[reached.why], reached.seq, reached.timestamp, text_of(reached.schema), shown(reached.text),
+            <bytes>reached.dialect, <bytes>reached.tables,
         )
 
     def take(self):

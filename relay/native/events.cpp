@@ -49,32 +49,6 @@ void append_hex(std::string& out, Bytes bytes) {
   out += '\'';
 }
 
-// Of the status variables of a QUERY, those that stand before it are known; 0 if it is not there.
-uint16_t client_collation(Bytes variables) {
-  constexpr uint8_t kFlags = 0, kSqlMode = 1, kAutoIncrement = 3, kCharset = 4, kCatalog = 6;
-  Reader in(variables);
-  while (in.ok()) {
-    switch (in.u8()) {
-      case kFlags: case kAutoIncrement:
-        in.skip(4);
-        break;
-      case kSqlMode:
-        in.skip(8);
-        break;
-      case kCatalog:
-        in.skip(in.u8());
-        break;
-      case kCharset: {
-        uint16_t collation = in.u16();
-        return in.ok() ? collation : uint16_t{0};
-      }
-      default:
-        return 0;
-    }
-  }
-  return 0;
-}
-
 // Behind the flags of MariaDB's GTID may stand the id of a group commit, that of an XA transaction, and more flags.
 bool unfinished_alter(Reader in, uint8_t flags) {
   constexpr uint8_t kGroupCommit = 0x02, kXa = 0x40 | 0x80;
@@ -108,7 +82,7 @@ bool QueryBody::parse(Bytes body, QueryBody* out) {
   in.skip(8);  // thread, seconds it took
   uint8_t schema = in.u8();
   in.skip(2);  // error
-  out->collation = client_collation(in.take(in.u16()));
+  in.skip(in.u16());  // status variables
   out->schema = in.take(schema).text();
   in.skip(1);
   out->statement = in.rest();

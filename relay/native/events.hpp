@@ -69,7 +69,6 @@ struct Event {
 
 struct QueryBody {
   std::string_view schema;
-  uint16_t collation = 0;  // of the client, whose character set the statement is in; 0 if it is not said
   Bytes statement;  // compressed in a QUERY_COMPRESSED event
   static bool parse(Bytes body, QueryBody* out);
 };

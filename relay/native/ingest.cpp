@@ -28,6 +28,8 @@ bool Ingest::ask(Asks asks, const Event& event, Attention* out) const {
   out->position = end_;
   out->timestamp = event.timestamp;
   out->type = event.type;
+  out->flags = event.flags;
+  out->gtid = group_.gtid.text();
   out->in_transaction = group_.open && group_.begun;
   return false;
 }
@@ -41,7 +43,12 @@ bool Ingest::ask_unknown(const Event& event, std::string message, Attention* out
   return false;
 }
 
-void Ingest::ddl(bool record) { answer_ = record ? Answer::record : Answer::skip; }
+void Ingest::pass() { answer_ = Answer::skip; }
+
+void Ingest::ddl(std::string statement, std::string dialect, std::string tables) {
+  answer_ = Answer::record;
+  recorded_ = {std::move(statement), std::move(dialect), std::move(tables)};
+}
 
 void Ingest::skip() { answer_ = Answer::skip; }
 
@@ -250,6 +257,7 @@ void Ingest::format_description(const Event& e) {
               "; 5.6 is the oldest that can be read");
   if (!e.body.size) malformed("a FORMAT_DESCRIPTION without its end");
   checksum_ = e.body.data[e.body.size - 1] == 1 ? Checksum::crc32 : Checksum::none;
+  server_ = server.substr(0, server.find('\0'));
 }
 
 void Ingest::rotate(const Event& e) {

@@ -24,10 +24,11 @@ struct Attention {
   uint32_t timestamp = 0;
   uint8_t type = 0;       // of the event
   uint64_t table_id = 0;  // table, partial
-  std::string body;       // table: the event's body; unknown: its beginning
+  std::string body;       // table and query: the event's body, a statement inflated; unknown: its beginning
   std::string schema;     // query, and unknown statements
   std::string statement;
-  uint16_t collation = 0;  // query: of the client, whose character set the statement is in; 0 if it is not said
+  uint16_t flags = 0;       // query: of the event
+  std::string gtid;         // query: of its group
   bool unfinished = false;  // query: begins an ALTER in two phases, or rolls it back
   bool in_transaction = false;
   uint32_t code = 0;    // error: the server's
@@ -80,7 +81,9 @@ class Ingest {
   bool step(Attention* out);
 
   // Answers.
-  void ddl(bool record);                             // to query
+  // To query: only its place is kept, or it is recorded with what it leaves, packed.
+  void pass();
+  void ddl(std::string statement, std::string dialect, std::string tables);
   void define(uint64_t table_id, Bytes definition, Bytes published,
               std::vector<bool> keep);  // to table; no `keep`: all columns
   void exclude(uint64_t table_id);
@@ -88,11 +91,14 @@ class Ingest {
   void accept_partial(uint64_t table_id);  // to partial: this table's images may lack columns
   void skip();                             // to unknown and partial: leaves the event out
   void stop_at_boundary(bool on) { stop_at_boundary_ = on; }
-  void new_epoch() { ++epoch_; }  // definitions may have changed: every table is asked for again
+  // Definitions may have changed: that table, or every one, is asked for again.
+  void redefined(std::string_view schema, std::string_view table);
+  void new_epoch() { ++epoch_; }
 
   const std::string& file() const { return file_; }
   uint64_t position() const { return at_; }
   uint32_t timestamp() const { return timestamp_; }  // of the last event
+  const std::string& server() const { return server_; }  // the version of the one that wrote it; empty: not said yet
   uint64_t heartbeats() const { return heartbeats_; }
   uint64_t abandoned() const { return abandoned_; }  // groups that the source began and never ended
   bool in_transaction() const { return group_.open; }
@@ -127,6 +133,11 @@ class Ingest {
   };
 
   enum class Answer { none, record, recorded, skip };
+  struct Recorded {
+    std::string statement;
+    std::string dialect;
+    std::string tables;
+  };
 
   bool packet(Bytes payload, Attention* out);
   bool outer_event(Bytes bytes, Attention* out);
@@ -181,6 +192,7 @@ class Ingest {
   uint64_t start_ = 0;
   uint64_t end_ = 0;
   Answer answer_ = Answer::none;
+  Recorded recorded_;
   std::string inner_;        // events out of a TRANSACTION_PAYLOAD,
   size_t inner_at_ = 0;      // how far they are done,
   uint64_t inner_left_ = 0;  // and bytes that are yet to be inflated
@@ -190,6 +202,7 @@ class Ingest {
   std::string file_;
   uint64_t at_ = 0;  // end of the last event
   uint32_t timestamp_ = 0;
+  std::string server_;
   enum class Checksum { unknown, none, crc32 } checksum_ = Checksum::unknown;
   bool by_gtid_ = false;
   bool skipping_ = false;  // by place, up to:

@@ -45,7 +45,8 @@ cdef extern from "ingest.hpp" namespace "relay":
         string body
         string schema
         string statement
-        uint16_t collation
+        uint16_t flags
+        string gtid
         cbool unfinished
         cbool in_transaction
         uint32_t code
@@ -72,7 +73,8 @@ cdef extern from "ingest.hpp" namespace "relay":
         CRoom room(size_t least) except +raise_failure
         void received(size_t n)
         cbool step(CAttention* out) except +raise_failure nogil
-        void ddl(cbool record)
+        void pass_ "pass"()
+        void ddl(string statement, string dialect, string tables)
         void define(uint64_t table_id, RawBytes definition, RawBytes published,
                     vector[cbool] keep) except +raise_failure
         void exclude(uint64_t table_id) except +raise_failure
@@ -81,10 +83,12 @@ cdef extern from "ingest.hpp" namespace "relay":
         void accept_partial(uint64_t table_id)
         void skip()
         void stop_at_boundary(cbool on)
+        void redefined(string_view schema, string_view table)
         void new_epoch()
         const string& file()
         uint64_t position()
         uint32_t timestamp()
+        const string& server()
         uint64_t heartbeats()
         uint64_t abandoned()
         cbool in_transaction()
@@ -97,8 +101,8 @@ ASKS = ("", "query", "table", "unknown", "partial", "error", "end", "boundary")
 class Attention(msgspec.Struct, frozen=True):
     """What `Ingest.step` needs to be told, or tells. `asks` says which fields matter, and which answers there are:
 
-    query: a statement (schema, statement, in_transaction), answered by `ddl`; `collation` is the client's, 0 if it is
-        not said; `unfinished`: of MariaDB's ALTER in two phases it is the beginning, or one that is rolled back;
+    query: a statement (schema, statement, in_transaction; body, flags and gtid of its event), answered by `ddl` or
+        `pass_by`; `unfinished`: of MariaDB's ALTER in two phases it is the beginning, or one that is rolled back;
     table: a TABLE_MAP (table_id, body), answered by `define`, `pending` or `exclude`;
     partial: rows (table_id) whose images lack columns, answered by `accept_partial` or `skip`;
     unknown: an event that is not understood (type, the beginning of its body; message, statement where it is not the
@@ -117,7 +121,8 @@ class Attention(msgspec.Struct, frozen=True):
     body: bytes
     schema: str
     statement: str  # as UTF-8, U+FFFD where it is none
-    collation: int
+    flags: int
+    gtid: str
     unfinished: bool
     in_transaction: bool
     code: int
@@ -279,12 +284,17 @@ cdef class Ingest:
             return None
         return Attention(
             ASKS[<int>a.asks], text_of(a.file), a.start, a.position, a.timestamp, a.type, a.table_id, <bytes>a.body,
-            shown(a.schema), shown(a.statement), a.collation, a.unfinished, a.in_transaction, a.code, shown(a.message),
+            shown(a.schema), shown(a.statement), a.flags, text_of(a.gtid), a.unfinished, a.in_transaction, a.code,
+            shown(a.message),
         )
 
-    def ddl(self, record):
-        """Answers query: whether the statement becomes a DDL frame, or only its place is kept."""
-        self.c.ddl(record)
+    def ddl(self, str statement, bytes dialect=b"", bytes tables=b""):
+        """Answers query: the statement becomes a DDL frame, with a packed Dialect and a packed list of Outcomes."""
+        self.c.ddl(statement.encode("utf-8", "surrogateescape"), dialect, tables)
+
+    def pass_by(self):
+        """Answers query: only the statement's place is kept."""
+        self.c.pass_()
 
     def define(self, uint64_t table_id, bytes definition, bytes published, keep=()):
         """Answers table with the packed definition of all its columns and of those that are published; `keep` tells
@@ -312,6 +322,12 @@ cdef class Ingest:
         """While on, `step` returns a boundary Attention between transactions."""
         self.c.stop_at_boundary(on)
 
+    def redefined(self, str schema, str table):
+        """The definition of the table may have changed: it is asked for again."""
+        cdef bytes s = schema.encode("utf-8", "surrogateescape")
+        cdef bytes t = table.encode("utf-8", "surrogateescape")
+        self.c.redefined(view(s), view(t))
+
     def new_epoch(self):
         """Definitions may have changed: every table is asked for again."""
         self.c.new_epoch()
@@ -330,6 +346,11 @@ cdef class Ingest:
     def timestamp(self):
         """Of the last event, Unix seconds of the source; 0 before one."""
         return self.c.timestamp()
+
+    @property
+    def server(self):
+        """Version of the server that wrote what is being read, "" before a FORMAT_DESCRIPTION."""
+        return text_of(self.c.server())
 
     @property
     def heartbeats(self):

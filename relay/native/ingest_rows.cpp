@@ -1,4 +1,6 @@
 // Table maps and rows events.
+#include <algorithm>
+
 #include "ingest.hpp"
 #include "rows_partial.hpp"
 
@@ -7,6 +9,24 @@ namespace {
 
 constexpr size_t kMostTables = 4096;     // ids are never used again once a table is closed at the source
 constexpr uint64_t kNoTable = 0xffffff;  // of a rows event that only ends a statement
+
+// As far as ASCII goes; other letters count as different only where their bytes are no letters of it.
+bool same_but_case(std::string_view a, std::string_view b) {
+  auto low = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
+  return a.size() == b.size() &&
+         std::equal(a.begin(), a.end(), b.begin(), [low](char x, char y) { return low(x) == low(y); });
+}
+
+// Whether a TABLE_MAP's body is of the table. A server that does not tell names apart by case maps them as it keeps them.
+bool names_table(std::string_view body, std::string_view schema, std::string_view name) {
+  constexpr size_t kNames = 8;  // after table id and flags
+  Reader in{Bytes(body)};
+  in.skip(kNames);
+  std::string_view owner = in.take(in.u8()).text();
+  in.skip(1);
+  std::string_view table = in.take(in.u8()).text();
+  return in.ok() && same_but_case(owner, schema) && same_but_case(table, name);
+}
 
 std::string name_of(const Definition& definition) { return definition.schema + "." + definition.table; }
 
@@ -72,6 +92,11 @@ bool Ingest::table_map(const Event& e, Attention* out) {
   }
   table->statement = statement_;
   return true;
+}
+
+void Ingest::redefined(std::string_view schema, std::string_view name) {
+  for (auto& [id, table] : tables_)
+    if (names_table(table.body, schema, name)) table.epoch = epoch_ - 1;
 }
 
 void Ingest::forget_tables() {

@@ -89,9 +89,10 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
   }
   if (answer_ == Answer::none) {
     ask(Asks::query, e, out);
+    out->body = e.body.text().substr(0, e.body.size - query.statement.size);
+    out->body += text;
     out->schema = query.schema;
     out->statement = text;
-    out->collation = query.collation;
     out->unfinished = group_.unfinished;
     if (take_word(&words, "rollback")) {  // to a savepoint: rows that were read already are undone
       out->asks = Asks::unknown;
@@ -100,7 +101,8 @@ bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view 
     return false;
   }
   if (answer_ == Answer::record) {
-    writer_.ddl(end_, e.timestamp, query.schema, text);
+    writer_.ddl(end_, e.timestamp, query.schema, recorded_.statement, Bytes(recorded_.dialect),
+                Bytes(recorded_.tables));
     answer_ = Answer::recorded;
   }
   if (left_open) group_.begun = true;

@@ -120,11 +120,16 @@ bool SourceFrame::parse(Bytes payload, SourceFrame* out) {
 }
 
 bool DdlFrame::parse(Bytes payload, DdlFrame* out) {
-  Fields in(payload, 5, FrameKind::ddl);
+  // Journals of before format 3 have five fields; what later ones may have behind the seventh is passed over.
+  const unsigned fields = payload.size ? payload.data[0] & 0x0f : 0;
+  const bool told = fields >= 7;
+  Fields in(payload, std::max(fields, 5u), FrameKind::ddl);
   out->end_position = in.u64();
   out->timestamp = in.u32();
   out->schema = in.str();
   out->statement = in.str();
+  out->dialect = told ? in.bin() : Bytes();
+  out->tables = told ? in.bin() : Bytes();
   return in.ok();
 }
 
@@ -200,6 +205,18 @@ FrameView JournalReader::frame(uint64_t position, bool check) {
         throw_damaged(segment, position);
     }
   }
+}
+
+bool JournalReader::next(uint64_t position, uint64_t end, uint32_t kinds, FrameView* out) {
+  while (position < end) {
+    *out = frame(position);
+    if (!kinds || kinds >> static_cast<unsigned>(out->kind()) & 1) {
+      *out = frame(position, true);
+      return true;
+    }
+    position = out->next;
+  }
+  return false;
 }
 
 FrameView JournalReader::verified(uint64_t position) {

@@ -73,6 +73,8 @@ struct DdlFrame {
   uint32_t timestamp = 0;
   std::string_view schema;
   std::string_view statement;
+  Bytes dialect;  // these two packed; empty in journals of before format 3
+  Bytes tables;
   static bool parse(Bytes payload, DdlFrame* out);
 };
 
@@ -113,6 +115,8 @@ class JournalReader {
   // The frame at `position`. Follows a segment's end to the next one. Throws JournalError if it is gone or damaged; its
   // CRC is verified only if `check` (the writer verified what it wrote, and recovery what it found).
   FrameView frame(uint64_t position, bool check = false);
+  // The first frame from `position` to before `end` of one of some kinds, a bit each (0: any), with its CRC verified.
+  bool next(uint64_t position, uint64_t end, uint32_t kinds, FrameView* out);
   // As `frame` with `check`, for those who come back to the same frame for another client: its CRC is verified once.
   FrameView verified(uint64_t position);
   // Position of the segment that holds `position`.

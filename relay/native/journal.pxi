@@ -108,6 +108,7 @@ cdef extern from "journal.hpp" namespace "relay":
         cbool torn(uint64_t segment, uint64_t until, CFrameView* commit) except +raise_failure
         uint64_t flushed() except +raise_failure
         CFrameView frame(uint64_t position, cbool check) except +raise_failure
+        cbool next(uint64_t position, uint64_t end, uint32_t kinds, CFrameView* out) except +raise_failure nogil
         shared_ptr[const CDefinition] definition_at(uint64_t position) except +raise_failure
         void release_before(uint64_t position) except +raise_failure
         uint64_t locate(string_view file, uint64_t position, uint64_t committed) except +raise_failure
@@ -139,8 +140,9 @@ cdef extern from "journal_writer.hpp" namespace "relay":
         void forget(uint32_t table) except +raise_failure
         void rows(uint32_t table, CRowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows,
                   RawBytes body) except +raise_failure
+        uint64_t sequence()
         void ddl(uint64_t end_position, uint32_t timestamp, string_view schema,
-                 string_view statement) except +raise_failure
+                 string_view statement, RawBytes dialect, RawBytes tables) except +raise_failure
         void commit(uint64_t position, uint32_t timestamp, const CGtid& gtid, uint32_t server) except +raise_failure
         void rollback() except +raise_failure
         void source(uint64_t position, string_view file, const CGtidSet& gtids,
@@ -352,6 +354,10 @@ cdef class JournalWriter:
         """Position of the next frame."""
         return self.c.end()
 
+    def sequence(self):
+        """Number of the next change, also within a transaction."""
+        return self.c.sequence()
+
     def committed(self):
         """Position up to which frames are visible to readers."""
         return self.c.committed()
@@ -384,11 +390,12 @@ cdef class JournalWriter:
         """Appends rows of kind 1 (insert), 2 (update) or 4 (delete)."""
         self.c.rows(table, <CRowKind>kind, end_position, timestamp, rows, raw(body))
 
-    def ddl(self, uint64_t end_position, uint32_t timestamp, str schema, str statement):
+    def ddl(self, uint64_t end_position, uint32_t timestamp, str schema, str statement, bytes dialect=b"",
+            bytes tables=b""):
         """Appends a statement, which takes a number as a row does; a commit has to follow."""
         cdef bytes s = schema.encode("utf-8", "surrogateescape")
         cdef bytes t = statement.encode("utf-8", "surrogateescape")
-        self.c.ddl(end_position, timestamp, view(s), view(t))
+        self.c.ddl(end_position, timestamp, view(s), view(t), raw(dialect), raw(tables))
 
     def commit(self, uint64_t position, uint32_t timestamp, str gtid="", uint32_t server_id=0):
         """Ends a transaction that ends at `position` of the binlog, and publishes it unless something holds it."""
@@ -471,11 +478,20 @@ cdef class JournalReader:
         cdef CFrameView frame = self.c.frame(position, True)
         return frame.next, (<const char*>frame.payload.data)[:frame.payload.size]
 
-    def frames(self, uint64_t start, uint64_t end):
-        """Yields (position, payload) of each frame from `start` to before `end`, at most the committed position."""
+    def frames(self, uint64_t start, uint64_t end, kinds=()):
+        """Yields (position, payload) of each frame from `start` to before `end`, at most the committed position.
+
+        `kinds` leaves others out, and does not verify them."""
         cdef CFrameView frame
+        cdef uint32_t wanted = 0
+        cdef cbool found
+        for kind in kinds:
+            wanted |= <uint32_t>1 << <uint32_t>kind
         while start < end:
-            frame = self.c.frame(start, True)
+            with nogil:
+                found = self.c.next(start, end, wanted, &frame)
+            if not found:
+                return
             yield frame.position, (<const char*>frame.payload.data)[:frame.payload.size]
             start = frame.next
 

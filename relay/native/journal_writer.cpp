@@ -222,13 +222,15 @@ void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uin
 }
 
 void JournalWriter::ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema,
-                        std::string_view statement) {
-  make_room(frame_size(kNumbers + schema.size() + statement.size()));
-  uint8_t* p = put_head(payload(), 5, FrameKind::ddl);
+                        std::string_view statement, Bytes dialect, Bytes tables) {
+  make_room(frame_size(kNumbers + schema.size() + statement.size() + dialect.size + tables.size));
+  uint8_t* p = put_head(payload(), 7, FrameKind::ddl);
   p = msgpack::put_u64(p, end_position);
   p = msgpack::put_u32(p, timestamp);
   p = msgpack::put_str(p, schema);
   p = msgpack::put_str(p, statement);
+  p = msgpack::put_bin(p, dialect);
+  p = msgpack::put_bin(p, tables);
   append(p);
   ++sequence_;
   open_ = true;

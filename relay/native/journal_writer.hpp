@@ -37,6 +37,7 @@ class JournalWriter {
   uint64_t end() const { return end_; }              // where the next frame goes
   uint64_t committed() const { return committed_.load(std::memory_order_acquire); }
   bool in_transaction() const { return open_; }
+  uint64_t sequence() const { return sequence_; }  // of the next change, in the open transaction if there is one
   // Stores `committed` there too from now on, each time with release order.
   void publish_to(std::atomic<uint64_t>* word);
 
@@ -49,8 +50,9 @@ class JournalWriter {
   // The last two and `rows` throw `unexpected` for a handle that `define` of this writer did not give.
 
   void rows(Handle table, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows, Bytes body);
-  // Takes a number as a row does.
-  void ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement);
+  // Takes a number as a row does. `dialect` and `tables`, packed: how it was read, and what it leaves.
+  void ddl(uint64_t end_position, uint32_t timestamp, std::string_view schema, std::string_view statement,
+           Bytes dialect, Bytes tables);
   // Ends a transaction, also one without rows or DDL; `server` is the id of the one where it was made.
   void commit(uint64_t position, uint32_t timestamp, const Gtid& gtid, uint32_t server);
   void rollback();  // removes what was appended since the last commit

@@ -9,7 +9,7 @@
 
 namespace relay {
 
-constexpr uint32_t kVersion = 2;  // 1: COMMIT frames without the server
+constexpr uint32_t kVersion = 3;  // 1: COMMIT frames without the server; 2: DDL frames without what they leave
 constexpr uint64_t kSegmentHeader = 64;
 constexpr uint64_t kFrameHeader = 8;               // u32 length, u32 crc32c
 constexpr uint32_t kContinues = 0xffffffff;        // in the place of a length: the next frame opens the next segment

@@ -13,11 +13,12 @@ from pymysql.connections import Connection
 
 from relay._native import Ingest, JournalReader, JournalWriter
 from relay.binlog import facts, reading, resume
-from relay.binlog.catalog import Catalog, Place
+from relay.binlog.catalog import Catalog
 from relay.binlog.compression import zstd_parts
 from relay.binlog.dump import open_dump
 from relay.binlog.facts import ServerFacts
 from relay.binlog.failures import SourceLost
+from relay.binlog.place import Place
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError, StopCode
@@ -25,6 +26,7 @@ from relay.journal import frames
 from relay.log import Log
 from relay.repair.layout import Wanted
 from relay.repair.survey import State
+from relay.schema.store import SCHEMA_FILE, Store
 
 _CHUNK: Final = 1 << 20
 _POLL_SECONDS: Final = 0.5
@@ -40,12 +42,13 @@ def reread(config: Config, begin: State, before: State, end: int, folder: Path, 
     `folder` is empty, and for what is needed meanwhile; nothing else is written. Raises `RelayError`, with the
     source's reason where it has none of it any more.
     """
-    _copy(Path(config.relay.data_dir) / "state.db", folder / "state.db")
+    for file in ("state.db", SCHEMA_FILE):
+        _copy(Path(config.relay.data_dir) / file, folder / file)
     sources = Sources(config)
-    with closing(Catalog(folder / "state.db")) as catalog:
+    with closing(Catalog(folder / "state.db")) as catalog, closing(Store(folder / SCHEMA_FILE)) as store:
         try:
             connected = sources.connect()
-            writer = _read(config, sources, connected, catalog, begin, end - begin.position, folder, log)
+            writer = _read(config, sources, connected, (catalog, store), begin, end - begin.position, folder, log)
         except SourceLost as lost:
             raise RelayError(ErrorCode.SOURCE_UNREACHABLE, _OPERATION, str(lost), position=sources.host) from lost
         finally:
@@ -79,13 +82,14 @@ def _read(
     config: Config,
     sources: Sources,
     connected: tuple[Connection[Any], ServerFacts],
-    catalog: Catalog,
+    known: tuple[Catalog, Store],
     begin: State,
     size: int,
     folder: Path,
     log: Log,
 ) -> JournalWriter:
     connection, server = connected
+    catalog, store = known
     try:
         if server.identity != begin.identity:
             cause = f"the journal was read from {begin.identity}, this is {server.identity}: its binlog is another one"
@@ -95,9 +99,9 @@ def _read(
         writer = JournalWriter(folder / "journal", 4 * size + (16 << 20))
         writer.source(begin.place.position, begin.place.file, begin.gtid_set, begin.identity)
         ingest = Ingest(writer, folder / "journal", zstd_parts)
-        answers = reading.answers(config, ingest, writer, catalog, sources, connected, log, {})
-        known = resume.Known(begin.place.file, begin.place.position, begin.gtid_set, begin.identity)
-        start = resume.plan(known, server, resume.LowPlace(catalog))
+        answers = reading.answers(config, ingest, writer, catalog, store, sources, connected, log, {})
+        where = resume.Known(begin.place.file, begin.place.position, begin.gtid_set, begin.identity)
+        start = resume.plan(where, server, resume.LowPlace(catalog))
         ingest.start(start.file, start.position, start.by_gtid)
         server_id = config.source.server_id or int(catalog.get("server_id") or secrets.randbelow(2**31) + 1)
         request = reading.request(start, server, server_id, config)

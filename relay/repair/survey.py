@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from relay._native import GtidSet
-from relay.binlog.catalog import Place
+from relay.binlog.place import Place
 from relay.journal import frames
 from relay.repair.parts import Mark, Segment, frame_size
 

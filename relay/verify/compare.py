@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from relay.binlog import tablemap
-from relay.binlog.catalog import Place
 from relay.binlog.columntypes import COMPRESSED, OLD_TEMPORAL, Type
 from relay.binlog.events import EventType
+from relay.binlog.place import Place
 from relay.binlog.rules import Rules
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column

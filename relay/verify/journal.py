@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from relay._native import JournalError, JournalReader
-from relay.binlog.catalog import Place
+from relay.binlog.place import Place
 from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from relay.verify.sides import OurRows, Step, Table, as_table

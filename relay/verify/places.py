@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from relay._native import GtidSet
-from relay.binlog.catalog import Place
 from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.facts import ServerFacts
+from relay.binlog.place import Place
 from relay.binlog.resume import spelled_out
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.journal.frames import Source

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from pymysql.connections import Connection
 
 from relay.binlog import facts
-from relay.binlog.catalog import Place
 from relay.binlog.connect import Account, query
 from relay.binlog.facts import ServerFacts
 from relay.binlog.failures import SourceLost
+from relay.binlog.place import Place
 from relay.binlog.rules import Rules
 from relay.binlog.sources import Sources
 from relay.config import Config

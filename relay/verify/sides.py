@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay._native import RowImages
-from relay.binlog.catalog import Place
 from relay.binlog.columntypes import Type
+from relay.binlog.place import Place
 from relay.journal.frames import Column, Definition
 
 

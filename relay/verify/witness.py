@@ -21,12 +21,12 @@ from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
 from relay.binlog import tablemap
-from relay.binlog.catalog import Place
 from relay.binlog.commands import ServerError
 from relay.binlog.connect import Account, is_mariadb, settings
 from relay.binlog.dump import replica_uuid
 from relay.binlog.events import EventType
 from relay.binlog.failures import judge
+from relay.binlog.place import Place
 from relay.binlog.progress import event_end
 from relay.binlog.replication import Flag
 from relay.errors import ErrorCode, RelayError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from relay.binlog.bodies.packed import inflated
@@ -26,6 +26,7 @@ from relay.binlog.events import (
     RowsQueryEvent,
     UserVarEvent,
 )
+from relay.schema.queries import Session
 
 _TOO_MANY_NAMES: Final = 254  # in place of the number of updated databases
 
@@ -125,6 +126,16 @@ def _query(kind: type[QueryEvent], header: Header, body: Cursor, state: State, i
     database = _database(body, session.database_bytes)
     statement = _statement(status, inflated(body.rest()) if inflate else body.rest(), state)
     return kind(header, session.thread_id, session.seconds, database, session.errornr, status, statement)
+
+
+def session_and_text(body: bytes, flags: int, charset_of: Mapping[int, str]) -> tuple[Session, str]:
+    """What stands around the statement of a QUERY event with this body and these flags, and the statement itself."""
+    cursor = Cursor(body)
+    session = _session(cursor)
+    status = query_status(Cursor(cursor.take(session.status_bytes)))
+    database = _database(cursor, session.database_bytes)
+    text = _statement(status, cursor.rest(), State(charset_of))
+    return Session(database, session.errornr, flags, status), text
 
 
 def query(header: Header, body: Cursor, state: State) -> Event:

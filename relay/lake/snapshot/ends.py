@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from relay.binlog.catalog import Place
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts, binlog_position
+from relay.binlog.place import Place
 
 _BOOKKEEPING: Final = frozenset({
     "Format_desc", "Previous_gtids", "Rotate", "Stop", "Gtid_list", "Binlog_checkpoint", "Start_encryption",

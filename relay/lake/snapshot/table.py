@@ -13,8 +13,8 @@ import msgspec
 import pyarrow as pa
 
 from relay._native import ChangeReader, JournalReader
-from relay.binlog.catalog import Place as BinlogPlace
 from relay.binlog.failures import SourceLost
+from relay.binlog.place import Place as BinlogPlace
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
 from relay.lake.documents import DataFile, LakeState, Place, Snapshot, TableState

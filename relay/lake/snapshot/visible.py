@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 from pymysql.connections import Connection
 
-from relay.binlog.catalog import Place as BinlogPlace
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts, gtid_at
 from relay.binlog.failures import SourceLost
+from relay.binlog.place import Place as BinlogPlace
 from relay.lake.documents import Place
 from relay.lake.snapshot.session import Session, literal
 

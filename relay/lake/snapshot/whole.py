@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
-from relay.binlog.catalog import Place
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts
 from relay.binlog.failures import SourceLost
+from relay.binlog.place import Place
 from relay.lake.documents import Table
 from relay.lake.snapshot.ends import binlog_end
 from relay.lake.snapshot.session import Session, literal
