@@ -19,13 +19,16 @@ from relay._native import crc32c
 from relay.binlog.place import Place
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
-from relay.schema.table import Absent, Schema, Table, Unknown
+from relay.schema.table import ABSENT, Absent, Schema, Table, Unknown
 from relay.statefile import for_reading, opened
 
 SCHEMA_FILE: Final = "schema.db"
 FORMAT: Final = 1
 VERSIONS_KEPT: Final = 100
 """Of each table. Rows are read again from no further back than the oldest prepared transaction."""
+DROPPED_KEPT: Final = 10_000
+"""Tables that are gone and still known, for people. Some sources make tables under new names all the time."""
+_BETWEEN_LOOKS: Final = 1_000  # tables dropped
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS versions (
@@ -44,6 +47,7 @@ _ANSWER: Final = "schema_name, table_name, asked_file, asked_position, until_fil
 _LONGEST_STATEMENT: Final = 4096  # characters that are kept of one, for people
 _Fact = Table | Absent | Unknown | Schema
 _DECODER: Final = msgspec.msgpack.Decoder(_Fact)
+_GONE: Final = msgspec.msgpack.encode(ABSENT)
 ANY: Final = TableName("", "")
 """In place of a table: what holds for all of them."""
 
@@ -98,6 +102,7 @@ class Store:
         if not read_only:
             self._db.executescript(_TABLES)
         self.epoch = int(self.fact("epoch") or 0)
+        self._dropped = 0  # since the last look for those that are too many
 
     def close(self) -> None:
         """Close the file; what was not kept is forgotten."""
@@ -137,6 +142,20 @@ class Store:
                 " WHERE schema_name = ? AND table_name = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
                 (owner, name, owner, name, VERSIONS_KEPT),
             )
+            self._dropped += isinstance(version.state, Absent)
+        if self._dropped >= _BETWEEN_LOOKS:
+            self._dropped = 0
+            self._forget_dropped()
+
+    def _forget_dropped(self) -> None:
+        rows = self._db.execute(
+            "SELECT schema_name, table_name FROM versions AS one WHERE state = ? AND table_name <> '' AND id ="
+            " (SELECT max(id) FROM versions WHERE schema_name = one.schema_name AND table_name = one.table_name)"
+            " ORDER BY id DESC LIMIT -1 OFFSET ?",
+            (_GONE, DROPPED_KEPT),
+        )
+        for owner, name in rows.fetchall():
+            self.forget(TableName(owner, name))
 
     def put_answers(self, answers: Iterable[Answer]) -> None:
         """Keep answers, each in place of the one before it."""
