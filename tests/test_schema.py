@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pymysql.connections import Connection
@@ -128,10 +129,10 @@ def make_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
     """Makes worlds of their own."""
     with ExitStack() as stack:
 
-        def make(*rules: Rules, **more: bool) -> World:
+        def make(rules: Rules | None = None, **more: bool) -> World:
             folder = tmp_path / secrets.token_hex(4)
             folder.mkdir()
-            return stack.enter_context(closing(World(folder, *rules, **more)))
+            return stack.enter_context(closing(World(folder, rules, **more)))
 
         yield make
 
@@ -470,7 +471,7 @@ def test_facts_of_the_source_are_kept(tmp_path: Path) -> None:
 class Asking:
     """A connection for schema queries, to a real server."""
 
-    def __init__(self, connection: Connection[object]) -> None:
+    def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
         self.server: ServerFacts = facts(connection)
         look.prepare(connection, self.server)
