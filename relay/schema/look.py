@@ -59,23 +59,30 @@ def everything(
     server: ServerFacts,
     wants: Callable[[str, str], bool],
     seen: Callable[[int, int], None],
+    binlog: Connection[Any] | None = None,
 ) -> Iterator[list[Answer]]:
     """Ask for all tables that are wanted, and for all schemas; some answers at a time.
 
-    `seen` is told how many tables have been asked for, of how many. Raises `SourceLost`, `RelayError`.
+    `seen` is told how many tables have been asked for, of how many; `binlog` as in `ask`. Raises `SourceLost`,
+    `RelayError`.
     """
-    yield _schemas(connection, server)
+    yield _schemas(connection, server, binlog or connection)
     names = _tables(connection, wants)
     for start in range(0, len(names), AT_A_TIME):
-        yield ask(connection, server, names[start : start + AT_A_TIME])
+        yield ask(connection, server, names[start : start + AT_A_TIME], binlog)
         seen(min(start + AT_A_TIME, len(names)), len(names))
 
 
-def ask(connection: Connection[Any], server: ServerFacts, tables: Sequence[TableName]) -> list[Answer]:
-    """Ask for some tables. Raises `SourceLost`, `RelayError`."""
-    asked = _place(connection, server)
+def ask(
+    connection: Connection[Any],
+    server: ServerFacts,
+    tables: Sequence[TableName],
+    binlog: Connection[Any] | None = None,
+) -> list[Answer]:
+    """Ask for some tables; over `binlog`, where the binlog stands. Raises `SourceLost`, `RelayError`."""
+    asked = _place(binlog or connection, server)
     found = [(table, state(connection, server, table)) for table in tables]
-    until = _place(connection, server)
+    until = _place(binlog or connection, server)
     return [Answer(table, state, asked, until) for table, state in found]
 
 
@@ -84,14 +91,14 @@ def _place(connection: Connection[Any], server: ServerFacts) -> Place:
     return Place(status.file, status.position)
 
 
-def _schemas(connection: Connection[Any], server: ServerFacts) -> list[Answer]:
-    asked = _place(connection, server)
+def _schemas(connection: Connection[Any], server: ServerFacts, binlog: Connection[Any]) -> list[Answer]:
+    asked = _place(binlog, server)
     rows = query(
         connection,
         "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
         "list the schemas",
     )
-    until = _place(connection, server)
+    until = _place(binlog, server)
     charsets = {str(name): "utf8mb3" if charset == "utf8" else str(charset) for name, charset in rows}
     return [Answer(TableName(name, ""), Schema(charset), asked, until) for name, charset in charsets.items()]
 
