@@ -19,13 +19,16 @@ from relay._native import Ingest, JournalWriter
 from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
-from relay.binlog.place import Place
 from relay.binlog.compression import zstd_parts
 from relay.binlog.connect import take_socket
 from relay.binlog.definitions import Definitions
+from relay.binlog.place import Place
 from relay.binlog.rules import Rules
-from relay.binlog.schema import Answer
+from relay.ddl.syntax import TableName
 from relay.journal.keeper import PREPARED_BYTES
+from relay.schema.history import History
+from relay.schema.store import SCHEMA_FILE, Answer, Store
+from relay.schema.table import ABSENT
 
 HERE = Path(__file__).parent
 NATIVE = HERE.parent / "relay" / "native"
@@ -129,12 +132,13 @@ def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
     """The journal of a shape's binlog in an empty folder, and the seconds from the socket to it."""
     connection = connect(shape.server)
     source = facts.facts(connection)
-    with closing(Catalog(folder / "state.db")) as catalog:
+    with closing(Catalog(folder / "state.db")) as catalog, closing(Store(folder / SCHEMA_FILE)) as store:
         writer = JournalWriter(folder, 256 << 20)
         writer.source(4, shape.file, "", source.identity)
         ingest = Ingest(writer, folder, zstd_parts)
-        definitions = Definitions(catalog, Rules(), facts.collations(connection), _unasked, _silent, hidden_types=False)
-        answers = Answers(ingest, writer, definitions, Policy(False, False), _silent)
+        charset_of, history = facts.collations(connection), History(store, lambda *_: None)
+        definitions = Definitions(catalog, history, Rules(), charset_of, _unasked, _silent, hidden_types=False)
+        answers = Answers(ingest, writer, definitions, store, charset_of, Policy(False, False), _silent)
         ingest.start(shape.file, 4)
         writer.prepare(PREPARED_BYTES)  # as the reader's keeper does all the time
         with closing(take_socket(connection)) as taken:
@@ -149,9 +153,9 @@ def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
             return writer, time.perf_counter() - begin
 
 
-def _unasked(schema: str, table: str) -> Answer:
+def _unasked(table: TableName) -> Answer:
     """The events tell all but ZEROFILL and the like, which no table here has."""
-    return Answer((), Place("", 0))
+    return Answer(table, ABSENT, Place("", 0), Place("", 0))
 
 
 def _silent(event: str, **fields: object) -> None:

@@ -206,7 +206,7 @@ class _Reader:
     def _look(self, server: ServerFacts) -> None:
         """Ask for all tables, where nothing is known of them yet: at the first start, and where places got a new
         meaning."""
-        connection = self._sources.asking()
+        connection, binlog = self._sources.asking()
         reading.history(self._store, self._log).learn_case(look.lower_case(connection))
         if self._store.fact(_LOOKED) == str(self._store.epoch):
             return
@@ -220,7 +220,7 @@ class _Reader:
                 self._context.log("schema_reading", tables=done, of=of)
 
         tables = 0
-        for answers in look.everything(connection, server, reading.rules(self._context.config).wants, seen):
+        for answers in look.everything(connection, server, reading.rules(self._context.config).wants, seen, binlog):
             self._store.put_answers(answers)
             self._store.keep()
             tables += sum(bool(answer.table.table) for answer in answers)

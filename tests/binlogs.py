@@ -140,7 +140,7 @@ class Fed:
                 definition = msgspec.msgpack.encode(defined(asked.body))
                 self.ingest.define(asked.table_id, definition, definition)
             case "query":
-                self.ingest.ddl(True)
+                self.ingest.ddl(asked.statement)
             case "partial":
                 self.ingest.accept_partial(asked.table_id)
             case "unknown":

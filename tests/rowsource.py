@@ -11,9 +11,11 @@ import msgspec
 
 from examples.dbserver import DatabaseServer
 from relay.binlog.facts import ServerFacts, collations, facts
-from relay.binlog.schema import ask, matched
 from relay.binlog.tablemap import TableMap, definition, parse, provisional
+from relay.ddl.syntax import TableName
 from relay.journal.frames import Definition
+from relay.schema import look, matching
+from relay.schema.table import Table
 
 COM_BINLOG_DUMP, NON_BLOCK = 0x12, 1
 HEADER = 19
@@ -80,12 +82,13 @@ def from_event(server: DatabaseServer, table: TableMap) -> Definition:
 
 
 def from_schema(server: DatabaseServer, table: TableMap) -> Definition:
-    """What information_schema tells of the table as it is now."""
+    """What the server tells of the table as it is now."""
+    charset_of, about = _asked_once(server)
     with server.connect() as connection:
-        answer = ask(connection, _asked_once(server)[1], table.schema, table.table)
-    found = matched(table, answer)
-    assert isinstance(found, Definition), found
-    return found
+        found = look.state(connection, about, TableName(table.schema, table.table))
+    assert isinstance(found, Table), found
+    assert not matching.mismatch(table, found, charset_of, look.dialect(about))
+    return matching.definition(found, look.dialect(about), table)
 
 
 def from_nothing(server: DatabaseServer, table: TableMap) -> Definition:

@@ -57,7 +57,9 @@ class Findings(NamedTuple):
 
 
 def record(
-    server: DatabaseServer, statements: Iterable[str] | Callable[[Cursor, Sequence[Step]], str | None], schemas: Sequence[str]
+    server: DatabaseServer,
+    statements: Iterable[str] | Callable[[Cursor, Sequence[Step]], str | None],
+    schemas: Sequence[str],
 ) -> Recording:
     """Execute statements in the first of the schemas, which are made anew.
 

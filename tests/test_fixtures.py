@@ -11,13 +11,18 @@ import msgspec
 import pytest
 
 from relay._native import Attention, RowImages
-from relay.binlog import schema, tablemap
-from relay.binlog.place import Place as CatalogPlace
+from relay.binlog import tablemap
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import FormatDescriptionEvent, RowsEvent, RowsV0Event
 from relay.binlog.files import BinlogFile
+from relay.ddl import Dialect, read
+from relay.ddl.dialect import version_of
+from relay.ddl.syntax import CreateTable
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
+from relay.schema.create import created
+from relay.schema.matching import definition, mismatch
+from relay.schema.table import Table
 from tests import rowsource
 from tests.binlogs import ARTIFICIAL, Fed, Place, made, packed
 from tests.fixtures.rows_v0 import VERSION, written
@@ -25,6 +30,7 @@ from tests.journaled import journaled
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RECORDED = sorted(path.stem for path in FIXTURES.glob("mysql56-*.binlog"))
+DIALECT = Dialect(*version_of("5.6.24-log"))
 State = dict[str, dict[bytes, dict[str, bytes | None]]]
 """Rows by id, by table."""
 
@@ -43,26 +49,34 @@ def encoded(value: Any) -> bytes | None:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-def recorded(name: str) -> tuple[dict[str, schema.Answer], State]:
-    """Each table's columns as the server told them, and its rows as it printed them."""
+def recorded(name: str) -> tuple[dict[str, Table], State]:
+    """Each table as the server told of its columns, and its rows as it printed them."""
     document = json.loads((FIXTURES / f"{name}.json").read_text())
-    answers, state = dict[str, schema.Answer](), State()
+    tables, state = dict[str, Table](), State()
     for table, found in document["tables"].items():
-        columns = tuple(
-            schema.SchemaColumn(column, data, kind, charset or "", null == "YES", key == "PRI")
-            for column, data, kind, charset, null, key in found["columns"]
-        )
-        answers[table] = schema.Answer(columns, CatalogPlace("binlog.000002", 4))
-        names = [column.name for column in columns]
+        tables[table] = listed(table, found["columns"])
+        names = [column.name for column in tables[table].columns]
         rows = [dict(zip(names, map(encoded, row), strict=True)) for row in found["rows"]]
         state[table] = {row["id"] or b"": row for row in rows}
-    return answers, state
+    return tables, state
 
 
-def described(table_map: tablemap.TableMap, answers: dict[str, schema.Answer]) -> Definition:
-    found = schema.matched(table_map, answers[table_map.table])
-    assert isinstance(found, Definition), found
-    return found
+def listed(table: str, columns: list[list[str]]) -> Table:
+    """A table by its rows in information_schema.COLUMNS."""
+    specs = [
+        f"`{name}` {kind} {f'CHARACTER SET {charset}' if charset else ''} {'NULL' if null == 'YES' else 'NOT NULL'}"
+        for name, _, kind, charset, null, _ in columns
+    ]
+    statement = read(f"CREATE TABLE `{table}` ({', '.join(specs)}, PRIMARY KEY (id))", "fixture", DIALECT)
+    [change] = statement.changes
+    assert isinstance(change, CreateTable)
+    return created(change, "latin1", DIALECT)
+
+
+def described(table_map: tablemap.TableMap, tables: dict[str, Table]) -> Definition:
+    table = tables[table_map.table]
+    assert not mismatch(table_map, table, {}, DIALECT)
+    return definition(table, DIALECT, table_map)
 
 
 def replayed(changes: Iterable[tuple[str, dict[str, Any] | None, dict[str, Any] | None]]) -> State:
@@ -89,12 +103,12 @@ def check(got: State, expected: State) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_ingest_reads_what_mysql_56_wrote(name: str, tmp_path: Path) -> None:
-    answers, expected = recorded(name)
+    tables, expected = recorded(name)
 
     def answer(asked: Attention) -> bool:
         if asked.asks != "table":
             return False
-        table = rowsource.packed(described(tablemap.parse(asked.body), answers))
+        table = rowsource.packed(described(tablemap.parse(asked.body), tables))
         fed.ingest.define(asked.table_id, table, table)
         return True
 
@@ -114,7 +128,7 @@ def test_the_ingest_reads_what_mysql_56_wrote(name: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_decoder_of_events_reads_what_mysql_56_wrote(name: str) -> None:
-    answers, expected = recorded(name)
+    tables, expected = recorded(name)
     decoder, changes = Decoder(), list[Any]()
     with BinlogFile(FIXTURES / f"{name}.binlog") as log:
         while log.fetch() == 0 and log.replication.size:
@@ -125,15 +139,15 @@ def test_the_decoder_of_events_reads_what_mysql_56_wrote(name: str) -> None:
             if isinstance(event, RowsEvent) and event.table_map:
                 columns = event.table_map.columns
                 table_map = tablemap.TableMap(event.table_id, "fixture", event.table_map.table, columns)
-                rows = decoder.rows(event, described(table_map, answers))
+                rows = decoder.rows(event, described(table_map, tables))
                 changes += [(table_map.table, row.before, row.after) for row in rows]
     check(replayed(changes), expected)
 
 
 def test_every_type_that_mysql_56_has_was_recorded() -> None:
     for name in ("mysql56-v1-none", "mysql56-v2-crc32"):
-        answers, rows = recorded(name)
-        said = {column.data_type for answer in answers.values() for column in answer.columns}
+        tables, rows = recorded(name)
+        said = {column.type.name for table in tables.values() for column in table.columns}
         assert {"time", "datetime", "timestamp", "geometry", "set", "enum", "bit", "decimal", "longblob"} <= said
         assert sum(map(len, rows.values())) > 400
 

@@ -40,7 +40,7 @@ def renumber(database: Path) -> None:
         connection.execute(f"PRAGMA user_version = {known + 1}")
 
 
-def renumber_segment(segment: Path, number: int = 3, *, checksum: bool = True) -> None:
+def renumber_segment(segment: Path, number: int = 4, *, checksum: bool = True) -> None:
     data = bytearray(segment.read_bytes())
     struct.pack_into("<I", data, 4, number)
     if checksum:
@@ -80,22 +80,24 @@ def test_a_journal_of_a_newer_format_is_refused_and_left_alone(
     [segment] = tmp_path.glob("*.seg")
     renumber_segment(segment)
     before = segment.read_bytes()
-    with pytest.raises(RelayError, match="seg: it is of format 3, this release knows up to 2") as refused:
+    with pytest.raises(RelayError, match="seg: it is of format 4, this release knows up to 3") as refused:
         open_it(tmp_path).frame(64)  # type: ignore[attr-defined]
     assert refused.value.code is StopCode.NEWER_FORMAT
     assert segment.read_bytes() == before
 
 
-def test_a_journal_of_the_format_before_goes_on_in_a_segment_of_this_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_journal_of_a_format_before_goes_on_in_a_segment_of_this_one(tmp_path: Path, number: int) -> None:
     writer = JournalWriter(tmp_path, 1 << 16)
     writer.source(4, "binlog.000001", "", "server one")
     writer.commit(160, 1, "0-1-7", 5)
     until = writer.flush()
     [segment] = tmp_path.glob("*.seg")
-    renumber_segment(segment, 1)
+    renumber_segment(segment, number)
     for _ in range(2):  # it is begun once
         writer = JournalWriter(tmp_path, 1 << 16)
-        assert [struct.unpack("<I", path.read_bytes()[4:8]) for path in sorted(tmp_path.glob("*.seg"))] == [(1,), (2,)]
+        numbers = [struct.unpack("<I", path.read_bytes()[4:8]) for path in sorted(tmp_path.glob("*.seg"))]
+        assert numbers == [(number,), (3,)]
         assert writer.state() == ("binlog.000001", 160, "0-1-7", "server one", 1)
     writer.commit(170, 2, "0-1-8", 5)
     found = [frames.decode(payload) for _, payload in JournalReader(tmp_path).frames(until, writer.flush())]

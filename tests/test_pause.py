@@ -44,6 +44,7 @@ def test_a_pause_and_a_drain_under_load_name_the_last_transaction_that_was_read(
     relay = start_relay(server)
     server.execute(f"CREATE TABLE {db}.t (id INT AUTO_INCREMENT PRIMARY KEY)")
     [[before]] = server.execute("SELECT @@GLOBAL.gtid_binlog_pos")
+    until(lambda: relay.stat()["source"]["gtid_set"])  # the source is asked for its tables first
 
     def read() -> tuple[int, int]:
         """Rows, and transactions, that the document tells of; there is one row in each."""

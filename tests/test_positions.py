@@ -11,9 +11,9 @@ import pytest
 
 from relay.binlog import resume
 from relay.binlog.catalog import Catalog
-from relay.binlog.place import Place as CatalogPlace
 from relay.binlog.commands import SHORT_POSITION, binlog_dump_gtid
 from relay.binlog.facts import ServerFacts
+from relay.binlog.place import Place as CatalogPlace
 from relay.binlog.resume import Known, LowPlace
 from relay.errors import RelayError, StopCode
 from relay.journal import frames

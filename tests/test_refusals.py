@@ -15,8 +15,10 @@ from relay.binlog.catalog import Catalog
 from relay.binlog.definitions import Definitions
 from relay.binlog.refusals import refusal
 from relay.binlog.rules import Rules
-from relay.binlog.schema import Answer
+from relay.ddl.syntax import TableName
 from relay.errors import MEANINGS, RelayError, StopCode
+from relay.schema.history import History
+from relay.schema.store import SCHEMA_FILE, Answer, Store
 from tests import binlogs
 from tests.binlogs import Fed, Place
 
@@ -25,8 +27,8 @@ INCIDENT = 26
 LOST_EVENTS = b"\1\0\x0cout of space"
 
 
-def no_question(owner: str, table: str) -> Answer:
-    raise AssertionError(f"asked for {owner}.{table}")
+def no_question(table: TableName) -> Answer:
+    raise AssertionError(f"asked for {table}")
 
 
 def refused(folder: Path, event: bytes) -> list[Attention]:
@@ -86,13 +88,14 @@ def test_skipping_is_logged_with_the_cause_and_stopping_is_not_passed_over(tmp_p
     logged: list[tuple[str, str]] = []
     fed = Fed(tmp_path)
     fed.begin(START)
-    with closing(Catalog(tmp_path / "state.db")) as catalog:
-        definitions = Definitions(catalog, Rules(), {}, no_question, lambda *_, **__: None, hidden_types=False)
+    with closing(Catalog(tmp_path / "state.db")) as catalog, closing(Store(tmp_path / SCHEMA_FILE)) as store:
+        history = History(store, lambda *_: None)
+        definitions = Definitions(catalog, history, Rules(), {}, no_question, lambda *_, **__: None, hidden_types=False)
 
         def let(skip_unknown: bool) -> Callable[[Attention], bool]:
             policy = Policy(skip_unknown, send_partial=False)
             log = partial(_note, logged)
-            answers = Answers(fed.ingest, fed.writer, definitions, policy, log)
+            answers = Answers(fed.ingest, fed.writer, definitions, store, {}, policy, log)
 
             def answer(asked: Attention) -> bool:
                 answers.answer(asked)

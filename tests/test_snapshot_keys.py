@@ -11,7 +11,7 @@ import pytest
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog.connect import Account, connect
 from relay.binlog.facts import facts
-from relay.binlog.schema import SchemaColumn
+from relay.ddl.syntax import DataType
 from relay.errors import RelayError
 from relay.lake.documents import Table
 from relay.lake.snapshot import keys
@@ -19,6 +19,7 @@ from relay.lake.snapshot.keys import KeyPart
 from relay.lake.snapshot.pace import BYTES, Pace
 from relay.lake.snapshot.plan import plan
 from relay.lake.snapshot.session import Session
+from relay.schema.table import Column
 from tests.value_cases import (
     BYTES as BYTE_VALUES,
 )
@@ -120,7 +121,7 @@ def test_a_key_on_the_beginning_of_a_column_is_none_to_go_by(server: DatabaseSer
 
 @pytest.mark.parametrize("kept", ["1 OR 1=1", "", "0x10", "1;", "'1'"])
 def test_a_key_from_the_log_that_is_none_of_its_type_is_refused(kept: str) -> None:
-    part = KeyPart(SchemaColumn("id", "int", "int", "", False, True))
+    part = KeyPart(Column("id", DataType("int", 11), nullable=False))
     with pytest.raises(RelayError, match="no value of the key's id"):
         keys.page("`t`", ["`id`"], [part], [kept], 10)
 

@@ -14,12 +14,15 @@ Start = Callable[..., RelayProcess]
 
 
 def unprovable_row(server: DatabaseServer, db: str, relay: RelayProcess) -> None:
-    """A row whose table has changed before anybody could ask for its names: the reader was paused."""
+    """A row of a table that was made out of the binlog's sight, and changed before anybody could ask: the reader was
+    paused."""
     with AdminClient("127.0.0.1", relay.port, ADMIN_SECRET) as admin:
         admin.pause()
         wait_for(relay, "paused")
         server.execute(
+            "SET sql_log_bin = 0",
             f"CREATE TABLE {db}.quick (id INT PRIMARY KEY, name VARCHAR(10))",
+            "SET sql_log_bin = 1",
             f"INSERT INTO {db}.quick VALUES (1, 'one')",
             f"ALTER TABLE {db}.quick DROP COLUMN name",
         )

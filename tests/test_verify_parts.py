@@ -15,9 +15,9 @@ import pytest
 
 from relay._native import JournalWriter
 from relay.bar import Bar
-from relay.binlog.place import Place
 from relay.binlog.columntypes import Type
 from relay.binlog.facts import ServerFacts
+from relay.binlog.place import Place
 from relay.errors import RelayError
 from relay.journal.frames import Column, Definition
 from relay.verify import faults, places, values

@@ -24,6 +24,7 @@ class Sources:
         self._current = 0
         self._server: ServerFacts | None = None
         self._asking: Connection[Any] | None = None
+        self._binlog: Connection[Any] | None = None
 
     @property
     def host(self) -> str:
@@ -50,17 +51,24 @@ class Sources:
         """How a table stands on the host that is connected. Raises `SourceLost`, `RelayError`."""
         if self._asking is not None:
             try:
-                return look.ask(self._asking, self._connected, [table])[0]
+                return self._ask(table)
             except SourceLost:  # the source hangs up on idle connections
                 self.close()
-        return look.ask(self.asking(), self._connected, [table])[0]
+        return self._ask(table)
 
-    def asking(self) -> Connection[Any]:
-        """The connection for schema queries; one is made if there is none. Raises `SourceLost`, `RelayError`."""
-        if self._asking is None:
-            self._asking = self._connect_asking(self._connected)
+    def _ask(self, table: TableName) -> Answer:
+        connection, binlog = self.asking()
+        return look.ask(connection, self._connected, [table], binlog)[0]
+
+    def asking(self) -> tuple[Connection[Any], Connection[Any]]:
+        """The connections for questions about tables, and about the binlog, which the account for the first may not
+        ask. They are made if there are none. Raises `SourceLost`, `RelayError`."""
+        if self._asking is None or self._binlog is None:
+            self._asking = self._binlog = self._connect_asking(self._connected)
             look.prepare(self._asking, self._connected)
-        return self._asking
+            if self._config.schema_account.login != self._config.server.login:
+                self._binlog = connect(self._account(self.host))
+        return self._asking, self._binlog
 
     @property
     def _connected(self) -> ServerFacts:
@@ -68,10 +76,11 @@ class Sources:
         return self._server
 
     def close(self) -> None:
-        """Close the connection for schema queries; the next question makes another."""
-        if self._asking is not None and self._asking.open:
-            self._asking.close()
-        self._asking = None
+        """Close the connections for schema queries; the next question makes others."""
+        for connection in (self._asking, self._binlog):
+            if connection is not None and connection.open:
+                connection.close()
+        self._asking = self._binlog = None
 
     def _connect_asking(self, server: ServerFacts) -> Connection[Any]:
         """With the account for schema queries, to the server that the stream comes from: positions are its own."""

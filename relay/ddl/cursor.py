@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from relay.ddl.dialect import Dialect
 from relay.ddl.lexer import END, Kind, Token
-from relay.ddl.syntax import TableName
+from relay.ddl.syntax import Bytes, TableName
 
 
 class NotUnderstood(Exception):
@@ -106,6 +106,14 @@ class Cursor:
             raise self.failure("a text expected")
         self._at += 1
         return token.text
+
+    def text_or_bytes(self) -> str | Bytes:
+        """Take a literal text, or one of hexadecimal or binary digits."""
+        token = self.token()
+        if token.kind is not Kind.BITS:
+            return self.text()
+        self._at += 1
+        return Bytes(token.text.encode("latin-1"))
 
     def number(self) -> int:
         """Take a whole number."""

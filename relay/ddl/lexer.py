@@ -25,7 +25,10 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """A piece of a statement. `text` is what it means: a name without quotes, a literal without escapes."""
+    """A piece of a statement. `text` is what it means: a name without quotes, a literal without escapes.
+
+    Of BITS each byte is a character, U+0000 to U+00FF.
+    """
 
     kind: Kind
     text: str
@@ -102,10 +105,18 @@ def _tokens(text: str, dialect: Dialect) -> Iterator[Token]:
                 executing -= 1
             case "variable":
                 yield Token(Kind.VARIABLE, value)
+            case "hex" | "digits":
+                yield Token(Kind.BITS, _bytes(value, 16))
             case _:
-                yield Token(Kind.BITS, value)
+                yield Token(Kind.BITS, _bytes(value, 2))
     if executing:
         raise Unreadable("a comment has no end")
+
+
+def _bytes(digits: str, base: int) -> str:
+    """What a literal of digits stands for."""
+    count = -(-len(digits) // (2 if base == 16 else 8))
+    return int(digits or "0", base).to_bytes(count).decode("latin-1")
 
 
 def _comment(text: str, start: int, dialect: Dialect) -> tuple[int, bool]:

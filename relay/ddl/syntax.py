@@ -16,13 +16,22 @@ class TableName(NamedTuple):
         return f"{self.schema}.{self.table}"
 
 
+class Bytes(NamedTuple):
+    """A literal of hexadecimal or binary digits, or a label that is no text."""
+
+    data: bytes
+
+
 class DataType(NamedTuple):
-    """A column's type. `name` is the type's own ("int" for INTEGER), `length` what stands first in its parentheses."""
+    """A column's type. `name` is the type's own ("int" for INTEGER), `length` what stands first in its parentheses.
+
+    `labels` are those of ENUM and SET.
+    """
 
     name: str
     length: int | None = None
     decimals: int | None = None
-    labels: tuple[str, ...] = ()
+    labels: tuple[str | Bytes, ...] = ()
     unsigned: bool = False
     zerofill: bool = False
     charset: str = ""
@@ -69,6 +78,7 @@ class IndexPart(NamedTuple):
 
     name: str
     length: int = 0
+    descending: bool = False
 
 
 class IndexKind(StrEnum):

@@ -182,8 +182,7 @@ def index(kind: IndexKind, cursor: Cursor) -> IndexSpec:
         if element.phrase("without overlaps"):
             overlaps = part.name
         else:
-            parts.append(part)
-        element.take("asc", "desc")
+            parts.append(part._replace(descending=element.take("asc", "desc") == "desc"))
         element.end()
     while not cursor.done and not cursor.is_mark(";"):
         hashed = _using(cursor) or hashed

@@ -7,7 +7,7 @@ from typing import Final
 from relay.ddl.cursor import Cursor, NotUnderstood
 from relay.ddl.dialect import Dialect, SqlMode
 from relay.ddl.lexer import Kind
-from relay.ddl.syntax import DataType
+from relay.ddl.syntax import Bytes, DataType
 
 CHARSETS: Final = frozenset({
     "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
@@ -158,13 +158,13 @@ def _sized(name: str, cursor: Cursor) -> DataType:
     return DataType(name, length, decimals)
 
 
-def _labels(cursor: Cursor) -> tuple[str, ...]:
+def _labels(cursor: Cursor) -> tuple[str | Bytes, ...]:
     inner = cursor.parentheses()
-    labels = [inner.text()]
+    labels = [inner.text_or_bytes()]
     while inner.mark(","):
-        labels.append(inner.text())
+        labels.append(inner.text_or_bytes())
     inner.end()
-    if any("\ufffd" in label for label in labels):
+    if any(isinstance(label, str) and "\ufffd" in label for label in labels):
         raise cursor.failure("labels that cannot be read")
     return tuple(labels)
 

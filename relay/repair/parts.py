@@ -19,7 +19,7 @@ from relay.errors import RelayError, StopCode
 HEADER: Final = 64
 """Bytes of a segment before its first frame."""
 _MAGIC: Final = 0x4A594C52
-_VERSION: Final = 2
+_VERSION: Final = 3
 _FIELDS: Final = struct.Struct("<IIQQQQ")  # magic, version, generation, base, size, flushed
 _CRC: Final = struct.Struct("<I")
 _FLUSHED_NOW: Final = struct.Struct("<Q")
@@ -27,7 +27,8 @@ _FLUSHED_NOW_AT: Final = 48
 _FRAME: Final = struct.Struct("<II")  # length, CRC
 _CONTINUES: Final = 0xFFFFFFFF
 _BEGINNINGS: Final = frozenset(
-    bytes(pair) for pair in ((0x93, 1), (0x98, 2), (0x95, 3), (0x96, 3), (0x93, 4), (0x96, 5), (0x95, 6), (0x94, 7))
+    bytes(pair)
+    for pair in ((0x93, 1), (0x98, 2), (0x95, 3), (0x96, 3), (0x93, 4), (0x96, 5), (0x95, 6), (0x97, 6), (0x94, 7))
 )
 """Of a payload: fields and kind."""
 

@@ -249,7 +249,7 @@ def _moved(part: IndexPart, columns: Sequence[Column], origins: Mapping[str, str
         return part
     for column in columns:
         if same_name(origins.get(column.name.lower(), column.name), part.name):
-            return IndexPart(column.name, part.length)
+            return part._replace(name=column.name)
     return None
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from relay._native import decode_text
 from relay.binlog.columntypes import WIDEST, Type
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
-from relay.ddl.syntax import DataType
+from relay.ddl.syntax import Bytes, DataType
 from relay.ddl.types import GEOMETRIES, INTEGERS
 
 TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
@@ -26,6 +27,8 @@ _CODES: Final = {
     "year": Type.YEAR, "date": Type.DATE,
 }  # fmt: skip
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\0": r"\0", "'": "''", "\n": r"\n", "\r": r"\r"})
+_UNITS: Final = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
+"""Bytes that the shortest character takes, where that is not one."""
 _FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp": Type.TIMESTAMP2}
 
 
@@ -72,12 +75,27 @@ def _text(kind: DataType, charset: str, dialect: Dialect) -> DataType:
         raise NotUnderstood("the table's character set is not known")
     kind = kind._replace(charset=own, collation="")
     if kind.name in ("enum", "set"):
-        labels = kind.labels if own == "binary" else tuple(label.rstrip(" ") for label in kind.labels)
-        return kind._replace(labels=labels)
+        return kind._replace(labels=tuple(_label(label, own) for label in kind.labels))
     if kind.name == "char":
         kind = kind._replace(length=1 if kind.length is None else kind.length)
         return kind._replace(name="binary", charset="") if own == "binary" else kind
     return _varchar(kind, dialect) if kind.name == "varchar" else _blob(kind)
+
+
+def _label(label: str | Bytes, charset: str) -> str | Bytes:
+    """A label as it is kept: text, unless it is bytes that are none."""
+    if isinstance(label, str):
+        return label if charset == "binary" else label.rstrip(" ")
+    if charset == "binary":
+        try:
+            return label.data.decode()
+        except UnicodeDecodeError:
+            return label
+    unit = _UNITS.get(charset, 1)
+    try:
+        return decode_text(charset, label.data.rjust(-(-len(label.data) // unit) * unit, b"\0")).rstrip(" ")
+    except LookupError as error:
+        raise NotUnderstood(str(error)) from error
 
 
 def _varchar(kind: DataType, dialect: Dialect) -> DataType:
@@ -134,8 +152,7 @@ def column_type(kind: DataType, dialect: Dialect) -> str:
     compressed = " /*M!100301 COMPRESSED*/" if kind.compressed else ""
     match kind.name:
         case "enum" | "set":
-            labels = ",".join(f"'{label.translate(_ESCAPES)}'" for label in kind.labels)
-            return f"{kind.name}({labels})"
+            return f"{kind.name}({','.join(map(_literal, kind.labels))})"
         case "decimal":
             return f"decimal({kind.length},{kind.decimals}){signs}"
         case "year":
@@ -144,6 +161,10 @@ def column_type(kind: DataType, dialect: Dialect) -> str:
             return kind.name + signs
     sizes = [str(size) for size in (kind.length, kind.decimals) if size is not None]
     return kind.name + (f"({','.join(sizes)})" if sizes else "") + signs + compressed
+
+
+def _literal(label: str | Bytes) -> str:
+    return f"'{label.translate(_ESCAPES)}'" if isinstance(label, str) else f"x'{label.data.hex()}'"
 
 
 def _has_widths(dialect: Dialect) -> bool:

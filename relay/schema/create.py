@@ -223,7 +223,8 @@ def _with_true_lengths(index: Index, columns: Sequence[Column]) -> Index:
         column = find(columns, part.name) if part.name else None
         if part.name and column is None:
             raise NotUnderstood(f"index {index.name} has a column {part.name} that is not there")
-        parts.append(IndexPart("") if column is None else IndexPart(column.name, _true_length(part, column.type)))
+        length = 0 if column is None else _true_length(part, column.type)
+        parts.append(part._replace(name=column.name if column else "", length=length))
     return msgspec.structs.replace(index, parts=tuple(parts))
 
 

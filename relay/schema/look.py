@@ -21,7 +21,7 @@ from relay.ddl.cursor import Cursor, NotUnderstood
 from relay.ddl.dialect import version_of
 from relay.ddl.lexer import Unreadable, tokens
 from relay.ddl.statements import Kind
-from relay.ddl.syntax import CreateSequence, CreateTable, TableName
+from relay.ddl.syntax import Bytes, CreateSequence, CreateTable, TableName
 from relay.schema.create import column_of, created
 from relay.schema.store import Answer
 from relay.schema.table import ABSENT, Schema, State, Table, Unknown
@@ -59,23 +59,30 @@ def everything(
     server: ServerFacts,
     wants: Callable[[str, str], bool],
     seen: Callable[[int, int], None],
+    binlog: Connection[Any] | None = None,
 ) -> Iterator[list[Answer]]:
     """Ask for all tables that are wanted, and for all schemas; some answers at a time.
 
-    `seen` is told how many tables have been asked for, of how many. Raises `SourceLost`, `RelayError`.
+    `seen` is told how many tables have been asked for, of how many; `binlog` as in `ask`. Raises `SourceLost`,
+    `RelayError`.
     """
-    yield _schemas(connection, server)
+    yield _schemas(connection, server, binlog or connection)
     names = _tables(connection, wants)
     for start in range(0, len(names), AT_A_TIME):
-        yield ask(connection, server, names[start : start + AT_A_TIME])
+        yield ask(connection, server, names[start : start + AT_A_TIME], binlog)
         seen(min(start + AT_A_TIME, len(names)), len(names))
 
 
-def ask(connection: Connection[Any], server: ServerFacts, tables: Sequence[TableName]) -> list[Answer]:
-    """Ask for some tables. Raises `SourceLost`, `RelayError`."""
-    asked = _place(connection, server)
-    found = [(table, _table(connection, server, table)) for table in tables]
-    until = _place(connection, server)
+def ask(
+    connection: Connection[Any],
+    server: ServerFacts,
+    tables: Sequence[TableName],
+    binlog: Connection[Any] | None = None,
+) -> list[Answer]:
+    """Ask for some tables; over `binlog`, where the binlog stands. Raises `SourceLost`, `RelayError`."""
+    asked = _place(binlog or connection, server)
+    found = [(table, state(connection, server, table)) for table in tables]
+    until = _place(binlog or connection, server)
     return [Answer(table, state, asked, until) for table, state in found]
 
 
@@ -84,14 +91,14 @@ def _place(connection: Connection[Any], server: ServerFacts) -> Place:
     return Place(status.file, status.position)
 
 
-def _schemas(connection: Connection[Any], server: ServerFacts) -> list[Answer]:
-    asked = _place(connection, server)
+def _schemas(connection: Connection[Any], server: ServerFacts, binlog: Connection[Any]) -> list[Answer]:
+    asked = _place(binlog, server)
     rows = query(
         connection,
         "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
         "list the schemas",
     )
-    until = _place(connection, server)
+    until = _place(binlog, server)
     charsets = {str(name): "utf8mb3" if charset == "utf8" else str(charset) for name, charset in rows}
     return [Answer(TableName(name, ""), Schema(charset), asked, until) for name, charset in charsets.items()]
 
@@ -106,8 +113,8 @@ def _tables(connection: Connection[Any], wants: Callable[[str, str], bool]) -> l
     return [TableName(str(owner), str(name)) for owner, name in rows if wants(str(owner), str(name))]
 
 
-def _table(connection: Connection[Any], server: ServerFacts, table: TableName) -> State:
-    """A table as it stands."""
+def state(connection: Connection[Any], server: ServerFacts, table: TableName) -> State:
+    """A table as it stands, at no certain place in the binlog. Raises `SourceLost`, `RelayError`."""
     nothing: dict[int, list[tuple[Any, ...]]] = {number: [] for number in (*_GONE, *_NO_TABLE)}
     denied = {number: [("", DENIED)] for number in _DENIED}
     name = ".".join("`" + part.replace("`", "``") + "`" for part in table)
@@ -161,15 +168,15 @@ def _listed(connection: Connection[Any], server: ServerFacts, table: TableName, 
     return Table(table.schema, table.table, columns, None, "", key) if columns else Unknown(why)
 
 
-_BEYOND_UTF8MB3: Final = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_NOT_SHOWN: Final = frozenset({"binary", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+"""Character sets of which the source shows some characters, or bytes, as question marks."""
 
 
 def uncertain_labels(table: Table) -> list[str]:
-    """Columns whose labels may be others: the source shows them in utf8mb3, and not what is beyond that, or no text."""
+    """Columns whose labels may be others: the source shows them in utf8mb3, and not what is beyond that, MariaDB not
+    what is no text."""
     return [column.name for column in table.columns if _loses_labels(column.type.charset, column.type.labels)]
 
 
-def _loses_labels(charset: str, labels: Iterable[str]) -> bool:
-    if charset == "binary":
-        return any(labels)
-    return charset in _BEYOND_UTF8MB3 and any("?" in label for label in labels)
+def _loses_labels(charset: str, labels: Iterable[str | Bytes]) -> bool:
+    return charset in _NOT_SHOWN and any(isinstance(label, str) and "?" in label for label in labels)

@@ -6,14 +6,14 @@ not contradict it proves nothing, since columns of one type can change places un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from relay.binlog.columntypes import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
 from relay.binlog.tablemap import TableMap
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
-from relay.ddl.syntax import DataType, Generated
+from relay.ddl.syntax import Bytes, DataType, Generated
 from relay.journal.frames import Column as FrameColumn
 from relay.journal.frames import Definition
 from relay.schema.columntype import TEXTS, WITH_CHARSET, column_type, in_table_map
@@ -78,7 +78,7 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
     kind, meta = (seen.type, seen.meta) if seen else in_table_map(known.type, dialect)
     if kind in OLD_TEMPORAL:
         meta = known.type.length or 0
-    labels = list(known.type.labels)
+    charset, labels = _labels(known.type.labels)
     return FrameColumn(
         name=known.name,
         name_id=0,
@@ -87,10 +87,19 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
         unsigned=known.type.unsigned,
         nullable=seen.nullable if seen else known.nullable is not False,
         primary=known.name in table.key,
-        charset=(known.type.charset or "binary") if kind in TEXTUAL else "",
+        charset=(known.type.charset or "binary") if kind in TEXTUAL else charset,
         labels=labels,
         sql_type=column_type(known.type, dialect),
     )
+
+
+def _labels(labels: Sequence[str | Bytes]) -> tuple[str, list[str]]:
+    """What a definition has for labels: their character set, and they themselves."""
+    texts = [label for label in labels if isinstance(label, str)]
+    if len(texts) == len(labels):
+        return "", texts
+    encoded = (label.encode() if isinstance(label, str) else label.data for label in labels)
+    return "binary", [label.decode("latin-1") for label in encoded]
 
 
 def told(described: Definition, dialect: Dialect) -> Table:
@@ -117,12 +126,13 @@ def _type(column: FrameColumn) -> DataType:
     sizes = [int(size) for size in rest.rpartition(")")[0].split(",") if size.isdecimal()]
     if name in ("enum", "set"):
         sizes = []
+    is_bytes = column.type in (Type.ENUM, Type.SET) and column.charset == "binary"
     charset = column.charset if name in TEXTS or name in ("char", "varchar") else ""
     return DataType(
         name,
         sizes[0] if sizes else None,
         sizes[1] if len(sizes) > 1 else None,
-        tuple(column.labels),
+        tuple(Bytes(label.encode("latin-1")) if is_bytes else label for label in column.labels),
         column.unsigned,
         "zerofill" in signs,
         charset,

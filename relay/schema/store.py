@@ -253,8 +253,8 @@ class Store:
 
 
 def folded_name(schema: str, table: str) -> str:
-    """What `Store.alike` knows a table by."""
-    return f"{schema}\0{table}"
+    """What `Store.alike` knows a table by. (No NUL between the names: SQLite's json_each ends a text there.)"""
+    return f"{len(schema)}.{schema}.{table}"
 
 
 def _folded(table: TableName) -> str:

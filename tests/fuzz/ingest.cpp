@@ -97,7 +97,10 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
         for (auto handle : *waiting) writer.resolve(handle, asked.statement.size() % 2 ? Bytes(one) : Bytes());
         waiting->clear();
       }
-      ingest.ddl(asked.statement.size() % 2);
+      if (asked.statement.size() % 2)
+        ingest.ddl(asked.statement, "dialect", "tables");
+      else
+        ingest.pass_();
       break;
     case Asks::partial:
       if (asked.table_id % 2)

@@ -173,7 +173,7 @@ std::vector<std::string> fuzz_seeds() {
   const auto table = writer.define(Bytes(definition));
   writer.rows(table, RowKind::insert, 200, 1, 2, Bytes(body));
   writer.commit(300, 1, *Gtid::parse("0-1-1"), 1);
-  writer.ddl(400, 1, "shop", "ALTER TABLE orders ADD b INT");
+  writer.ddl(400, 1, "shop", "ALTER TABLE orders ADD b INT", Bytes(), Bytes());
   writer.rows(table, RowKind::update, 400, 1, 1, Bytes(build::bytes("01 ff ff 00 01000000 00 02000000")));
   writer.commit(400, 1, *Gtid::parse("0e9cc2d6-9af3-11ee-a9a5-0242ac110002:7"), 3000000000);
   writer.file(4, "binlog.000002");

@@ -22,12 +22,12 @@ class Listed(NamedTuple):
 
 
 _LABELS = (
-    "information_schema and SHOW CREATE TABLE give labels in utf8mb3, and ? for a character of four bytes: so does the "
-    "relay, and logs labels_uncertain. FULL metadata has them as they are."
+    "SHOW CREATE TABLE gives labels in utf8mb3, and ? for a character of four bytes: so does the relay, and logs "
+    "labels_uncertain. FULL metadata has them as they are, and so has the statement that made the table."
 )
 _BYTES = (
-    "information_schema and SHOW CREATE TABLE do not give labels of the character set binary that are no text: the "
-    "relay has what they say, and logs labels_uncertain. FULL metadata has them as they are."
+    "SHOW CREATE TABLE does not give labels of the character set binary that are no text: the relay has what it says, "
+    "and logs labels_uncertain. FULL metadata has them as they are, and so has the statement that made the table."
 )
 _CHANGES = (
     "With binlog_row_image = MINIMAL the binlog has the change within a JSON value, and not the value that was "
@@ -39,7 +39,7 @@ LISTED = (
         for name in ("re*", "several", "*insert", "two columns")
     ),
     Listed("enum and set", "* with labels of four bytes", _LABELS, "labels_uncertain", metadata=("default",)),
-    Listed("enum and set", "* with labels that are no text", _BYTES, "labels_uncertain", metadata=("default",)),
+    Listed("enum and set", "* with labels that are no text", _BYTES, "labels_uncertain", MARIADB, ("default",)),
 )
 RIGHT, KNOWN, WRONG, SPARE = "ok", "listed", "WRONG", "RIGHT?"
 

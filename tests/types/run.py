@@ -13,13 +13,16 @@ import pymysql
 
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, JournalReader
-from relay.binlog import facts, schema
+from relay.binlog import facts
 from relay.binlog.answers import Answers, Policy
 from relay.binlog.catalog import Catalog
 from relay.binlog.definitions import Definitions
 from relay.binlog.rules import Rules
 from relay.errors import RelayError
 from relay.journal import frames
+from relay.schema import look
+from relay.schema.history import History
+from relay.schema.store import SCHEMA_FILE, Store
 from tests.binlogs import Fed, Place, place, record
 from tests.types.case import TableCase
 from tests.types.compare import DELETE, INSERT, UPDATE, Change, Frame, ReadColumn, Row, Table, differences
@@ -184,18 +187,24 @@ def _journaled(server: DatabaseServer, start: Place, folder: Path) -> tuple[dict
 
     folder.mkdir(parents=True)
     fed = Fed(folder, segment=1 << 24)
-    with closing(Catalog(folder / "state.db")) as catalog, closing(server.connect()) as asking:
-        server_facts = facts.facts(asking)
+    with (
+        closing(Catalog(folder / "state.db")) as catalog,
+        closing(Store(folder / SCHEMA_FILE)) as store,
+        closing(server.connect()) as asking,
+    ):
+        server_facts, charset_of = facts.facts(asking), facts.collations(asking)
+        look.prepare(asking, server_facts)
         definitions = Definitions(
             catalog,
+            History(store, lambda *_: None),
             Rules(skip_unknown=True),
-            facts.collations(asking),
-            lambda owner, table: schema.ask(asking, server_facts, owner, table),
+            charset_of,
+            lambda table: look.ask(asking, server_facts, [table])[0],
             log,
             hidden_types=server_facts.mariadb,
         )
         policy = Policy(skip_unknown=True, send_partial=True)
-        answers = Answers(fed.ingest, fed.writer, definitions, policy, log)
+        answers = Answers(fed.ingest, fed.writer, definitions, store, charset_of, policy, log)
 
         def answer(asked: Attention) -> bool:
             answers.answer(asked)

@@ -57,7 +57,7 @@ class Estimate:
     def __init__(self, guess: int, asking: Connection[Any], how: Plan) -> None:
         self._guess = guess
         self._low = self._high = 0
-        if how.key and how.key[0].column.data_type in _INTEGERS and not how.key[0].descending:
+        if how.key and how.key[0].column.type.name in _INTEGERS and not how.key[0].descending:
             name = quoted(how.key[0].column.name)
             sql = f"SELECT MIN({name}) + 0, MAX({name}) + 0 FROM {how.source}"
             [(low, high)] = query(asking, sql, f"ask for the bounds of {how.table}")

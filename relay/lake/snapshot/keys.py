@@ -10,15 +10,15 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from relay.binlog.schema import SchemaColumn
 from relay.errors import RelayError, StopCode
 from relay.lake.snapshot.select import quoted
+from relay.schema.table import Column
 
 
 class KeyPart(NamedTuple):
     """A column of the primary key; `descending` as the index is."""
 
-    column: SchemaColumn
+    column: Column
     descending: bool = False
 
 
@@ -36,7 +36,7 @@ _HEX: Final = r"([0-9a-f]{2})*"
 
 def expression(part: KeyPart) -> str:
     """What to select so that `text` can be made of it."""
-    name, kind = quoted(part.column.name), part.column.data_type
+    name, kind = quoted(part.column.name), part.column.type.name
     if kind in _NUMBERS or kind == "decimal":
         return f"{name} + 0"
     return f"{name} * 1e0" if kind in _FLOATS else name
@@ -73,18 +73,18 @@ def _behind(key: Sequence[KeyPart], after: Sequence[str]) -> str:
 
 
 def _literal(part: KeyPart, kept: str) -> str:
-    shape, kind = _shape(part), part.column.data_type
+    shape, kind = _shape(part), part.column.type.name
     if re.fullmatch(shape, kept) is None:  # nothing else is ever put into a statement
-        raise _damaged(f"{kept!r:.100} is no value of the key's {part.column.name}, {part.column.column_type}")
+        raise _damaged(f"{kept!r:.100} is no value of the key's {part.column.name}, {kind}")
     if shape is _HEX:
-        return f"_{part.column.charset or 'binary'} X'{kept}'"
+        return f"_{part.column.type.charset or 'binary'} X'{kept}'"
     if kind in _QUOTED:
         return f"'{kept}'"
     return f"{kept}e0" if kind in _FLOATS and "e" not in kept else kept
 
 
 def _shape(part: KeyPart) -> str:
-    return next((shape for kinds, shape in _SHAPES if part.column.data_type in kinds), _HEX)
+    return next((shape for kinds, shape in _SHAPES if part.column.type.name in kinds), _HEX)
 
 
 def _damaged(cause: str) -> RelayError:

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import pyarrow as pa
 from pymysql.connections import Connection
 
-from relay.binlog.columntypes import Type
 from relay.binlog.connect import query
 from relay.binlog.facts import ServerFacts
-from relay.binlog.schema import SchemaColumn, labels, listed
+from relay.ddl.syntax import Generated, IndexKind, TableName
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.snapshot.keys import KeyPart
-from relay.lake.snapshot.select import GEOMETRIES, Selected, can_become, quoted, selected
+from relay.lake.snapshot.select import Selected, can_become, quoted, selected
 from relay.lake.types import arrow_type, evolve, fields_of
+from relay.schema import look
+from relay.schema import table as schema
+from relay.schema.matching import definition
 
 _SYSTEM: Final = ("mysql", "information_schema", "performance_schema", "sys")
-_TYPES: Final = {
-    "tinyint": Type.TINY, "smallint": Type.SHORT, "mediumint": Type.INT24, "int": Type.LONG, "bigint": Type.LONGLONG,
-    "decimal": Type.NEWDECIMAL, "float": Type.FLOAT, "double": Type.DOUBLE, "bit": Type.BIT, "year": Type.YEAR,
-    "date": Type.DATE, "time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp": Type.TIMESTAMP2,
-    "char": Type.STRING, "binary": Type.STRING, "uuid": Type.STRING, "inet4": Type.STRING, "inet6": Type.STRING,
-    "varchar": Type.VARCHAR, "varbinary": Type.VARCHAR, "enum": Type.ENUM, "set": Type.SET, "json": Type.JSON,
-    "vector": Type.VECTOR, **dict.fromkeys(GEOMETRIES, Type.GEOMETRY),
-}  # fmt: skip
-_PERIOD: Final = [
-    SchemaColumn(name, "timestamp", "timestamp(6)", "", False, False) for name in ("row_start", "row_end")
-]
-"""Columns of MariaDB's system-versioned tables that are in their rows, if no others are declared, and never listed."""
 
 
 class Plan(NamedTuple):
@@ -93,33 +83,40 @@ def plan(
 ) -> Plan:
     """How to fetch a table as it stands, columns that `keeps` refuses left out; `versions` are those that the lake has.
 
-    Raises `RelayError` (source_denied) if the account may not read the table or it is gone, `SourceLost`.
+    `connection` is one to ask for definitions (`relay.schema.look.prepare`).
+    Raises `RelayError` (source_denied) if the account may not read the table or it is gone, (unsupported_column) if its
+    definition is not understood; `SourceLost`.
     """
-    listing, versioned = listed(connection, server, table.schema, table.table)
-    if not listing:
-        raise not_to_be_read(table)
-    hidden = _PERIOD if versioned and not _declares_period(connection, table) else []
-    columns = [*listing, *hidden]
-    key = _key(connection, table, columns)
-    if key and hidden:  # rows of the past are told apart by when they ended
-        key.append(KeyPart(hidden[-1], False))
-    primary = {column.name for column in columns if column.primary} | {part.column.name for part in key}
+    found = look.state(connection, server, TableName(table.schema, table.table))
+    if not isinstance(found, schema.Table):
+        raise not_to_be_read(table, found)
+    key, primary = _key(found), found.key
     if not all(map(keeps, primary)):  # what remains of a key does not tell rows apart
-        primary, key = set(), []
-    columns = [column for column in columns if keeps(column.name)]
-    version = _version(table, columns, primary, versions)
+        key, primary = [], frozenset()
+    columns = [column for column in found.columns if keeps(column.name)]
+    kept = msgspec.structs.replace(found, columns=tuple(columns), key=primary)
+    described = definition(kept, look.dialect(server))
+    version = _version(table, columns, described, versions)
     own = [field for field in version.fields if not field.side]
     return Plan(
         table,
         version,
         [selected(column, field) for column, field in zip(columns, own, strict=True)],
         key,
-        f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if versioned else ""),
+        f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if found.versioned else ""),
     )
 
 
-def not_to_be_read(table: Table) -> RelayError:
-    """The error for a table without columns."""
+def not_to_be_read(table: Table, found: schema.State = schema.ABSENT) -> RelayError:
+    """The error for a table without a definition; `found` is what the source says of it."""
+    if isinstance(found, schema.Unknown) and found.cause != look.DENIED:
+        return RelayError(
+            StopCode.UNSUPPORTED_COLUMN,
+            "snapshot",
+            f"its definition is not understood: {found.cause}",
+            position=str(table),
+            hint="leave the table out (ExcludeTables)",
+        )
     return RelayError(
         StopCode.SOURCE_DENIED,
         "snapshot",
@@ -129,81 +126,35 @@ def not_to_be_read(table: Table) -> RelayError:
     )
 
 
-def _declares_period(connection: Connection[Any], table: Table) -> bool:
-    return bool(
-        query(
-            connection,
-            f"SELECT 1 FROM information_schema.COLUMNS WHERE {_named(connection, table)}"
-            " AND GENERATION_EXPRESSION IN ('ROW START', 'ROW END')",
-            f"ask for the period of {table}",
-        )
-    )
-
-
-def _named(connection: Connection[Any], table: Table) -> str:
-    return f"TABLE_SCHEMA = {connection.escape(table.schema)} AND TABLE_NAME = {connection.escape(table.table)}"
-
-
-def _key(connection: Connection[Any], table: Table, columns: Iterable[SchemaColumn]) -> list[KeyPart]:
+def _key(table: schema.Table) -> list[KeyPart]:
     """The primary key; nothing if a part of it is the beginning of a column only."""
-    by_name = {column.name: column for column in columns}
-    rows = query(
-        connection,
-        f"SELECT COLUMN_NAME, COLLATION, SUB_PART FROM information_schema.STATISTICS WHERE {_named(connection, table)}"
-        " AND INDEX_NAME = 'PRIMARY' ORDER BY SEQ_IN_INDEX",
-        f"ask for the key of {table}",
-    )
-    if any(part is not None or name not in by_name for name, _, part in rows):
+    index = next((index for index in table.indexes or () if index.kind is IndexKind.PRIMARY), None)
+    if index is None or any(part.length for part in index.parts):
         return []
-    return [KeyPart(by_name[name], order == "D") for name, order, _ in rows]
+    by_name = {column.name: column for column in table.columns}
+    parts = [KeyPart(by_name[part.name], part.descending) for part in index.parts]
+    # Rows of the past are told apart by when they ended.
+    return parts + [
+        KeyPart(column)
+        for column in table.columns
+        if column.implicit == "period" and column.generated is Generated.ROW_END
+    ]
 
 
 def _version(
-    table: Table, columns: Sequence[SchemaColumn], primary: Container[str], versions: Sequence[TableVersion]
+    table: Table, columns: Sequence[schema.Column], described: Definition, versions: Sequence[TableVersion]
 ) -> TableVersion:
     """The newest version, if rows of these columns can be written in it; else the one that follows it."""
     if versions:
         own = [field for field in versions[-1].fields if not field.side]
         if [field.column for field in own] == [column.name for column in columns] and all(
-            _fits(column, field) for column, field in zip(columns, own, strict=True)
+            map(_fits, columns, described.columns, own)
         ):
             return versions[-1]
-    definition = Definition(
-        table.schema, table.table, 0, 0, 0, True, [_column(column, column.name in primary) for column in columns]
-    )
-    return evolve(versions, table, *fields_of(definition))
+    return evolve(versions, table, *fields_of(described))
 
 
-def _fits(column: SchemaColumn, field: Field) -> bool:
+def _fits(column: schema.Column, described: Column, field: Field) -> bool:
     """Whether the field is what the column's own would be: labels and lengths may be told in another way."""
-    [own, *_], _ = fields_of(Definition("", "", 0, 0, 0, True, [_column(column, False)]))
-    return field.type == own.type or (column.data_type in ("enum", "set") and can_become(column, field.type))
-
-
-def _of_bytes(column: SchemaColumn) -> bool:
-    """Whether labels of an ENUM or SET are no text: MariaDB tells them with `?`, MySQL as x'ff'."""
-    return column.charset in ("", "binary") and bool(re.search(r"\?|[(,]x'", column.column_type))
-
-
-def _column(column: SchemaColumn, primary: bool) -> Column:
-    """As a table map has it, as far as types of the lake depend on it."""
-    kind = _TYPES.get(column.data_type, Type.BLOB)
-    digits = [int(digit) for digit in re.findall(r"\d+", column.column_type.partition(")")[0])]
-    labelled = kind in (Type.ENUM, Type.SET)
-    meta = 0
-    if kind == Type.NEWDECIMAL:
-        meta = digits[0] << 8 | digits[1]
-    elif kind == Type.BIT:
-        meta = digits[0]
-    return Column(
-        name=column.name,
-        name_id=0,
-        type=kind,
-        meta=meta,
-        unsigned=" unsigned" in column.column_type,
-        nullable=column.nullable,
-        primary=primary,
-        charset=("binary" if _of_bytes(column) else "") if labelled else column.charset or "binary",
-        labels=labels(column.column_type) if labelled else [],
-        sql_type=column.column_type,
-    )
+    [own, *_], _ = fields_of(Definition("", "", 0, 0, 0, True, [described]))
+    return field.type == own.type or (column.type.name in ("enum", "set") and can_become(column, field.type))

@@ -8,15 +8,12 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from relay.binlog.schema import SchemaColumn
+from relay.ddl.types import GEOMETRIES
 from relay.lake.documents import Field
 from relay.lake.snapshot import values
 from relay.lake.types import arrow_type
+from relay.schema.table import Column
 
-GEOMETRIES: Final = frozenset({
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-    "geometrycollection", "geomcollection",
-})  # fmt: skip
 _MOMENTS: Final = frozenset({"date", "datetime", "timestamp"})
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _FLOATS: Final = frozenset({"float", "double"})
@@ -53,21 +50,24 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def can_become(column: SchemaColumn, kind: str) -> bool:
+def can_become(column: Column, kind: str) -> bool:
     """Whether values of the column can be made that type of the lake."""
-    return re.fullmatch(_WHAT_COLUMNS_BECOME.get(column.data_type, "string|binary"), kind) is not None
+    return re.fullmatch(_WHAT_COLUMNS_BECOME.get(column.type.name, "string|binary"), kind) is not None
 
 
-def selected(column: SchemaColumn, field: Field) -> Selected:
+def selected(column: Column, field: Field) -> Selected:
     """How a column is fetched whose value has this field in the lake."""
-    kind, name, data_type = arrow_type(field.type), quoted(column.name), column.data_type
+    kind, name, data_type = arrow_type(field.type), quoted(column.name), column.type.name
+    charset = column.type.charset or _UNNAMED
+    if column.implicit == "hash":  # the server does not give it
+        return Selected("NULL", lambda got: (values.parsed(got, kind), None))
     number = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
     if data_type in _MOMENTS:
         return Selected(name, lambda got: values.moments(got, kind))
     if data_type in GEOMETRIES:
         return Selected(name, values.shapes)
     if data_type == "time":
-        digits = _digits(column)
+        digits = column.type.length or 0
         return Selected(name, lambda got: (values.durations(got, digits), None))
     if data_type in _FLOATS:
         # FLOAT is printed with six digits, FLOAT(M,D) and DOUBLE(M,D) with D: this makes doubles, which are printed
@@ -79,17 +79,11 @@ def selected(column: SchemaColumn, field: Field) -> Selected:
     if pa.types.is_boolean(kind):
         return Selected(name, lambda got: (values.booleans(got, kind), None))
     if pa.types.is_list(kind):
-        return Selected(name, lambda got: (values.sets(got, column.charset, kind), None))
+        return Selected(name, lambda got: (values.sets(got, charset, kind), None))
     if pa.types.is_string(kind):
-        return Selected(name, lambda got: values.texts(got, column.charset or _UNNAMED))
+        return Selected(name, lambda got: values.texts(got, charset))
     return Selected(name, lambda got: (got.cast(kind), None))
 
 
 _UNNAMED: Final = "utf8mb4"
-"""The character set of JSON and of types that print ASCII, of which information_schema names none."""
-
-
-def _digits(column: SchemaColumn) -> int:
-    """Of the fraction of a TIME."""
-    found = re.search(r"\((\d)\)", column.column_type)
-    return int(found[1]) if found else 0
+"""The character set of JSON and of types that print ASCII, whose definitions name none."""

@@ -11,6 +11,7 @@ from relay.binlog.facts import ServerFacts, facts
 from relay.binlog.failures import SourceLost
 from relay.config import Config
 from relay.errors import RelayError, StopCode
+from relay.schema import look
 
 
 class Source(NamedTuple):
@@ -51,6 +52,7 @@ def reach(config: Config, identity: str) -> Source:
             lost = error
             continue
         if server.identity == identity:
+            look.prepare(asking, server)
             return Source(account, asking, server, _for_binlog(config, account, asking, identity))
         asking.close()
         others.append(f"{account.address} is {server.identity}")
