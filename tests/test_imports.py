@@ -42,14 +42,14 @@ LAYERS: dict[str, tuple[str, ...]] = {
     ),
     "codecs": (
         "relay.wire.*",
+        "relay.ddl",
+        "relay.ddl.*",
         "relay.binlog",
         "relay.binlog.*",
         "relay.journal.frames",
         "relay.lake.documents",
-        "relay.lake.clauses",
         "relay.lake.statements",
         "relay.lake.types",
-        "relay.lake.words",
     ),
     "foundation": (
         "relay",
