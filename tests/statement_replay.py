@@ -21,10 +21,11 @@ from relay.binlog.tablemap import parse
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.syntax import TableName
 from relay.schema.columntype import column_type
+from relay.schema.facts import ANY
 from relay.schema.history import History
 from relay.schema.matching import mismatch
 from relay.schema.queries import Session, query
-from relay.schema.store import ANY, SCHEMA_FILE, Store
+from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Absent, State, Table, Unknown
 from tests.binlogs import place
 

@@ -16,8 +16,8 @@ from relay.binlog.place import Place
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
 from relay.schema.apply import Effects, Schemas, effects, keeps_columns
+from relay.schema.facts import ANY, Answer, Damaged, Facts, Proof, Version, folded_name
 from relay.schema.queries import Query
-from relay.schema.store import ANY, Answer, Damaged, Proof, Store, Version, folded_name
 from relay.schema.table import ABSENT, Absent, Schema, State, Table, Unknown
 
 Outcome = tuple[str, str, State | Schema]
@@ -42,7 +42,7 @@ NOTHING_KNOWN: Final = Unknown("nothing is known of it")
 class History:
     """What is known of all tables. What changes it is kept once `keep` is called, in place of `undo`."""
 
-    def __init__(self, store: Store, damaged: Callable[[TableName, Damaged], None]) -> None:
+    def __init__(self, store: Facts, damaged: Callable[[TableName, Damaged], None]) -> None:
         """`damaged` is told of tables whose history was lost, which then have to be asked for."""
         self._store = store
         self._damaged = damaged
