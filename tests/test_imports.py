@@ -82,8 +82,6 @@ SHELLS |= {"relay.logger"}
 _TALKING = ("catalog", "connect", "dump", "facts", "files", "reading", "sources", "stream")
 DOING_IO = {f"relay.binlog.{name}" for name in _TALKING}
 DOING_IO |= {f"relay.schema.{name}" for name in ("look", "restore", "store")}
-    f"relay.schema.{name}" for name in ("look", "restore", "store")
-}
 IO = {"asyncio", "io", "mmap", "multiprocessing", "os", "pathlib", "pymysql", "select", "selectors", "shutil", "signal"}
 IO |= {"socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"}
 
