@@ -11,8 +11,12 @@ import pytest
 
 from relay._native import CdcScan, JournalReader
 from relay.cdc.catalogue import Catalogue
-from relay.cdc.statements import Statements
+from relay.cdc.statements import Statements, defines
 from relay.cdc.store import Store
+from relay.ddl import Dialect
+from relay.ddl.dialect import packed
+from relay.schema import history
+from relay.schema.table import ABSENT, Schema, Table, Unknown
 from relay.wire.cdcwords import Gtid
 from tests.madejournal import ID, INSERT, NAME, UPDATE, Made, column, row
 
@@ -119,17 +123,48 @@ def test_a_table_that_got_its_name_by_a_statement_is_made_by_it(made: Made, open
     assert numbers(opened()) == [(1, "0-1-2")]
 
 
+def test_what_a_statement_left_counts_and_not_its_words(made: Made, opened: Open) -> None:
+    left: list[history.Outcome] = [
+        ("shop", "", Schema("utf8mb4")),
+        ("shop", "t", Table("shop", "t", (), None, "")),
+        ("shop", "u", ABSENT),
+        ("other", "v", Unknown("it is not understood")),
+    ]
+    assert defines("ALTER TABLE w FROB", "shop", history.packed(left)) == [("shop", "t"), ("other", "v")]
+    dialect = packed(Dialect(False, 90704))
+    for number, outcomes in enumerate((left, [])):
+        made.writer.ddl(10, 1_700_000_000, "shop", "ALTER TABLE t ADD x INT", dialect, history.packed(outcomes))
+        made.commit(gtid=f"0-1-{number + 1}")
+    made.inserted(1, gtid="0-1-3")
+    assert numbers(opened()) == [(1, "0-1-1")], "the second statement left no table with another definition"
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("ALTER TABLE t COMMENT '\\', RENAME TO w, COMMENT 'x'", {("shop", "t"), ("shop", "w")}),
+        ("CREATE TABLE IF NOT EXISTS other.T (a INT)", {("other", "T")}),
+        ("RENAME TABLE t TO u, u TO v", {("shop", "u"), ("shop", "v")}),
+        ("TRUNCATE t", set()),
+        ("INSERT INTO t VALUES (1)", set()),
+    ],
+)
+def test_a_journal_from_before_the_schema_history_has_the_words_only(text: str, tables: set[tuple[str, str]]) -> None:
+    assert set(defines(text, "shop", b"")) == tables
+    assert ("shop", "t") in defines("ALTER TABLE t FROBNICATE", "shop", b"")
+
+
 def test_statements_are_remembered_for_a_while_and_then_forgotten() -> None:
     known = Statements(most=3)
     for number, text in enumerate(("CREATE TABLE a (id INT)", "ALTER TABLE A ADD x INT", "CREATE TABLE b (a INT)")):
-        known.add(10 * number, text, "shop", f"0-1-{number}")
+        known.add(10 * number, defines(text, "shop", b""), f"0-1-{number}")
     assert [known.made("shop", "a", -1, until) for until in (0, 1, 10, 11, 99)] == ["", "0-1-0", "0-1-0"] + [
         "0-1-1"
     ] * 2
     assert known.made("shop", "a", 10, 99) == known.made("other", "a", -1, 99) == known.made("shop", "x", -1, 99) == ""
-    known.add(30, "DROP TABLE a", "shop", "0-1-3")
+    known.add(30, defines("DROP TABLE a", "shop", b""), "0-1-3")
     assert [known.made("shop", "a", -1, until) for until in (10, 99)] == ["", "0-1-1"]
-    known.add(40, "CREATE TABLE other.a LIKE b", "shop", "0-1-4")
+    known.add(40, defines("CREATE TABLE other.a LIKE b", "shop", b""), "0-1-4")
     assert known.made("shop", "a", -1, 99) == ""
     assert known.made("OTHER", "a", -1, 99) == "0-1-4"
 

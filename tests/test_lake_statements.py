@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from relay.ddl import Dialect, SqlMode
 from relay.lake.documents import Field, MarkerKind, Table, TableState, TableVersion
 from relay.lake.statements import effects
 
@@ -71,8 +72,7 @@ CHANGING = [
     "REPAIR PARTITION p", "DISCARD TABLESPACE", "IMPORT TABLESPACE", "ENGINE = BLACKHOLE", "ENGINE = MEMORY",
     "UNION = (a, b)", "ADD SYSTEM VERSIONING", "DROP SYSTEM VERSIONING", "ADD PERIOD FOR SYSTEM_TIME (a, b)",
     "DROP PERIOD FOR SYSTEM_TIME", "FROBNICATE", "ADD c INT,", "ADD c INT DEFAULT", "ADD (c INT", "ADD",
-    "ADD c INT /*!99999 NOT NULL */", "ADD c TIMESTAMP /*!80000 NULL */", "/*M! ADD c INT */",
-    "ADD c INT COMMENT 'a' 'b'",
+    "ADD c INT COMMENT 'a' 'b'", "CONNECTION = 'elsewhere'", "FILE_NAME = 'elsewhere'",
 ]  # fmt: skip
 
 
@@ -91,9 +91,11 @@ def lake(*states: TableState) -> Mapping[str, TableState]:
 KNOWN = lake(state(T), state(U, key=()))
 
 
-def told(statement: str, known: Mapping[str, TableState] = KNOWN, schema: str = "d") -> dict[str, MarkerKind]:
+def told(
+    statement: str, known: Mapping[str, TableState] = KNOWN, schema: str = "d", dialect: Dialect | None = None
+) -> dict[str, MarkerKind]:
     """The effects by table, without the schema where that is d."""
-    found = effects(statement, schema, known)
+    found = effects(statement, schema, known, dialect)
     assert len({table for table, _ in found}) == len(found)
     return {str(table).removeprefix("d."): kind for table, kind in found}
 
@@ -142,7 +144,9 @@ def test_what_may_change_a_value_is_a_reset(clauses: str) -> None:
         ("CREATE TABLE x (engine INT) ENGINE = MERGE UNION = (t, u)", {"x": "reset"}),
         ("CREATE TEMPORARY TABLE t (id INT)", {}),
         ("CREATE TABLE x (a INT /*!80023 INVISIBLE */) /*!50100 PARTITION BY HASH (a) */", {"x": "create"}),
-        ("CREATE /*!99999 OR REPLACE */ TABLE t (a INT)", {"t": "reset"}), ("CREATE SEQUENCE s", {"s": "reset"}),
+        ("CREATE /*!99999 OR REPLACE */ TABLE t (a INT)", {"t": "create"}), ("CREATE SEQUENCE s", {"s": "reset"}),
+        ("ALTER SEQUENCE s RESTART 7", {"s": "reset"}), ("CREATE OR REPLACE DATABASE d", {"t": "drop", "u": "drop"}),
+        ("ALTER TABLE x FROBNICATE", {"x": "reset"}), ("CREATE TABLE x (a FROB)", {"x": "reset"}),
         ("CREATE INDEX i ON t (n)", {}), ("CREATE UNIQUE INDEX i USING BTREE ON t (n)", {}), ("DROP INDEX i ON t", {}),
         ("CREATE UNIQUE INDEX i ON u (n)", {"u": "reset"}), ("ALTER TABLE u ADD UNIQUE (n)", {"u": "reset"}),
         ("CREATE OR REPLACE INDEX i ON u (n)", {"u": "reset"}), ("DROP INDEX `PRIMARY` ON t", {"t": "reset"}),
@@ -219,3 +223,42 @@ def test_a_type_is_compared_where_the_lake_has_the_whole_table(more: dict[str, A
 )
 def test_a_backslash_may_escape_a_quote_or_not(statement: str, kinds: dict[str, MarkerKind]) -> None:
     assert told(statement) == kinds
+
+
+@pytest.mark.parametrize(
+    ("statement", "before", "since"),
+    [
+        ("ALTER TABLE t ADD c INT /*!80000 NOT NULL */", {}, {"t": "reset"}),
+        ("ALTER TABLE t ADD c TIMESTAMP /*!80000 NULL */", {"t": "reset"}, {}),
+        ("ALTER TABLE t /*!80000 FROBNICATE */", {}, {"t": "reset"}),
+        ("/*!80000 ALTER */ TABLE t ADD c INT NOT NULL", {"t": "reset", "u": "reset"}, {"t": "reset"}),
+    ],
+)
+def test_a_comment_is_executed_from_a_version_on(
+    statement: str, before: dict[str, MarkerKind], since: dict[str, MarkerKind]
+) -> None:
+    assert told(statement, dialect=Dialect(False, 50_744)) == before
+    assert told(statement, dialect=Dialect(False, 80_000)) == since
+    assert told(statement) == {"t": "reset", "u": "reset"}, "where nobody knows the version"
+
+
+@pytest.mark.parametrize(
+    ("statement", "dialect", "kinds"),
+    [
+        (r"ALTER TABLE t COMMENT '\', ADD c INT DEFAULT 5, COMMENT '# '", Dialect(False, 90704), {}),
+        (
+            r"ALTER TABLE t COMMENT '\', ADD c INT DEFAULT 5, COMMENT '# '",
+            Dialect(False, 90704, SqlMode.NO_BACKSLASH_ESCAPES), {"t": "reset"},
+        ),
+        ("ALTER TABLE t ADD c TIMESTAMP", Dialect(False, 90704, explicit_timestamps=True), {}),
+        ("ALTER TABLE t ADD c TIMESTAMP", Dialect(False, 90704, explicit_timestamps=False), {"t": "reset"}),
+        ("ALTER TABLE t ADD c TIMESTAMP NOT NULL", Dialect(False, 90704, explicit_timestamps=True), {"t": "reset"}),
+        ("ALTER TABLE t ADD c TIMESTAMP", Dialect(True, 110806), {"t": "reset"}),
+        ('ALTER TABLE "t" ADD "c" INT', Dialect(True, 110806, SqlMode.ANSI_QUOTES), {}),
+        ("ALTER TABLE t ADD c UUID", Dialect(True, 110806), {}),
+    ],
+)  # fmt: skip
+def test_a_statement_is_read_as_its_server_read_it(
+    statement: str, dialect: Dialect, kinds: dict[str, MarkerKind]
+) -> None:
+    assert told(statement, dialect=dialect) == kinds

@@ -11,6 +11,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from examples.dbserver import DatabaseServer
+from relay.ddl.dialect import Dialect, version_of
 from relay.lake.documents import Field, Table, TableState, TableVersion
 from relay.lake.statements import effects
 from tests.test_lake_statements import COLUMNS, KEEPING
@@ -88,7 +89,10 @@ def prepared(cursor: Cursor, clauses: str) -> Content:
     return content(cursor)
 
 
-def test_a_statement_that_changes_values_has_an_effect(db: str, cursor: Cursor) -> None:
+def test_a_statement_that_changes_values_has_an_effect(server: DatabaseServer, db: str, cursor: Cursor) -> None:
+    cursor.execute("SELECT VERSION()")
+    (version,) = cursor.fetchone() or ("",)
+    dialect = Dialect(*version_of(version), sql_mode=0, explicit_timestamps=False)
     wrong, understood, changed = list[str](), 0, 0
     table = Table(db, "t")
     fields = [Field(name, "string", name, sql) for name, sql in COLUMNS.items()]
@@ -104,9 +108,10 @@ def test_a_statement_that_changes_values_has_an_effect(db: str, cursor: Cursor) 
         new = [name for name in after.columns if name not in kept]
         nothing = {(None,) * len(new)}
         same = bool(kept) and after.of(kept) == before.of(kept) and set(after.of(new)) == nothing
-        told = effects(f"ALTER TABLE t {clauses}", db, known)
-        if not told and not same:
-            wrong.append(f"{clauses}: {before} became {after}")
+        for each in (dialect, None):
+            told = effects(f"ALTER TABLE t {clauses}", db, known, each)
+            if not told and not same:
+                wrong.append(f"{clauses}: {before} became {after}, read in {each}")
         understood += not told
         changed += not same
     assert not wrong

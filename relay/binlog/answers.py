@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from relay._native import Attention, Ingest, JournalWriter
 from relay.binlog.bodies.statements import session_and_text
 from relay.binlog.commands import ServerError
@@ -14,6 +12,7 @@ from relay.binlog.definitions import Definitions, Resolution, kept, packed
 from relay.binlog.failures import SourceLost, judge
 from relay.binlog.place import Place
 from relay.binlog.refusals import refusal
+from relay.ddl import dialect as dialects
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Kind
 from relay.errors import RelayError, StopCode
@@ -125,7 +124,7 @@ class Answers:
         match found.statement.kind:
             case Kind.DDL:
                 outcomes = self._definitions.read(found, place)
-                self._ingest.ddl(text, msgspec.msgpack.encode(found.dialect), history.packed(outcomes))
+                self._ingest.ddl(text, dialects.packed(found.dialect), history.packed(outcomes))
                 self._redefine(outcomes, found, attention)
                 return
             case Kind.DML:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from relay._native import CdcMet, CdcScan, CdcTransaction, JournalError, JournalReader, cdc_fields
-from relay.cdc.statements import Statements
+from relay.cdc.statements import Statements, defines
 from relay.cdc.store import Store, Version
 from relay.journal.frames import File, Rows, Source, Table, decode
 from relay.wire.cdcwords import Gtid
@@ -87,7 +87,8 @@ class Catalogue:
             self._store.domain(source)
         for each in self._scan.statements():
             gtid = self.triplet(each.gtid, each.server)
-            self._statements.add(each.position, each.text, each.schema, str(gtid or Gtid(0, 0, 0)))
+            left = defines(each.text, each.schema, each.tables)
+            self._statements.add(each.position, left, str(gtid or Gtid(0, 0, 0)))
         defined = {(met.schema, met.table) for met in self._scan.met() if self._define(met)}
         if self.position - self._kept > _KEEP_BYTES or defined:
             self.keep()

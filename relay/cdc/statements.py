@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from relay.binlog.statements import classify
-from relay.binlog.tokens import folded
+from relay.ddl.readings import readings
+from relay.ddl.statements import Statement, fold
+from relay.ddl.syntax import AlterTable, CreateLike, CreateTable, RenameTable, RenameTo
+from relay.schema.history import unpacked
+from relay.schema.table import Absent
 
 MOST: Final = 10_000
 """Statements that are remembered; then the oldest is forgotten."""
@@ -28,21 +32,18 @@ class Statements:
         self._order: deque[frozenset[_Table]] = deque()
         self._noted: dict[_Table, list[_Noted]] = {}
 
-    def add(self, position: int, text: str, schema: str, gtid: str) -> None:
-        """A statement at a position of the journal, behind all before it; `schema` is its default one."""
-        meaning = classify(text, schema)
-        tables = frozenset((folded(owner), folded(table)) for owner, table in meaning.defines)
-        if meaning.verb == "alter" and "rename" in text.lower():
-            tables |= meaning.names  # the new name is among them
-        for table in tables:
+    def add(self, position: int, tables: Iterable[tuple[str, str]], gtid: str) -> None:
+        """A statement at a position of the journal, behind all before it, defined these tables."""
+        folded = frozenset((fold(schema), fold(table)) for schema, table in tables)
+        for table in folded:
             self._noted.setdefault(table, []).append(_Noted(position, gtid))
-        self._order.append(tables)
+        self._order.append(folded)
         if len(self._order) > self._most:
             self._forget(self._order.popleft())
 
     def made(self, schema: str, table: str, since: int, until: int) -> str:
         """The GTID of the last one between these positions that defined the table, "" without one."""
-        noted = self._noted.get((folded(schema), folded(table)), [])
+        noted = self._noted.get((fold(schema), fold(table)), [])
         before = bisect_left(noted, (until,))
         return noted[before - 1].gtid if before and noted[before - 1].position > since else ""
 
@@ -51,3 +52,24 @@ class Statements:
             del self._noted[table][0]
             if not self._noted[table]:
                 del self._noted[table]
+
+
+def defines(text: str, schema: str, outcomes: bytes) -> list[tuple[str, str]]:
+    """The tables that a statement of the journal left with another definition, or may have.
+
+    `outcomes` say it (relay.schema.history); a journal from before there was a schema history has the statement only.
+    """
+    if outcomes:
+        return [(owner, table) for owner, table, state in unpacked(outcomes) if table and not isinstance(state, Absent)]
+    return [table for statement in readings(text, schema, None) for table in _defined(statement)]
+
+
+def _defined(statement: Statement) -> Iterator[tuple[str, str]]:
+    yield from statement.mentioned.tables
+    for change in statement.changes:
+        match change:
+            case CreateTable(table) | CreateLike(table) | RenameTable(new=table):
+                yield table
+            case AlterTable(table, clauses):
+                yield table
+                yield from (clause.table for clause in clauses if isinstance(clause, RenameTo))

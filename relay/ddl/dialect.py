@@ -55,6 +55,16 @@ class Dialect(msgspec.Struct, frozen=True, array_like=True):
         return self.has(SqlMode.STRICT_TRANS_TABLES | SqlMode.STRICT_ALL_TABLES)
 
 
+def packed(dialect: Dialect) -> bytes:
+    """As it stands in the journal, beside its statement."""
+    return msgspec.msgpack.encode(dialect)
+
+
+def unpacked(data: bytes) -> Dialect | None:
+    """What `packed` made; none of a journal from before there was a schema history."""
+    return msgspec.msgpack.decode(data, type=Dialect) if data else None
+
+
 def version_of(server: str) -> tuple[bool, int]:
     """Whether a server is MariaDB, and its version for `Dialect`, from its version string; 0 if there is no number."""
     mariadb = _MARIADB_ONLY in server.lower()

@@ -46,7 +46,7 @@ _TOKENS: Final = rf"""\s+ | \x00
       | (?P<comment>/\*)
       | (?P<close>\*/)
       | `(?P<back>(?:[^`]|``)*)`
-      | "(?P<double>(?:[^"ESCAPE]|ESCAPED"")*)"
+      | "(?P<double>(?:[^"QUOTED]|DOUBLED"")*)"
       | [xX]'(?P<hex>[0-9A-Fa-f]*)' | 0x(?P<digits>[0-9A-Fa-f]+)(?!{_WORD})
       | [bB]'(?P<bits>[01]*)' | 0b(?P<binary>[01]+)(?!{_WORD})
       | [nN]?'(?P<text>(?:[^'ESCAPE]|ESCAPED'')*)'
@@ -71,7 +71,7 @@ def tokens(text: str, dialect: Dialect) -> list[Token]:
 def _tokens(text: str, dialect: Dialect) -> Iterator[Token]:
     escapes = not dialect.has(SqlMode.NO_BACKSLASH_ESCAPES)
     quoted = Kind.NAME if dialect.has(SqlMode.ANSI_QUOTES) else Kind.TEXT
-    pattern = _pattern(escapes)
+    pattern = _pattern(escapes, escapes and quoted is Kind.TEXT)
     at = 0
     executing = 0
     while match := pattern.match(text, at):
@@ -161,6 +161,9 @@ def _unescaped(text: str, quote: str, escapes: bool) -> str:
 
 
 @cache
-def _pattern(escapes: bool) -> re.Pattern[str]:
+def _pattern(escapes: bool, in_double_quotes: bool) -> re.Pattern[str]:
+    """`escapes`: a backslash escapes what follows it in a literal; in a name it is itself."""
     pattern = _TOKENS.replace("ESCAPED", r"\\.|" if escapes else "").replace("ESCAPE", r"\\" if escapes else "")
+    pattern = pattern.replace("DOUBLED", r"\\.|" if in_double_quotes else "")
+    pattern = pattern.replace("QUOTED", r"\\" if in_double_quotes else "")
     return re.compile(pattern, re.VERBOSE | re.DOTALL)

@@ -20,6 +20,7 @@ from relay.ddl.lexer import Token, Unreadable, tokens
 from relay.ddl.syntax import (
     AddIndex,
     AlterSchema,
+    AlterSequence,
     AlterTable,
     Change,
     CreateSchema,
@@ -46,11 +47,15 @@ class Kind(StrEnum):
 
 
 class Mentioned(NamedTuple):
-    """The tables that a statement may be about, folded; `everything`: any table at all."""
+    """The tables that a statement may be about, folded; `everything`: any table at all.
+
+    `subject` is the one, as spelled, that CREATE TABLE or ALTER TABLE names first.
+    """
 
     tables: frozenset[tuple[str, str]] = frozenset()
     schemas: frozenset[str] = frozenset()
     everything: bool = False
+    subject: TableName | None = None
 
     def has(self, table: TableName) -> bool:
         """Whether that table may be among them; never a wrong no."""
@@ -188,7 +193,20 @@ def _opaque(verb: str, why: str, found: list[Token], schema: str) -> Statement:
         fold(owner.text) for owner, dot in pairwise(found) if dot.kind is TokenKind.MARK and dot.text == "."
     }
     pairs = frozenset((owner, name) for owner in owners for name in names)
-    return Statement(Kind.DDL, verb, (), why, Mentioned(pairs, frozenset(names) if whole else frozenset()))
+    schemas = frozenset(names) if whole else frozenset()
+    subject = _subject(Cursor(found, schema)) if verb in ("create", "alter") else None
+    return Statement(Kind.DDL, verb, (), why, Mentioned(pairs, schemas, subject=subject))
+
+
+def _subject(cursor: Cursor) -> TableName | None:
+    try:
+        while not cursor.take("table"):
+            cursor.skip()
+        if not cursor.phrase("if exists"):
+            cursor.phrase("if not exists")
+        return cursor.table()
+    except NotUnderstood:
+        return None
 
 
 def _changes(verb: str, cursor: Cursor, dialect: Dialect) -> tuple[Change, ...]:
@@ -293,7 +311,7 @@ def _alter(cursor: Cursor, dialect: Dialect) -> Change:
         cursor.rest()
         if typed:
             raise cursor.failure("the type of a sequence")
-        return AlterTable(table, ())
+        return AlterSequence(table)
     cursor.take("online", "offline")
     ignore = bool(cursor.take("ignore"))
     cursor.expect("table")

@@ -108,14 +108,17 @@ class Period(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options of a table that change what its columns are, or whether its rows are its own; empty: not said."""
+    """Options of a table that change what its columns are, or whether its rows are its own; empty: not said.
+
+    `elsewhere`: it says where rows are that the table does not hold itself (UNION, CONNECTION, an option of an engine).
+    """
 
     charset: str = ""
     collation: str = ""
     engine: str = ""
     versioned: bool = False
     sequence: bool = False
-    union: bool = False
+    elsewhere: bool = False
 
 
 class Position(NamedTuple):
@@ -298,6 +301,12 @@ class AlterTable(NamedTuple):
     ignore: bool = False
 
 
+class AlterSequence(NamedTuple):
+    """ALTER SEQUENCE, which may change the values in its row, but not its columns."""
+
+    table: TableName
+
+
 class RenameTable(NamedTuple):
     """One pair of RENAME TABLE."""
 
@@ -343,6 +352,6 @@ class DropSchema(NamedTuple):
 
 
 Change: TypeAlias = (
-    CreateTable | CreateLike | CreateSequence | AlterTable | RenameTable | DropTable | TruncateTable | CreateSchema
-    | AlterSchema | DropSchema
+    CreateTable | CreateLike | CreateSequence | AlterTable | AlterSequence | RenameTable | DropTable | TruncateTable
+    | CreateSchema | AlterSchema | DropSchema
 )  # fmt: skip

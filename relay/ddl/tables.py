@@ -24,7 +24,7 @@ from relay.ddl.syntax import (
 PRIMARY: Final = "PRIMARY"
 _IGNORED_OPTIONS: Final = (
     "aggregate", "auto_increment", "autoextend_size", "avg_row_length", "checksum", "comment", "compression",
-    "connection", "delay_key_write", "encrypted", "encryption", "encryption_key_id", "engine_attribute",
+    "delay_key_write", "encrypted", "encryption", "encryption_key_id", "engine_attribute",
     "index_name", "insert_method", "itef_quotes", "key_block_size", "max_rows", "min_rows", "pack_keys",
     "page_checksum", "page_compressed", "page_compression_level", "password", "row_format",
     "secondary_engine", "secondary_engine_attribute", "stats_auto_recalc", "stats_persistent", "stats_sample_pages",
@@ -216,8 +216,8 @@ def _index_option(cursor: Cursor) -> None:
 def table_option(options: Options, cursor: Cursor, dialect: Dialect) -> Options:
     """Take one option of a table, and give all so far. Raises `NotUnderstood`."""
     cursor.take("default")
-    match cursor.take("engine", "type", "charset", "character", "char", "collate", "with", "union", "data", "index",
-                      "sequence", *_IGNORED_OPTIONS):  # fmt: skip
+    match cursor.take("engine", "type", "charset", "character", "char", "collate", "with", "union", "connection",
+                      "data", "index", "sequence", *_IGNORED_OPTIONS):  # fmt: skip
         case "engine" | "type":
             return options._replace(engine=cursor.value())
         case "charset" | "character" | "char" as word:
@@ -234,7 +234,10 @@ def table_option(options: Options, cursor: Cursor, dialect: Dialect) -> Options:
         case "union":
             cursor.mark("=")
             cursor.parentheses()
-            return options._replace(union=True)
+            return options._replace(elsewhere=True)
+        case "connection":
+            cursor.value()
+            return options._replace(elsewhere=True)
         case "data" | "index":
             cursor.expect("directory")
             cursor.value()
@@ -246,6 +249,7 @@ def table_option(options: Options, cursor: Cursor, dialect: Dialect) -> Options:
             cursor.value()
         case _:
             cursor.engine_option(dialect)
+            return options._replace(elsewhere=True)
     return options
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 
 from relay._native import ChangeColumns, ChangeReader, JournalReader, Reached
+from relay.ddl.dialect import unpacked
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.lake import paths, statements
@@ -221,7 +222,8 @@ class _Tables:
 
         where = Where(reached.seq, reached.timestamp, reader.file, reader.offset, reader.gtid)
         found = []
-        for table, kind in statements.effects(reached.text, reached.schema, self._states):
+        dialect = unpacked(reached.dialect)
+        for table, kind in statements.effects(reached.text, reached.schema, self._states, dialect):
             if not self._wanted(table.schema, table.table):
                 continue
             state = self._states.setdefault(paths.table_key(table), TableState(table))

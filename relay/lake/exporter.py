@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from relay._native import ChangeReader, JournalError, JournalReader, Reached
+from relay.ddl import dialect as dialects
 from relay.errors import RelayError, StopCode
 from relay.lake import statements
 from relay.lake.documents import Gap, LakeState, Marker, Place, Table
@@ -216,7 +217,9 @@ class Exporter:
             self._commit(Gap(self._reader.seq, reached.text))
 
     def _statement(self, reached: Reached) -> None:
-        found = statements.effects(reached.text, reached.schema, self._gathering.tables())
+        found = statements.effects(
+            reached.text, reached.schema, self._gathering.tables(), dialects.unpacked(reached.dialect)
+        )
         where = self._where(reached.timestamp)._replace(seq=reached.seq)
         markers = [
             Marker(table, kind, reached.seq, reached.timestamp, reached.text)

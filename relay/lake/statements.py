@@ -1,203 +1,262 @@
 """What a statement in the journal does to rows that the lake knows, without row events that would show it.
 
-Read by its words, never executed. What is not surely harmless is a reset, after which a snapshot brings the rows anew:
-one too many costs a snapshot, one too few leaves rows in the lake that are no longer in the source.
+What is not surely harmless is a reset, after which a snapshot brings the rows anew: one too many costs a snapshot, one
+too few leaves rows in the lake that are no longer in the source.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
-from relay.binlog.statements import Kind, classify
-from relay.binlog.tokens import Token, read_tokens
-from relay.lake.clauses import altered, index_added, index_dropped
+from relay.ddl.columns import definition
+from relay.ddl.cursor import Cursor, NotUnderstood
+from relay.ddl.dialect import Dialect
+from relay.ddl.lexer import Unreadable, tokens
+from relay.ddl.readings import readings
+from relay.ddl.statements import Kind, Statement
+from relay.ddl.syntax import (
+    AddColumn,
+    AddIndex,
+    AlterSequence,
+    AlterTable,
+    Change,
+    ChangeColumn,
+    Clause,
+    ColumnSpec,
+    CreateLike,
+    CreateSchema,
+    CreateSequence,
+    CreateTable,
+    DataType,
+    DropColumn,
+    DropConstraint,
+    DropIndex,
+    DropSchema,
+    DropTable,
+    IndexKind,
+    Options,
+    Partition,
+    RenameIndex,
+    RenameTable,
+    RenameTo,
+    SetOptions,
+    ShowColumn,
+    TableName,
+    TruncateTable,
+    Unchanged,
+    Value,
+)
+from relay.ddl.types import INTEGERS
 from relay.lake.documents import MarkerKind, Table, TableState
 from relay.lake.types import folded
-from relay.lake.words import NotUnderstood, Words
 
-Effects = dict[Table, MarkerKind]
+_Effects = dict[Table, MarkerKind]
 _Known = Mapping[Table, TableState]
 
-_EXECUTABLE: Final = re.compile(r"/\*(M?)!(\d*)")
-_EXECUTED_EVERYWHERE: Final = 50_699
-"""The highest version that a comment may ask for and is executed by every server: MariaDB takes those from 50700 on for
-MySQL's own."""
-_STRAY: Final = frozenset("'\"`\\")
 _EMPTY_AT_FIRST: Final = frozenset({
-    "innodb", "myisam", "aria", "memory", "heap", "archive", "csv", "rocksdb", "tokudb", "ndb", "ndbcluster",
+    "", "innodb", "myisam", "aria", "memory", "heap", "archive", "csv", "rocksdb", "tokudb", "ndb", "ndbcluster",
 })  # fmt: skip
+"""Engines whose tables begin without rows; those of others may be elsewhere."""
+_KEEPING: Final = frozenset({"", "innodb", "myisam", "aria", "rocksdb"})
+"""Engines that keep what they are given."""
+_MOVING: Final = frozenset({"add", "analyze", "check", "coalesce", "optimize", "rebuild", "reorganize"})
+"""What may be done to partitions and loses no row."""
+_TYPES: Final = Dialect(mariadb=True, version=999_999)
+"""In which a definition of the journal has its types."""
 
 
-def effects(statement: str, schema: str, known: Mapping[str, TableState]) -> list[tuple[Table, MarkerKind]]:
+def effects(
+    text: str, schema: str, known: Mapping[str, TableState], dialect: Dialect | None
+) -> list[tuple[Table, MarkerKind]]:
     """The markers that a journaled statement sets, at most one a table; none if the rows known of it stay right.
 
     `schema` is the statement's default; bytes that are no UTF-8 are U+FFFD in both. `known` are the tables of the lake
-    (`LakeState.tables`), which have to include the versions of all rows before the statement, exported or not.
+    (`LakeState.tables`), which have to include the versions of all rows before the statement, exported or not. Without
+    a `dialect`, a statement that may be read in several ways resets all of them.
 
     A name that the lake knows in another case only stands for that table on servers with lower_case_table_names, and
     for another on others: what is known then is reset.
     """
     tables = {state.table: state for state in known.values()}
-    if classify(statement, schema).kind in (Kind.HARMLESS, Kind.TRANSACTION):
-        return []
-    found = _found(statement, schema, tables)
-    alike: Effects = {}
+    explicit = dialect is not None and dialect.explicit_timestamps is True
+    results: list[_Effects] = []
+    for statement in readings(text, schema, dialect):
+        result = _effects(statement, tables, explicit)
+        if result not in results:
+            results.append(result)
+    if len(results) > 1:
+        return [
+            (table, "reset") for table in dict.fromkeys([*tables, *(table for result in results for table in result)])
+        ]
+    found = results[0]
+    alike: _Effects = {}
     for table in found:
         if table not in tables:
             alike |= {other: "reset" for other in tables if other not in found and _folded(other) == _folded(table)}
     return list((found | alike).items())
 
 
-def _found(statement: str, schema: str, known: _Known) -> Effects:
-    readings = [list(read_tokens(statement))]
-    if "\\" in statement:  # which quotes a backslash escapes depends on the session's sql_mode
-        readings.append(list(read_tokens(statement, escapes=False)))
-    results: list[Effects] = []
-    for tokens in readings:
-        if any(token.mark in _STRAY for token in tokens):
-            continue  # no statement at all by these rules
-        try:
-            result = _read(statement, tokens, schema, known)
-        except NotUnderstood:
-            result = _whatever(statement, schema, known)
-        if result not in results:
-            results.append(result)
-    return results[0] if len(results) == 1 else dict.fromkeys(known, "reset")
+def _effects(statement: Statement, known: _Known, explicit: bool) -> _Effects:
+    """`explicit`: surely, a TIMESTAMP of which nothing is said may be NULL."""
+    if statement.kind in (Kind.HARMLESS, Kind.TRANSACTION):
+        return {}
+    if statement.opaque:
+        mentioned = statement.mentioned
+        named = [Table(*mentioned.subject)] if mentioned.subject else []
+        concerned = [table for table in known if mentioned.has(TableName(table.schema, table.table))]
+        return dict.fromkeys([*named, *concerned], "reset")
+    found: _Effects = {}
+    for change in statement.changes:
+        if isinstance(change, RenameTable):
+            old = Table(*change.old)
+            if found.pop(old, "drop") == "drop" or old in known:  # a name that was there before the statement
+                found[old] = "drop"
+            found[Table(*change.new)] = "reset"
+        else:
+            found |= _changed(change, known, explicit)
+    return found
 
 
-def _whatever(statement: str, schema: str, known: _Known) -> Effects:
-    """A reset of all that a statement may concern."""
-    told = classify(statement, schema)
-    named = [Table(*names) for names in told.defines]
-    return dict.fromkeys([*named, *(table for table in known if told.mentions(table.schema, table.table))], "reset")
+def _changed(change: Change, known: _Known, explicit: bool) -> _Effects:
+    match change:
+        case CreateTable() | CreateLike() | CreateSequence():
+            return _created(change, known)
+        case AlterTable():
+            return _altered(change, known.get(Table(*change.table)), explicit)
+        case AlterSequence(table):
+            return {Table(*table): "reset"}
+        case DropTable(table):
+            return {Table(*table): "drop"}
+        case TruncateTable(table):
+            return {Table(*table): "truncate"}
+        case DropSchema(name):
+            return _emptied(name, known)
+        case CreateSchema(name, or_replace=True):
+            return _emptied(name, known)
+    return {}
 
 
-def _read(statement: str, tokens: list[Token], schema: str, known: _Known) -> Effects:
-    if any("\ufffd" in text for token in tokens for text in (schema, token.spelled, token.mark)):
-        raise NotUnderstood  # names that are not in UTF-8
-    words = Words(tokens)
-    if words.phrase("set statement"):
-        while not words.take("for"):
-            words.skip()
-    uncertain = next((found for found in _EXECUTABLE.finditer(statement) if not _executed_everywhere(found)), None)
-    verb = words.take("create", "drop", "rename", "truncate", "alter")
-    if uncertain and not (verb == "create" and _names_its_table(statement[: uncertain.start()])):
-        raise NotUnderstood
-    match verb:
-        case "create":
-            return _created(words, schema, known)
-        case "drop":
-            return _dropped(words, schema, known)
-        case "rename":
-            return _renamed(words, schema, known)
-        case "truncate":
-            words.take("table")
-            return {words.table(schema): "truncate"}
-        case "alter":
-            return _altered(words, schema, known)
-    raise NotUnderstood
+def _created(change: CreateTable | CreateLike | CreateSequence, known: _Known) -> _Effects:
+    table = Table(*change.table)
+    empty = isinstance(change, CreateLike) or (isinstance(change, CreateTable) and _is_empty(change.options))
+    if change.if_not_exists and not change.or_replace:
+        if table not in known:
+            return {table: "reset"}  # one that the lake does not know may have rows
+        if known[table].last_marker != "drop":
+            return {}
+    return {table: "create" if empty else "reset"}
 
 
-def _executed_everywhere(comment: re.Match[str]) -> bool:
-    return not comment[1] and int(comment[2] or 0) <= _EXECUTED_EVERYWHERE
+def _is_empty(options: Options) -> bool:
+    return options.engine.lower() in _EMPTY_AT_FIRST and not options.sequence
 
 
-def _names_its_table(start: str) -> bool:
-    """Whether all that says which table is created stands in this part of the statement."""
-    words = Words(read_tokens(start))
-    words.take("create")
-    words.phrase("or replace")
-    if not words.take("table"):
+def _emptied(schema: str, known: _Known) -> _Effects:
+    """What the end of all tables of a schema is."""
+    alike = [table for table in known if folded(table.schema) == folded(schema)]
+    return {table: "drop" if table.schema == schema else "reset" for table in alike}
+
+
+def _altered(change: AlterTable, state: TableState | None, explicit: bool) -> _Effects:
+    table = Table(*change.table)
+    found: _Effects = {table: "reset"} if change.ignore else {}
+    for clause in change.clauses:
+        match clause:
+            case RenameTo(new) if Table(*new) != table:
+                return {table: "drop", Table(*new): "reset"}
+            case RenameTo():
+                pass
+            case Partition(verb, other) if other is not None:
+                found |= {table: "reset", Table(*other): "drop" if verb == "attach" else "reset"}
+            case _ if not _keeps(clause, state, explicit):
+                found[table] = "reset"
+    return found
+
+
+def _keeps(clause: Clause, state: TableState | None, explicit: bool) -> bool:
+    """Whether one clause of ALTER TABLE surely leaves values, names and key as they are."""
+    match clause:
+        case AddColumn(column):
+            return _is_null_at_first(column, state, explicit)
+        case DropColumn(name):
+            return state is not None and bool(state.versions) and folded(name) not in _key_of(state)
+        case ChangeColumn(old, column):
+            return old == column.name and _stays(column, state)
+        case AddIndex(spec, replaces=replaces):
+            if spec.kind is IndexKind.PRIMARY:
+                return False
+            # A unique one may become what counts as the key of a table without.
+            return (spec.kind is IndexKind.OTHER and not replaces) or (state is not None and bool(_key_of(state)))
+        case DropIndex(name) | DropConstraint(name):
+            return folded(name) != "primary"
+        case SetOptions(options):
+            moved = options.versioned or options.sequence or options.elsewhere
+            return options.engine.lower() in _KEEPING and not moved
+        case Partition(verb):
+            return verb in _MOVING
+        case RenameIndex() | ShowColumn() | Unchanged():
+            return True
+    return False
+
+
+def _key_of(state: TableState) -> set[str]:
+    """The columns of the key, folded."""
+    version = state.version if state.versions else None
+    return {folded(field.column) for field in version.fields if field.name in version.key} if version else set()
+
+
+def _is_null_at_first(column: ColumnSpec, state: TableState | None, explicit: bool) -> bool:
+    """Whether a new column is NULL in all rows, in the lake too: there older values of one of its name come back."""
+    versions = state.versions if state else []
+    if any(folded(field.column) == folded(column.name) for version in versions for field in version.fields):
         return False
-    words.phrase("if not exists")
-    words.table("default")
-    return words.is_mark("(")
+    nullable = column.nullable
+    if nullable is None:
+        nullable = column.type.name != "timestamp" or explicit
+    return nullable and column.default is not Value.OTHER and _is_plain(column)
 
 
-def _created(words: Words, schema: str, known: _Known) -> Effects:
-    replaces = words.phrase("or replace")
-    if words.take("database", "schema"):
-        return {}
-    unique = bool(words.take("unique"))
-    words.take("fulltext", "spatial", "vector")
-    if words.take("index"):
-        words.phrase("if not exists")
-        words.name()
-        while not words.take("on"):
-            words.skip()
-        table = words.table(schema)
-        return {} if index_added(known.get(table), unique=unique or replaces) else {table: "reset"}
-    sequence = words.take("sequence", "table") == "sequence"
-    conditional = words.phrase("if not exists")
-    table = words.table(schema)
-    if conditional:
-        # One that the lake does not know may have rows.
-        exists = table in known and known[table].last_marker != "drop"
-        return {} if exists else {table: "create" if table in known and not sequence else "reset"}
-    return {table: "reset" if sequence or not _is_empty(words) else "create"}
+def _is_plain(column: ColumnSpec) -> bool:
+    """Whether nothing is said of the column that may fill rows or make a key."""
+    special = column.on_update or column.generated or column.auto_increment or column.versioned
+    return not (special or column.primary or column.unique)
 
 
-def _is_empty(words: Words) -> bool:
-    """Whether a table with the options that follow begins without rows: those of some engines are elsewhere."""
-    while not words.done:
-        if words.take("engine", "type"):
-            return words.value() in _EMPTY_AT_FIRST
-        words.skip()
-    return True
+def _stays(column: ColumnSpec, state: TableState | None) -> bool:
+    """Whether every value of a column that is defined anew fits into its new type as it is.
+
+    Only told where the lake has all of the table: else a snapshot may have read values of another definition.
+    """
+    if state is None or state.complete_from is None or state.reset > state.complete_from or not state.versions:
+        return False
+    version = state.version
+    field = next(
+        (each for each in version.fields if folded(each.column) == folded(column.name) and not each.side), None
+    )
+    if field is None or not _is_plain(column) or (column.nullable is False and field.name not in version.key):
+        return False
+    try:
+        old = definition(field.column, Cursor(tokens(field.source_type, _TYPES)), _TYPES).type
+    except (NotUnderstood, Unreadable):
+        return False
+    return _contains(old, column.type)
 
 
-def _dropped(words: Words, schema: str, known: _Known) -> Effects:
-    thing = words.take("table", "tables", "sequence", "index", "database", "schema")
-    words.phrase("if exists")
-    match thing:
-        case "index":
-            index = words.name()
-            if not words.take("on"):
-                raise NotUnderstood
-            table = words.table(schema)
-            return {} if index_dropped(index) else {table: "reset"}
-        case "database" | "schema":
-            name = words.name()
-            alike = {table: table.schema == name for table in known if folded(table.schema) == folded(name)}
-            return {table: "drop" if same else "reset" for table, same in alike.items()}
-        case "table" | "tables" | "sequence":
-            return dict.fromkeys(words.tables(schema), "drop")
-    raise NotUnderstood
-
-
-def _renamed(words: Words, schema: str, known: _Known) -> Effects:
-    if not words.take("table", "tables"):
-        raise NotUnderstood
-    words.phrase("if exists")
-    found: Effects = {}
-    while True:
-        old = words.table(schema)
-        words.wait()
-        if not words.take("to"):
-            raise NotUnderstood
-        new = words.table(schema)
-        if found.pop(old, "drop") == "drop" or old in known:  # a name that was there before the statement
-            found[old] = "drop"
-        found[new] = "reset"
-        if not words.mark(","):
-            words.end()
-            return found
-
-
-def _altered(words: Words, schema: str, known: _Known) -> Effects:
-    if words.take("database", "schema"):
-        return {}
-    words.take("online", "offline")
-    ignore = words.take("ignore")
-    if not words.take("table"):
-        raise NotUnderstood
-    words.phrase("if exists")
-    table = words.table(schema)
-    words.wait()
-    found = altered(words, table, schema, known.get(table))
-    return found or ({table: "reset"} if ignore else {})
+def _contains(old: DataType, new: DataType) -> bool:
+    if old.unsigned != new.unsigned or old.zerofill or new.zerofill:
+        return False
+    if old.name in INTEGERS and new.name in INTEGERS:
+        return INTEGERS.index(old.name) <= INTEGERS.index(new.name)
+    if old.name != new.name or old.length is None or new.length is None:
+        return False
+    match old.name:
+        case "varbinary":
+            return new.length >= old.length
+        case "decimal":
+            scale, fraction = old.decimals or 0, new.decimals or 0
+            return fraction >= scale and new.length - fraction >= old.length - scale
+    return False
 
 
 def _folded(table: Table) -> tuple[str, str]:

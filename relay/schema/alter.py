@@ -132,13 +132,18 @@ def _columns(table: Table, clauses: Sequence[Clause], dialect: Dialect) -> list[
     late = [
         name
         for name in changed
-        if dialect.mariadb
-        and any(same_name(name, other) for other in added)
-        and (find(table.columns, name) is None or any(same_name(name, other) for other in dropped))
+        if dialect.mariadb and find(table.columns, name) is None and any(same_name(name, other) for other in added)
     ]
-    for name in (*dropped, *renamed, *changed):
-        if name not in late and find(table.columns, name) is None:
+    touched = [
+        clause.name if isinstance(clause, DropColumn) else clause.old
+        for clause in clauses
+        if isinstance(clause, DropColumn | RenameColumn | ChangeColumn)
+    ]
+    for name in touched:
+        if name.lower() not in late and find(table.columns, name) is None:
             raise NotUnderstood(f"it has no column {name}")
+        if sum(same_name(name, other) for other in touched) > 1:
+            raise NotUnderstood(f"it has two clauses about the column {name}")
     columns: list[Column] = []
     for column in table.columns:
         change = changed.get(column.name.lower())

@@ -12,6 +12,7 @@ from relay.ddl.dialect import Dialect
 from relay.ddl.statements import Statement
 from relay.ddl.syntax import (
     AlterSchema,
+    AlterSequence,
     AlterTable,
     Change,
     Clause,
@@ -69,7 +70,7 @@ def keeps_columns(statement: Statement) -> bool:
 
 def _keeps_columns(change: Change) -> bool:
     match change:
-        case TruncateTable():
+        case TruncateTable() | AlterSequence():
             return True
         case AlterTable(clauses=clauses):
             return all(_is_neutral(clause) for clause in clauses)

@@ -16,10 +16,12 @@ from tornado.iostream import IOStream
 
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import RowsEvent, TransactionPayloadEvent
-from relay.binlog.statements import classify
 from relay.cdc import users
 from relay.cdc.users import Users
 from relay.config import load
+from relay.ddl import Dialect, SqlMode
+from relay.ddl.readings import readings
+from relay.ddl.syntax import TableName
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.httpapi import ClientDetail, History, TableDetail, TableSchema
 from relay.lake.documents import Table, TableState
@@ -286,8 +288,7 @@ def statements() -> Target:
         "TRUNCATE t",
         "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))",
     ]
-    return Target(_statements, [text.encode() for text in texts], ("relay.binlog.statements", "relay.binlog.tokens",
-                                                                   "relay.lake"))  # fmt: skip
+    return Target(_statements, [text.encode() for text in texts], ("relay.ddl", "relay.lake"))
 
 
 _LAKE: Final[Mapping[str, TableState]] = {name: TableState(Table("shop", name)) for name in ("orders", "older", "t")}
@@ -296,11 +297,13 @@ _LAKE: Final[Mapping[str, TableState]] = {name: TableState(Table("shop", name)) 
 def _statements(content: bytes) -> None:
     text = content.decode("utf-8", "replace")
     for schema in ("", "shop"):
-        found = classify(text, schema)
-        for name in (*found.names, *found.defines):
-            require(found.mentions(*name), (found, name))
-        for table, marker in effects(text, schema, _LAKE):
-            require(table.schema and table.table and marker, (table, marker))
+        for dialect in (None, Dialect(False, 90704), Dialect(True, 110806, SqlMode.ANSI_QUOTES | SqlMode.ORACLE)):
+            for found in readings(text, schema, dialect):
+                require(not (found.opaque and found.changes), found)
+                subject = found.mentioned.subject
+                require(subject is None or found.mentioned.has(TableName(*subject)), found)
+            for table, marker in effects(text, schema, _LAKE, dialect):
+                require(table.schema and table.table and marker, (table, marker))
 
 
 # -- HTTP: the bytes of a connection --
