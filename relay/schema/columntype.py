@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from relay.binlog.columntypes import WIDEST, Type
+from relay.binlog.columntypes import ESCAPES, WIDEST, Type
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import DataType
@@ -25,7 +25,6 @@ _CODES: Final = {
     "tinyint": Type.TINY, "smallint": Type.SHORT, "mediumint": Type.INT24, "int": Type.LONG, "bigint": Type.LONGLONG,
     "year": Type.YEAR, "date": Type.DATE,
 }  # fmt: skip
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\0": r"\0", "'": "''", "\n": r"\n", "\r": r"\r"})
 _FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp": Type.TIMESTAMP2}
 
 
@@ -134,7 +133,7 @@ def column_type(kind: DataType, dialect: Dialect) -> str:
     compressed = " /*M!100301 COMPRESSED*/" if kind.compressed else ""
     match kind.name:
         case "enum" | "set":
-            labels = ",".join(f"'{label.translate(_ESCAPES)}'" for label in kind.labels)
+            labels = ",".join(f"'{label.translate(ESCAPES)}'" for label in kind.labels)
             return f"{kind.name}({labels})"
         case "decimal":
             return f"decimal({kind.length},{kind.decimals}){signs}"
