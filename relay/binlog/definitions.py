@@ -25,7 +25,7 @@ from relay.schema.history import History, Outcome
 from relay.schema.look import uncertain_labels
 from relay.schema.matching import definition, mismatch, told
 from relay.schema.queries import Query
-from relay.schema.store import ANY, Answer
+from relay.schema.store import ANY, SKIPPED, Answer
 from relay.schema.table import Absent, Table, Unknown
 
 _EVERYTHING: Final = "it may have been changed"
@@ -192,6 +192,11 @@ class Definitions:
         if not self._names_expected:
             self._ask_for(outcomes, end)
         return resolutions
+
+    def skipped(self, position: str) -> None:
+        """What stood there was left out, and may have changed a definition."""
+        self._catalog.put(SKIPPED, position)
+        self._history.skipped(position)
 
     def anything(self, why: str, place: Place, sequence: int) -> list[Resolution]:
         """Something was skipped at `place` that may have changed any definition. Raises as `decide` does."""

@@ -43,7 +43,8 @@ def reread(config: Config, begin: State, before: State, end: int, folder: Path, 
     source's reason where it has none of it any more.
     """
     for file in ("state.db", SCHEMA_FILE):
-        _copy(Path(config.relay.data_dir) / file, folder / file)
+        if (path := Path(config.relay.data_dir) / file).exists():
+            _copy(path, folder / file)
     sources = Sources(config)
     with closing(Catalog(folder / "state.db")) as catalog, closing(Store(folder / SCHEMA_FILE)) as store:
         try:
