@@ -8,6 +8,7 @@ there.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,7 +23,7 @@ from relay.binlog.place import Place
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
 from relay.schema.table import ABSENT, Absent, Schema, Table, Unknown
-from relay.statefile import for_reading, is_damage, opened
+from relay.statefile import error_code, for_reading, opened
 
 SCHEMA_FILE: Final = "schema.db"
 FORMAT: Final = 1
@@ -31,25 +32,29 @@ VERSIONS_KEPT: Final = 100
 DROPPED_KEPT: Final = 10_000
 """Tables that are gone and still known, for people. Some sources make tables under new names all the time."""
 _BETWEEN_LOOKS: Final = 1_000  # tables dropped
-_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS versions (
+_TABLES: Final = (
+    """CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL)""",
+    """CREATE TABLE IF NOT EXISTS versions (
   id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, schema_name TEXT NOT NULL, table_name TEXT NOT NULL,
   folded TEXT NOT NULL, sequence INTEGER NOT NULL, file TEXT NOT NULL, position INTEGER NOT NULL, gtid TEXT NOT NULL,
-  proof TEXT NOT NULL, statement TEXT NOT NULL, state BLOB NOT NULL, crc INTEGER NOT NULL);
-CREATE INDEX IF NOT EXISTS versions_by_table ON versions (schema_name, table_name, id);
-CREATE INDEX IF NOT EXISTS versions_by_sequence ON versions (sequence);
-CREATE TABLE IF NOT EXISTS answers (
+  proof TEXT NOT NULL, statement TEXT NOT NULL, state BLOB NOT NULL, crc INTEGER NOT NULL)""",
+    """CREATE INDEX IF NOT EXISTS versions_by_table ON versions (schema_name, table_name, id)""",
+    """CREATE INDEX IF NOT EXISTS versions_by_sequence ON versions (sequence)""",
+    """CREATE TABLE IF NOT EXISTS answers (
   schema_name TEXT NOT NULL, table_name TEXT NOT NULL, folded TEXT NOT NULL, asked_file TEXT NOT NULL,
   asked_position INTEGER NOT NULL, until_file TEXT NOT NULL, until_position INTEGER NOT NULL, state BLOB NOT NULL,
-  crc INTEGER NOT NULL, PRIMARY KEY (schema_name, table_name)) WITHOUT ROWID;
-"""
+  crc INTEGER NOT NULL, PRIMARY KEY (schema_name, table_name)) WITHOUT ROWID""",
+)
 _VERSION: Final = "epoch, schema_name, table_name, sequence, file, position, gtid, proof, statement, state"
 _ANSWER: Final = "schema_name, table_name, asked_file, asked_position, until_file, until_position, state"
 _LONGEST_STATEMENT: Final = 4096  # characters that are kept of one, for people
 _Fact = Table | Absent | Unknown | Schema
 _DECODER: Final = msgspec.msgpack.Decoder(_Fact)
 _GONE: Final = msgspec.msgpack.encode(ABSENT)
+_OUT_OF_REACH: Final = frozenset({
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
+})  # fmt: skip
 SKIPPED: Final = "skipped"
 """A fact: where the last event stood that was left out and may have changed a table. Catalog has it as well."""
 ANY: Final = TableName("", "")
@@ -108,12 +113,16 @@ class Store:
         self.path = path
         try:
             self._db = for_reading(path) if read_only else opened(path, FORMAT)
-            if not read_only:
-                self._db.executescript(_TABLES)
         except sqlite3.DatabaseError as error:
-            raise _judged(error) from error
-        self._db.text_factory = _text
-        self.epoch = int(self.fact("epoch") or 0)
+            raise _judged(error, path) from error
+        try:
+            self._db.text_factory = _text
+            for table in () if read_only else _TABLES:
+                self._execute(table)
+            self.epoch = int(self.fact("epoch") or 0)
+        except BaseException:
+            self._db.close()
+            raise
         self._dropped = 0  # since the last look for those that are too many
 
     def verify(self) -> dict[TableName, Damaged]:
@@ -283,7 +292,7 @@ class Store:
         try:
             yield from self._db.execute(sql, values)
         except sqlite3.DatabaseError as error:
-            raise _judged(error) from error
+            raise _judged(error, self.path) from error
 
     def _execute(self, sql: str, values: tuple[Any, ...] = ()) -> None:
         for _ in self._select(sql, values):
@@ -308,9 +317,12 @@ def put_aside(path: Path) -> None:
             path.with_name(path.name + end).rename(aside)
 
 
-def _judged(error: sqlite3.DatabaseError) -> Exception:
+def _judged(error: sqlite3.DatabaseError, path: Path) -> Exception:
     """What an error of SQLite means: the file is damaged, or only out of reach."""
-    return Unreadable(str(error)) if is_damage(error) else error
+    code = error_code(error)
+    refused = code == sqlite3.SQLITE_READONLY and not os.access(path, os.W_OK)
+    out_of_reach = code is None or code in _OUT_OF_REACH or refused
+    return error if out_of_reach else Unreadable(str(error))
 
 
 def _text(data: bytes) -> str:
