@@ -176,7 +176,7 @@ def test_schema_shows_a_tables_history(living: Living, open_page: Open) -> None:
     page = open_page(living.url)
     page.locator("#schema summary").click()
     history = reading.opened(reading.table(page, SHOP, ORDERS, "schema")).get_by_role("group", name="History")
-    told = living.document(f"api/schema/history?{urllib.parse.urlencode({'schema': SHOP, 'table': ORDERS})}")
+    told = living.document("api/schema/history", schema=SHOP, table=ORDERS)
     assert told["versions"]
     for version in told["versions"]:
         line = history.get_by_role("row").filter(has_text=f"{version['file']}:{version['position']}").first
