@@ -18,6 +18,8 @@ from relay.errors import RelayError, StopCode
 from relay.schema.store import ANY, SCHEMA_FILE, Answer, Proof, Store, Unreadable, Version
 from relay.schema.table import ABSENT, Schema, Unknown
 from tests.readerproc import Reader
+from tests.relayproc import RelayProcess, run_relay
+from tests.waiting import until
 
 FLIPS = 700
 TABLES = [TableName("shop", f"t{number}") for number in range(30)]
@@ -92,6 +94,49 @@ def test_damage_is_named_and_rows_keep_their_names(
     assert all(name in (known, "@1,@2,@3") for name, known in zip(rows, right, strict=True)), f"wrong names: {rows}"
     assert damage in OF_ONE_TABLE or rows == right, "the journal's statements are not used"
     assert [names for names, _ in again.rows("asked")] == ["id,old,other", "id,old,other"]
+
+
+def test_what_was_skipped_is_not_forgotten_with_the_history(
+    server: DatabaseServer, db: str, make_reader: Callable[..., Reader]
+) -> None:
+    running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1)")
+    server.execute("SET SESSION binlog_format = STATEMENT", f"UPDATE {db}.t SET id = 2")
+    server.execute(f"INSERT INTO {db}.t VALUES (3)")
+    running.until(lambda: running.count("t") == 2)
+    running.signal(signal.SIGTERM)
+    path = running.context.data_dir / SCHEMA_FILE
+    with closing(Store(path)) as store:
+        assert list(store.versions(ANY)) == [], "a statement that is understood changes no table"
+    path.unlink()
+    again = make_reader(server).streaming()
+    with closing(Store(path, read_only=True)) as store:
+        assert any("left out" in str(version.state) for version in store.versions(ANY))
+    server.execute(f"INSERT INTO {db}.t VALUES (4)")
+    again.until(lambda: again.count("t") == 3)
+    assert {names for names, _ in again.rows("t")} == {"id"}
+
+
+def test_a_history_that_breaks_while_it_is_used_is_made_anew(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Callable[..., RelayProcess]
+) -> None:
+    db = make_db(mariadb118)
+    relay = start_relay(mariadb118)
+    mariadb118.execute(*(f"CREATE TABLE {db}.t{number} (id INT PRIMARY KEY, a INT)" for number in range(50)))
+    until(lambda: "t49" in run_relay("schema", "-c", relay.conf, f"{db}.t49").stdout)
+    path = relay.conf.parent / "data" / SCHEMA_FILE
+    with closing(sqlite3.connect(path)) as db_file:
+        db_file.execute("PRAGMA writable_schema = ON")
+        db_file.execute("UPDATE sqlite_master SET rootpage = 1000000 WHERE name IN ('versions', 'versions_by_table')")
+        db_file.commit()
+        ((version,),) = db_file.execute("PRAGMA schema_version")
+        db_file.execute(f"PRAGMA schema_version = {version + 1}")
+    mariadb118.execute(f"ALTER TABLE {db}.t3 RENAME COLUMN a TO b", f"INSERT INTO {db}.t3 VALUES (1, 1)")
+    until(lambda: "schema_damaged table=*" in relay.stderr.read_text())
+    until(lambda: run_relay("schema", "-c", relay.conf, f"{db}.t3").stdout.count("RENAME COLUMN a TO b"))
+    until(lambda: [t["total"]["insert"] for t in relay.stat()["usage"]["tables"] if t["table"] == "t3"] == [1])
+    assert relay.stat()["stop"] is None
+    assert path.with_name(path.name + ".damaged").exists()
 
 
 def kept(path: Path, damaged: Collection[TableName] = ()) -> dict[TableName, tuple[list[Version], Answer | None]]:

@@ -14,7 +14,7 @@ export class TableHistory {
     this.note = h("p", { class: "note" });
     this.body = h("tbody");
     const heads = HEADS.map((label) => h("th", { scope: "col" }, label));
-    const versions = h("table", { class: "small definition" }, h("thead", {}, h("tr", {}, ...heads)), this.body);
+    const versions = h("table", { class: "small versions" }, h("thead", {}, h("tr", {}, ...heads)), this.body);
     const scrolls = h("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "History" }, versions);
     this.element = h("section", { class: "wide" }, h("h3", {}, "History"), this.note, scrolls);
     this.refresher = new Refresher(
