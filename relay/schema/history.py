@@ -16,7 +16,7 @@ from relay.binlog.place import Place
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
 from relay.schema.apply import Effects, Schemas, effects, keeps_columns
-from relay.schema.facts import ANY, Answer, Damaged, Facts, Proof, Version, folded_name
+from relay.schema.facts import ANY, SKIPPED, Answer, Damaged, Facts, Proof, Unreadable, Version, folded_name
 from relay.schema.queries import Query
 from relay.schema.table import ABSENT, Absent, Schema, State, Table, Unknown
 
@@ -48,6 +48,11 @@ class History:
         self._damaged = damaged
         case = store.fact(_LOWER_CASE)
         self._lowers = int(case) != 0 if case else None
+
+    def verify(self) -> None:
+        """Read all of the store, and forget tables of which something is damaged. Raises `Unreadable`."""
+        for table, error in self._store.verify().items():
+            self._lose(table, error)
 
     def learn_case(self, lower_case: int) -> None:
         """The source's lower_case_table_names is this: 0 where the case of names counts."""
@@ -132,6 +137,10 @@ class History:
         """Something came that may have changed any table."""
         self._store.add([Version(ANY, Unknown(why), place, sequence, Proof.ROWS)])
 
+    def skipped(self, what: str) -> None:
+        """Something was left out that may have changed a table; the journal does not say so."""
+        self._store.put_fact(SKIPPED, what)
+
     def _fact(self, table: TableName, place: Place) -> State | Schema | None:
         """What is known of a table or schema at a place."""
         newest: Version | None = None
@@ -159,6 +168,8 @@ class History:
             return None
 
     def _lose(self, table: TableName, error: Damaged) -> Version:
+        if table == ANY:  # of all tables, it is not known since when they are unknown
+            raise Unreadable(str(error)) from error
         lost = Version(table, Unknown(f"the schema history is damaged: {error}"), Place("", 0), 0, Proof.ROWS)
         self._store.forget(table)
         self._store.add([lost])
