@@ -26,8 +26,9 @@ from relay.binlog.place import Place
 from relay.binlog.rules import Rules
 from relay.ddl.syntax import TableName
 from relay.journal.keeper import PREPARED_BYTES
+from relay.schema.facts import Answer
 from relay.schema.history import History
-from relay.schema.store import SCHEMA_FILE, Answer, Store
+from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import ABSENT
 
 HERE = Path(__file__).parent

@@ -136,7 +136,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     StopCode.UNKNOWN_EVENT: Meaning(ExitCode.STOPPED, "`OnUnknown = skip` in [Relay] skips and counts such events"),
     StopCode.PARTIAL_IMAGE: Meaning(
-        ExitCode.STOPPED, "set binlog_row_image = FULL on the source, or `OnPartialImage = send` in [Relay]"
+        ExitCode.STOPPED,
+        "set binlog_row_image = FULL on the source, or `OnPartialImage = send` in [Relay]; MariaDB 11.8.9 leaves"
+        " generated columns out whatever it is",
     ),
     StopCode.CHECKSUM_MISMATCH: Meaning(
         ExitCode.STOPPED, "an event was damaged on its way or on the source's disk: check it there with mysqlbinlog"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from relay.binlog.reading import rules
 from relay.board import ExportStatus, export_status
 from relay.context import AsideContext
 
@@ -56,7 +57,8 @@ def _open(context: AsideContext) -> Exporter:
 
     lake = context.config.lake
     positional = context.config.relay.on_unproven == "positional"
-    settings = Settings(lake.tables, lake.roll_seconds, lake.roll_bytes, context.accept_gap, positional)
+    journaled = rules(context.config)
+    settings = Settings(lake.tables, lake.roll_seconds, lake.roll_bytes, context.accept_gap, positional, journaled)
     return Exporter(open_storage(lake.path), context.journal_dir, settings, context.beat)
 
 

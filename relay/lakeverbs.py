@@ -65,12 +65,14 @@ def export(config: Config, to: str, follow: bool, patterns: list[str], accept_ga
 
     Beside a running relay or without one. Goes on where the lake's last export ended.
     """
+    from relay.binlog.reading import rules
     from relay.lake.exporter import Exporter, Settings
     from relay.lake.storage import open_storage
 
     lake = config.lake
     positional = config.relay.on_unproven == "positional"
-    settings = Settings(patterns or lake.tables, lake.roll_seconds, lake.roll_bytes, accept_gap, positional)
+    chosen = patterns or lake.tables
+    settings = Settings(chosen, lake.roll_seconds, lake.roll_bytes, accept_gap, positional, rules(config))
     path = lake_of(config, to)
     journal = Path(config.relay.data_dir) / "journal"
     if not any(journal.glob("*.seg")):

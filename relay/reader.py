@@ -32,7 +32,8 @@ from relay.errors import ExitCode, RelayError, StopCode
 from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
 from relay.schema import look
-from relay.schema.store import Store, Unreadable
+from relay.schema.facts import Unreadable
+from relay.schema.store import Store
 
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands

@@ -22,7 +22,8 @@ from relay.ddl.syntax import TableName
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.journal.frames import Commit, File, Source, decode
 from relay.schema.columntype import column_type
-from relay.schema.store import ANY, SCHEMA_FILE, Answer, Damaged, Proof, Store, Unreadable, Version
+from relay.schema.facts import ANY, Answer, Damaged, Proof, Unreadable, Version
+from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Absent, Column, Schema, Table, Unknown
 
 _OPERATION: Final = "read the schema history"

@@ -38,11 +38,15 @@ def from_source(config: Config, place: str, to_end: bool, form: Form) -> Iterato
 def from_files(paths: Sequence[Path], form: Form, note: Callable[[str], None]) -> Iterator[str]:
     """Events of binlog files in the order in which they are named, as lines. Raises `RelayError`.
 
-    A file whose last event is not whole is no error: `note` is told.
+    What a file tells of definitions holds in the next, if that is the one which follows it. A file whose last event is
+    not whole is no error: `note` is told.
     """
+    before: BinlogFile | None = None
     for path in paths:
-        with BinlogFile(path) as log:
+        follows = before is not None and before.next_file == path.name
+        with BinlogFile(path, decoder=before.decoder if before and follows else None) as log:
             yield from lines(log, form)
+            before = log
             if log.incomplete:
                 end = log.replication.position
                 note(f"{path}:{end}: the last event is not whole: the file is being written, or was cut")

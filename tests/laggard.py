@@ -28,9 +28,10 @@ from relay.ddl.syntax import TableName
 from relay.journal import frames
 from relay.journal.frames import Definition
 from relay.schema import look
+from relay.schema.facts import Answer
 from relay.schema.history import History
 from relay.schema.restore import restore
-from relay.schema.store import SCHEMA_FILE, Answer, Store
+from relay.schema.store import SCHEMA_FILE, Store
 from tests.binlogs import Place, place, record
 from tests.types.payloads import cells
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -21,10 +21,11 @@ from relay.binlog.tablemap import parse
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.syntax import TableName
 from relay.schema.columntype import column_type
+from relay.schema.facts import ANY
 from relay.schema.history import History
 from relay.schema.matching import mismatch
 from relay.schema.queries import Session, query
-from relay.schema.store import ANY, SCHEMA_FILE, Store
+from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Absent, State, Table, Unknown
 from tests.binlogs import place
 
@@ -65,12 +66,18 @@ def record(
 
     A function gives one after the other, until None, knowing the steps so far; those that fail are left out.
     """
-    options = {"host": "127.0.0.1", "port": server.port, "user": USER, "password": PASSWORD, "autocommit": True}
+    options: dict[str, Any] = {
+        "host": "127.0.0.1",
+        "port": server.port,
+        "user": USER,
+        "password": PASSWORD,
+        "autocommit": True,
+    }
     steps: list[Step] = []
     errors: list[str] = []
     with (
-        closing(pymysql.connect(**options, charset="utf8mb4")) as own,  # type: ignore[arg-type]
-        closing(pymysql.connect(**options, charset="utf8mb4")) as other,  # type: ignore[arg-type]
+        closing(pymysql.connect(**options, charset="utf8mb4")) as own,
+        closing(pymysql.connect(**options, charset="utf8mb4")) as other,
         own.cursor() as cursor,
         other.cursor() as looking,
     ):

@@ -27,7 +27,7 @@ class Line:
         connection: Any = pymysql.connections.Connection(defer_connect=True)
         self.stream = Stream(connection, self.replication)
         self.stream._dump = Dump(ours, 0.01)
-        self.stream._progress = Progress(self.replication, self.stream._decoder)
+        self.stream._progress = Progress(self.replication, self.stream.decoder)
 
 
 @pytest.fixture

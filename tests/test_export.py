@@ -142,7 +142,7 @@ def test_statements_change_columns_and_leave_markers(
         ("insert", 2, 2, "two", 2),
         ("insert", 3, 3000000000, "three", 3),
         ("reset", None, None, None, 3),
-        ("truncate", None, None, None, 3),
+        ("truncate", None, None, None, 4),
         ("insert", 4, 4, "four", 4),
         ("drop", None, None, None, 4),
     ]

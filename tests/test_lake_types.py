@@ -221,3 +221,20 @@ def test_no_other_types_are_known() -> None:
     for name in ("uint64", "decimal", "void"):
         with pytest.raises(ValueError, match="no type of the lake"):
             arrow_type(name)
+
+
+@pytest.mark.parametrize(
+    ("told", "other", "same"),
+    [
+        ("int(11)", "int", True), ("bigint(20) unsigned", "bigint unsigned", True), ("year(4)", "year", True),
+        ("geometrycollection", "geomcollection", True), ("vector(3)", "varbinary(12)", True),
+        ("int", "int unsigned", False), ("int(5) unsigned zerofill", "int(5) unsigned", False),
+        ("varchar(10)", "varchar(20)", False), ("decimal(10,2)", "decimal(12,2)", False), ("bit(1)", "bit(2)", False),
+        ("vector(3)", "varbinary(16)", False), ("point", "geometry", False), ("datetime(3)", "datetime", False),
+    ],
+)  # fmt: skip
+def test_other_words_for_one_type_make_no_version(told: str, other: str, same: bool) -> None:
+    table = Table("shop", "t")
+    versions = [evolve([], table, [Field("a", "int", "a", told)], [])]
+    for before, now in ((versions, other), ([evolve([], table, [Field("a", "int", "a", other)], [])], told)):
+        assert (evolve(before, table, [Field("a", "int", "a", now)], []) is before[0]) is same

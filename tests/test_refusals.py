@@ -17,8 +17,9 @@ from relay.binlog.refusals import refusal
 from relay.binlog.rules import Rules
 from relay.ddl.syntax import TableName
 from relay.errors import MEANINGS, RelayError, StopCode
+from relay.schema.facts import Answer
 from relay.schema.history import History
-from relay.schema.store import SCHEMA_FILE, Answer, Store
+from relay.schema.store import SCHEMA_FILE, Store
 from tests import binlogs
 from tests.binlogs import Fed, Place
 

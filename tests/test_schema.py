@@ -27,10 +27,11 @@ from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 from relay.schema import look
 from relay.schema.create import created
+from relay.schema.facts import Answer
 from relay.schema.history import History
 from relay.schema.matching import definition
 from relay.schema.queries import Session, query
-from relay.schema.store import SCHEMA_FILE, Answer, Store
+from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import ABSENT, Absent, State, Table, Unknown
 from tests.test_tablemap import CHARSETS, field, names, table_map
 

@@ -15,7 +15,8 @@ from examples.dbserver import DatabaseServer
 from relay.binlog.place import Place
 from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
-from relay.schema.store import ANY, SCHEMA_FILE, Answer, Proof, Store, Unreadable, Version
+from relay.schema.facts import ANY, Answer, Proof, Unreadable, Version
+from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import ABSENT, Schema, Unknown
 from tests.readerproc import Reader
 from tests.relayproc import RelayProcess, run_relay

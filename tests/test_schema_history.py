@@ -20,7 +20,7 @@ from relay.binlog.connect import Account, connect
 from relay.ddl.syntax import TableName
 from relay.journal.frames import Ddl
 from relay.schema import look
-from relay.schema.store import Answer
+from relay.schema.facts import Answer
 from relay.schema.table import Table
 from tests.binlogs import place
 from tests.laggard import Delivered, Laggard, delivered, identity, write

@@ -11,7 +11,8 @@ import pytest
 from relay.binlog.place import Place
 from relay.ddl.syntax import TableName
 from relay.schema import store as module
-from relay.schema.store import Answer, Damaged, Proof, Store, Version
+from relay.schema.facts import Answer, Damaged, Proof, Version
+from relay.schema.store import Store
 from relay.schema.table import ABSENT, Unknown
 
 T = TableName("d", "t")

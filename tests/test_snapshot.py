@@ -18,6 +18,7 @@ from relay.lake.snapshot import table
 from relay.lake.snapshot.run import Progress, Snapshots, only_one
 from relay.lake.storage import open_storage
 from tests.lakekill import killed
+from tests.lakestate import current
 from tests.snapshotted import Lake, MakeReader, running, writer
 
 
@@ -276,3 +277,21 @@ def test_rows_of_the_past_of_a_versioned_table_are_fetched_too(
     for name in "pq":
         past = mariadb118.execute(f"SELECT COUNT(*) FROM {db}.{name} FOR SYSTEM_TIME ALL")
         assert [(sum(file.rows for file in lake.known(name).files.values()),)] == past == [(5,)]
+
+
+def test_a_hash_that_mariadb_keeps_for_a_unique_key_is_a_column_without_values(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str], tmp_path: Path, make_reader: MakeReader
+) -> None:
+    """It stands in the binlog's rows, and no SELECT gives it: the export goes on in the snapshot's version."""
+    db = make_db(mariadb118)
+    mariadb118.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, v TEXT, UNIQUE (v))")
+    mariadb118.execute(f"INSERT INTO {db}.t VALUES (1, 'one'), (2, NULL)")
+    lake = Lake(mariadb118, db, tmp_path, make_reader)
+    lake.fetch()
+    mariadb118.execute(f"INSERT INTO {db}.t VALUES (3, 'three')")
+    lake.export()
+    known = lake.known("t")
+    assert known.complete_from is not None
+    [version] = known.versions
+    assert [field.name for field in version.fields if not field.side] == ["id", "v", "DB_ROW_HASH_1"]
+    assert current(str(lake.storage.url()), Table(db, "t"))[1].total() == 3

@@ -18,7 +18,7 @@ from relay._native import ChangeReader
 from relay.binlog.connect import Account, connect
 from relay.binlog.facts import ServerFacts, facts
 from relay.journal.frames import Definition
-from relay.lake.documents import Table, TableVersion
+from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.snapshot.plan import plan
 from relay.lake.snapshot.session import Session, columns
 from relay.lake.types import evolve, fields_of
@@ -104,12 +104,23 @@ def selected(
 ) -> pa.RecordBatch:
     how = plan(connection, server, version.table, [version], lambda _: True)
     assert how.version is version
+    first = plan(connection, server, version.table, [], lambda _: True).version
+    other = [pair for pair in zip(first.fields, version.fields, strict=True) if shape(pair[0]) != shape(pair[1])]
+    assert (other, first.key) == ([], version.key), "without the export's version it is another"
     order = ", ".join(f"`{part.column.name}`" for part in how.key)
     expressions = ", ".join(select.expression for select in how.selects)
     rows = session.execute(f"SELECT {expressions} FROM {how.source}" + (f" ORDER BY {order}" if order else ""))
     return pa.record_batch(
         how.arrays(columns(rows, len(how.selects))), names=[field.name for field in how.version.fields]
     )
+
+
+def shape(field: Field) -> tuple[str, str, str, str]:
+    """All but labels and lengths, which metadata may tell in another way; MariaDB does not show labels of bytes."""
+    kind = field.type
+    if field.source_type.startswith(("enum", "set")):
+        kind = kind.replace("binary", "string")
+    return field.name, kind, field.column, field.side
 
 
 def differences(ours: pa.RecordBatch, logged: pa.Table) -> Iterator[str]:

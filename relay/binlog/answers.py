@@ -18,10 +18,11 @@ from relay.ddl.statements import Kind
 from relay.errors import RelayError, StopCode
 from relay.log import Log
 from relay.schema import history
+from relay.schema.facts import ANY
 from relay.schema.history import Outcome
 from relay.schema.queries import Query, query
 from relay.schema.restore import Keeper
-from relay.schema.store import ANY, Store
+from relay.schema.store import Store
 
 
 class Policy(NamedTuple):

@@ -103,6 +103,8 @@ _NUMBERS: Final = {
 }  # fmt: skip
 _FRACTIONS: Final = {Type.TIMESTAMP2: "timestamp", Type.DATETIME2: "datetime", Type.TIME2: "time"}
 _BLOBS: Final = ("tiny", "", "medium", "long")
+ESCAPES: Final = str.maketrans({"\\": "\\\\", "\0": r"\0", "'": "''", "\n": r"\n", "\r": r"\r"})
+"""As servers write labels in COLUMN_TYPE."""
 _GEOMETRIES: Final = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
 )  # fmt: skip
@@ -119,7 +121,7 @@ def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
     if kind in _FRACTIONS:
         return _FRACTIONS[Type(kind)] + (f"({meta})" if meta else "")
     if kind in (Type.ENUM, Type.SET):
-        quoted = ",".join("'" + label.replace("'", "''") + "'" for label in labels)
+        quoted = ",".join(f"'{label.translate(ESCAPES)}'" for label in labels)
         return f"{Type(kind).name.lower()}({quoted})" if labels else Type(kind).name.lower()
     if kind == Type.NEWDECIMAL:
         return f"decimal({meta >> 8},{meta & 0xFF}){unsigned}"

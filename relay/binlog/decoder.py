@@ -26,6 +26,7 @@ from relay.binlog.events import (
     TransactionPayloadEvent,
     UnknownEvent,
 )
+from relay.binlog.learned import Learned
 from relay.binlog.rowvalues import Row, RowReader, event_position
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
@@ -54,7 +55,8 @@ class Decoder:
         """
         self._given = checksums
         self._told: bool | None = None
-        self._state = State(charset_of)
+        self._learned = Learned(charset_of)
+        self._state = State(charset_of, self._learned)
         self._file = ""
         self._rows = RowReader(charset_of)
 
@@ -84,12 +86,13 @@ class Decoder:
     def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
         """The rows of a rows event, in its order: column names and values, before and after the change.
 
-        What the columns are comes from the event's table map. Where the source has binlog_row_metadata = FULL that is
-        nearly everything (`relay.binlog.hidden` lists the rest: MariaDB's UUID and INET columns look like BINARY, and
-        nothing tells of ZEROFILL or FLOAT(M,D)). Otherwise columns are named by their positions (`@1`, `@2` ...),
-        labels of ENUM and SET are numbers, BINARY is without the zeros at its end, and on MariaDB, where it says
-        nothing at all, integers are read as signed and strings are bytes. `definition` says it in place of the table
-        map: the table as it was when the rows were written, which nobody but the caller can know.
+        What the columns are comes from the statements before them in the stream, where these define the table
+        (`TableMapEvent.definition`), and from the event's table map. Where the source has binlog_row_metadata = FULL
+        the table map tells nearly everything (`relay.binlog.hidden` lists the rest: MariaDB's UUID and INET columns
+        look like BINARY, and nothing tells of ZEROFILL or FLOAT(M,D)). With neither, columns are named by their
+        positions (`@1`, `@2` ...), labels of ENUM and SET are numbers, BINARY is without the zeros at its end, and on
+        MariaDB, where it says nothing at all, integers are read as signed and strings are bytes. `definition` says it
+        in place of both: the table as it was when the rows were written.
 
         Raises `RelayError`: unknown_event where the rows cannot be read, or their table map was not seen;
         unsupported_column; schema_unproven where `definition` does not fit.
@@ -105,7 +108,10 @@ class Decoder:
             if kind == EventType.TRANSACTION_PAYLOAD:
                 return self._payload(header, body, position)
             read = _READERS.get(kind)
-            return UnknownEvent(header, kind, body.rest()) if read is None else read(header, body, self._state)
+            event = UnknownEvent(header, kind, body.rest()) if read is None else read(header, body, self._state)
+        if kind in _LEARNED_FROM or read is None:
+            self._learned.note(event)
+        return event
 
     def _payload(self, header: Header, body: Cursor, position: str) -> Event:
         """Fields of (number, length, value), 0 after the last, then the events, which have no checksums."""
@@ -160,6 +166,10 @@ class Decoder:
 _READERS: Final[dict[int, Reader]] = {
     **control.READERS, **statements.READERS, **transactions.READERS, **rows.READERS,
 }  # fmt: skip
+_LEARNED_FROM: Final = frozenset({
+    EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.FORMAT_DESCRIPTION, EventType.MARIADB_GTID,
+    EventType.INCIDENT,
+})  # fmt: skip
 DECODED: Final = frozenset(_READERS) | {EventType.TRANSACTION_PAYLOAD}
 """The types of events that are decoded; all others become an `UnknownEvent`."""
 

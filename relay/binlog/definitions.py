@@ -21,11 +21,11 @@ from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.log import Log
+from relay.schema.facts import ANY, SKIPPED, Answer
 from relay.schema.history import History, Outcome
 from relay.schema.look import uncertain_labels
 from relay.schema.matching import definition, mismatch, told
 from relay.schema.queries import Query
-from relay.schema.store import ANY, SKIPPED, Answer
 from relay.schema.table import Absent, Table, Unknown
 
 _EVERYTHING: Final = "it may have been changed"

@@ -24,10 +24,11 @@ class EventStream(ABC):
     several threads at once.
     """
 
-    def __init__(self, replication: Replication) -> None:
+    def __init__(self, replication: Replication, decoder: Decoder | None = None) -> None:
         self.replication = replication
         """The description; `fetch` updates it."""
-        self._decoder = Decoder()
+        self.decoder = decoder or Decoder()
+        """Decodes the events, and knows of definitions what the stream has told."""
         self._closed = False
         self._event: Event | None = None  # what was fetched last, if it had to be read to know where the stream stands
 
@@ -50,7 +51,7 @@ class EventStream(ABC):
     def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
         """The rows of an event that iteration gave: `Decoder.rows`, errors with file and position."""
         try:
-            return self._decoder.rows(event, definition)
+            return self.decoder.rows(event, definition)
         except RelayError as error:
             raise for_callers(error, self._reading().began) from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from relay.binlog.commands import FIRST_POSITION
+from relay.binlog.decoder import Decoder
 from relay.binlog.errors import BinlogError, DescriptionError, Misuse, MisuseError
 from relay.binlog.events import EventType, FormatDescriptionEvent, HeaderFlag, RotateEvent
 from relay.binlog.eventstream import EventStream
@@ -31,10 +32,17 @@ class BinlogFile(EventStream):
     """One binlog file as a stream. Iteration ends at the end of what was written.
 
     `replication`, if given, says with `start_position` where in the file to begin; its `file_name` becomes the file's.
+    `decoder` is that of the file before this one, if that was read to its end: what it knows of definitions goes on.
     """
 
-    def __init__(self, path: str | os.PathLike[str], replication: Replication | None = None) -> None:
-        super().__init__(replication or Replication(flags=Flag.NON_BLOCK))
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        replication: Replication | None = None,
+        *,
+        decoder: Decoder | None = None,
+    ) -> None:
+        super().__init__(replication or Replication(flags=Flag.NON_BLOCK), decoder)
         self.path = Path(path)
         """The file. Positions in the description are those in it, also of a relay log."""
         self.next_file = ""
@@ -78,7 +86,7 @@ class BinlogFile(EventStream):
             file.close()
             raise
         self._file, self._start = file, wanted.start_position
-        self._progress = FileProgress(wanted, self._decoder, str(self.path))
+        self._progress = FileProgress(wanted, self.decoder, str(self.path))
         return 0
 
     def fetch(self) -> int:

@@ -44,7 +44,7 @@ class RowReader:
     def __init__(self, charset_of: Mapping[int, str]) -> None:
         """`charset_of` gives the character set's name of a collation's number."""
         self._charset_of = charset_of
-        self._packed: dict[int, tuple[TableMapEvent, bytes]] = {}  # by the identity of its columns, which are shared
+        self._packed: dict[int, tuple[object, bytes]] = {}  # by the identity of what tells them, which events share
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
         """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows may come from such a server."""
@@ -67,27 +67,29 @@ class RowReader:
 
     def _defined(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
         """The packed definition. Raises `RelayError` (unsupported_column)."""
-        if given is None and (known := self._packed.get(id(event.columns))) and known[0].columns is event.columns:
+        told = event.columns if event.definition is None else event.definition
+        if given is None and (known := self._packed.get(id(told))) and known[0] is told:
             return known[1]
         table_map = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
-        definition = given
-        if definition is None:
-            definition = (
-                tablemap.definition(table_map, self._charset_of, position)
-                if table_map.full
-                else tablemap.provisional(table_map, self._charset_of)
-            )
-            if mariadb:
-                hidden.require_lengths(definition, "table maps do not say it", position)
-        elif not tablemap.fits(table_map, definition):
+        if given is not None and not tablemap.fits(table_map, given):
             cause = f"{table_map.name} has other columns than the definition that was given"
             raise RelayError(StopCode.SCHEMA_UNPROVEN, _READ, cause, position=position)
-        packed = msgspec.msgpack.encode(definition)
+        packed = msgspec.msgpack.encode(given or event.definition or self._described(table_map, mariadb, position))
         if given is None:
             if len(self._packed) >= _MOST_TABLES:
                 self._packed.clear()
-            self._packed[id(event.columns)] = (event, packed)
+            self._packed[id(told)] = (told, packed)
         return packed
+
+    def _described(self, table_map: tablemap.TableMap, mariadb: bool, position: str) -> Definition:
+        """By the table map alone."""
+        if table_map.full:
+            definition = tablemap.definition(table_map, self._charset_of, position)
+        else:
+            definition = tablemap.provisional(table_map, self._charset_of)
+        if mariadb:
+            hidden.require_lengths(definition, "table maps do not say it", position)
+        return definition
 
 
 def event_position(end: int, length: int, file: str = "") -> str:

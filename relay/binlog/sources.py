@@ -13,7 +13,7 @@ from relay.config import Config
 from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
 from relay.schema import look
-from relay.schema.store import Answer
+from relay.schema.facts import Answer
 
 
 class Sources:

@@ -78,7 +78,7 @@ class Stream(EventStream):
             raise _lost(lost) from lost
         except BinlogError as error:
             raise for_callers(error) from error
-        self._progress = Progress(self.replication, self._decoder)
+        self._progress = Progress(self.replication, self.decoder)
         return 0
 
     def fetch(self) -> int:

@@ -54,7 +54,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class TableVersion(msgspec.Struct, frozen=True):
-    """A table's columns while files with this `version` were written.
+    """A table's columns from a statement on that changed them, or from a row: those of the files with this `version`.
 
     Versions of one `generation` can be read with one schema, since each type only widens; where that cannot be, a new
     generation begins. `version` counts from 1 through all generations. `key` are the names of the key's fields, none
@@ -190,7 +190,7 @@ class Known(msgspec.Struct, frozen=True):
 class TableState(msgspec.Struct):
     """What the commits so far say of one table.
 
-    `versions` is empty while only a CREATE TABLE is known and no row has come; `files` by path; `sides` all side
+    `versions` is empty while neither a statement nor a row has told its columns; `files` by path; `sides` all side
     columns with values in any of them. `reset` is the `_seq` of the last marker or gap: changes at or below it, and
     snapshot rows below it, count no more. `complete_from`: from this `_seq` on the lake knows every row of the table;
     None if it does not (no snapshot yet, or one that is under way or wanted), and then `before` is what it knew last.

@@ -7,20 +7,29 @@ kill, and makes the same files under the same names.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from relay._native import ChangeReader, JournalError, JournalReader, Reached
+from relay.binlog.definitions import kept
+from relay.binlog.rules import Rules
+from relay.ddl import Dialect
 from relay.ddl import dialect as dialects
+from relay.ddl.cursor import NotUnderstood
 from relay.errors import RelayError, StopCode
+from relay.journal.frames import Definition
 from relay.lake import statements
 from relay.lake.documents import Gap, LakeState, Marker, Place, Table
 from relay.lake.gathering import Gathering
 from relay.lake.log import Conflict, LakeLog
 from relay.lake.markers import Where
 from relay.lake.storage import Storage
+from relay.schema.history import Outcome, unpacked
+from relay.schema.matching import definition
+from relay.schema.table import Table as Defined
 
 READ_BYTES: Final = 16 << 20  # of columns gathered before somebody looks at the clock
 _ACCEPT_GAP: Final = (
@@ -32,7 +41,8 @@ _ACCEPT_GAP: Final = (
 class Settings(NamedTuple):
     """What is exported (patterns `schema.table`), and when files are sealed.
 
-    `positional`: also rows whose definition is not proven, with columns @1, @2, ...
+    `positional`: also rows whose definition is not proven, with columns @1, @2, ... `rules` say what of the source is
+    in the journal.
     """
 
     tables: Sequence[str] = ("*.*",)
@@ -40,6 +50,7 @@ class Settings(NamedTuple):
     roll_bytes: int = 128 << 20
     accept_gap: bool = False
     positional: bool = False
+    rules: Rules = Rules()
 
 
 class Progress(NamedTuple):
@@ -217,9 +228,8 @@ class Exporter:
             self._commit(Gap(self._reader.seq, reached.text))
 
     def _statement(self, reached: Reached) -> None:
-        found = statements.effects(
-            reached.text, reached.schema, self._gathering.tables(), dialects.unpacked(reached.dialect)
-        )
+        dialect = dialects.unpacked(reached.dialect)
+        found = statements.effects(reached.text, reached.schema, self._gathering.tables(), dialect)
         where = self._where(reached.timestamp)._replace(seq=reached.seq)
         markers = [
             Marker(table, kind, reached.seq, reached.timestamp, reached.text)
@@ -227,6 +237,21 @@ class Exporter:
             if self._wanted(table.schema, table.table)
         ]
         self._gathering.mark(markers, where)
+        if dialect is not None:
+            begun = {table for table, _ in found}
+            for left in self._left(unpacked(reached.tables), dialect):
+                table = Table(left.schema, left.table)
+                if table in begun or self._gathering.knows(table):
+                    self._gathering.define(left, reached.seq, reached.timestamp)
+
+    def _left(self, outcomes: Iterable[Outcome], dialect: Dialect) -> Iterator[Definition]:
+        """What rows will have that come after a statement which left this."""
+        rules = self._settings.rules
+        for schema, name, state in outcomes:
+            if isinstance(state, Defined) and self._wanted(schema, name) and rules.wants(schema, name):
+                with suppress(NotUnderstood):
+                    keep = [rules.keeps(schema, name, column.name) for column in state.columns]
+                    yield kept(definition(state, dialect), keep)
 
     def _where(self, timestamp: int) -> Where:
         return Where(self._reader.seq, timestamp, self._reader.file, self._reader.offset, self._reader.gtid)

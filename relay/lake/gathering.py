@@ -77,13 +77,23 @@ class Gathering:
                 raise RelayError(
                     StopCode.SCHEMA_UNPROVEN, "export to the lake", cause, position=str(table), hint=_UNPROVEN
                 )
-            before = self._known_versions(table)[-1:]
-            version = self._version(table, *types.fields_of(definition))
-            if before and version.key and version.key != before[0].key:
-                self._lose(table, each.first - 1, timestamp, "its key changed")
-            elif before and version.generation != before[0].generation:
-                self._lose(table, each.first - 1, timestamp, "its types changed")
+            version = self.define(definition, each.first - 1, timestamp)
             self._append(version, each.date, pyarrow.record_batch(each))
+
+    def define(self, definition: Definition, seq: int, timestamp: int) -> TableVersion:
+        """The version of rows after `seq`, which are of this definition."""
+        table = Table(definition.schema, definition.table)
+        before = self._known_versions(table)[-1:]
+        version = self._version(table, *types.fields_of(definition))
+        if before and version.key and version.key != before[0].key:
+            self._lose(table, seq, timestamp, "its key changed")
+        elif before and version.generation != before[0].generation:
+            self._lose(table, seq, timestamp, "its types changed")
+        return version
+
+    def knows(self, table: Table) -> bool:
+        """Whether columns of the table are known."""
+        return bool(self._known_versions(table))
 
     def _lose(self, table: Table, seq: int, timestamp: int, why: str) -> None:
         """Reset a table, as of `seq`: the rows before have other types, or another key, which need not tell them apart.

@@ -61,6 +61,9 @@ _PLAIN: Final = {
 _MOMENTS: Final = frozenset({"date", "timestamp_ntz", "timestamp"})
 _TEXT_AS_BYTES: Final = frozenset({"uuid", "inet4", "inet6"})
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
+_WIDTH: Final = re.compile(r"(?<=int|ear)\(\d+\)")
+"""Of an integer or a YEAR."""
+_VECTOR: Final = re.compile(r"vector\((\d+)\)")
 _DIGITS_OF_INTEGERS: Final = 10
 """That a decimal must have before its point so that readers take the 32 bits in which Parquet keeps integers for it;
 64 bits, of BIGINT, take 20."""
@@ -170,7 +173,7 @@ def _stays_within(kind: str, wide: str) -> bool:
 
 def evolve(versions: Sequence[TableVersion], table: Table, fields: Sequence[Field], key: Sequence[str]) -> TableVersion:
     """The version for files with these fields: the newest of `versions` itself, if they are what it has, or its
-    successor.
+    successor. The width of an integer makes none.
 
     A successor stays in the generation if each of its columns has a type that the generation's files can be read as, or
     fits into the one that it has there. Columns that differ from earlier ones by case only keep the earlier name. A
@@ -180,7 +183,7 @@ def evolve(versions: Sequence[TableVersion], table: Table, fields: Sequence[Fiel
     if not versions:
         return TableVersion(table, 1, 1, fields, key)
     newest = versions[-1]
-    if fields == newest.fields and key == newest.key:
+    if key == newest.key and list(map(_bare, fields)) == list(map(_bare, newest.fields)):
         return newest
     known = _widest(version for version in versions if version.generation == newest.generation)
     fits = all(
@@ -189,6 +192,13 @@ def evolve(versions: Sequence[TableVersion], table: Table, fields: Sequence[Fiel
         if field.name in known
     )
     return TableVersion(table, newest.generation + (not fits), newest.version + 1, fields, key)
+
+
+def _bare(field: Field) -> Field:
+    """The field without what statements and table maps tell of one type in different words."""
+    kind = _WIDTH.sub("", field.source_type).replace("geometrycollection", "geomcollection")
+    kind = _VECTOR.sub(lambda found: f"varbinary({4 * int(found[1])})", kind)  # as MariaDB's table maps have it
+    return msgspec.structs.replace(field, source_type=kind)
 
 
 def _spelled_as_before(

@@ -26,7 +26,8 @@ from relay.journal import frames
 from relay.log import Log
 from relay.repair.layout import Wanted
 from relay.repair.survey import State
-from relay.schema.store import SCHEMA_FILE, Store, Unreadable, put_aside
+from relay.schema.facts import Unreadable
+from relay.schema.store import SCHEMA_FILE, Store, put_aside
 
 _CHUNK: Final = 1 << 20
 _POLL_SECONDS: Final = 0.5

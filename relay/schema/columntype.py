@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from relay._native import decode_text
-from relay.binlog.columntypes import WIDEST, Type
+from relay.binlog.columntypes import ESCAPES, WIDEST, Type
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import Bytes, DataType
@@ -26,7 +26,6 @@ _CODES: Final = {
     "tinyint": Type.TINY, "smallint": Type.SHORT, "mediumint": Type.INT24, "int": Type.LONG, "bigint": Type.LONGLONG,
     "year": Type.YEAR, "date": Type.DATE,
 }  # fmt: skip
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\0": r"\0", "'": "''", "\n": r"\n", "\r": r"\r"})
 _UNITS: Final = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 """Bytes that the shortest character takes, where that is not one."""
 _FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp": Type.TIMESTAMP2}
@@ -164,7 +163,7 @@ def column_type(kind: DataType, dialect: Dialect) -> str:
 
 
 def _literal(label: str | Bytes) -> str:
-    return f"'{label.translate(_ESCAPES)}'" if isinstance(label, str) else f"x'{label.data.hex()}'"
+    return f"'{label.translate(ESCAPES)}'" if isinstance(label, str) else f"x'{label.data.hex()}'"
 
 
 def _has_widths(dialect: Dialect) -> bool:

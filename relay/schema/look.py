@@ -23,7 +23,7 @@ from relay.ddl.lexer import Unreadable, tokens
 from relay.ddl.statements import Kind
 from relay.ddl.syntax import Bytes, CreateSequence, CreateTable, TableName
 from relay.schema.create import column_of, created
-from relay.schema.store import Answer
+from relay.schema.facts import Answer
 from relay.schema.table import ABSENT, Schema, State, Table, Unknown
 
 AT_A_TIME: Final = 200

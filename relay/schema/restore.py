@@ -16,9 +16,10 @@ from relay.binlog.place import Place
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
 from relay.journal.frames import Commit, Ddl, Definition, File, Gap, Source, decode
+from relay.schema.facts import ANY, SKIPPED, Proof, Version
 from relay.schema.history import unpacked
 from relay.schema.matching import told
-from relay.schema.store import ANY, SKIPPED, Proof, Store, Version
+from relay.schema.store import Store
 from relay.schema.table import Unknown
 
 _BEHIND_BYTES: Final = 64 << 20  # of the journal that may have to be walked after a kill

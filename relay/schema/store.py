@@ -12,9 +12,8 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -22,7 +21,8 @@ from relay._native import crc32c
 from relay.binlog.place import Place
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
-from relay.schema.table import ABSENT, Absent, Schema, Table, Unknown
+from relay.schema.facts import ANY, Answer, Damaged, Fact, Proof, Unreadable, Version, folded_name
+from relay.schema.table import ABSENT, Absent
 from relay.statefile import error_code, for_reading, opened
 
 SCHEMA_FILE: Final = "schema.db"
@@ -48,58 +48,12 @@ _TABLES: Final = (
 _VERSION: Final = "epoch, schema_name, table_name, sequence, file, position, gtid, proof, statement, state"
 _ANSWER: Final = "schema_name, table_name, asked_file, asked_position, until_file, until_position, state"
 _LONGEST_STATEMENT: Final = 4096  # characters that are kept of one, for people
-_Fact = Table | Absent | Unknown | Schema
-_DECODER: Final = msgspec.msgpack.Decoder(_Fact)
+_DECODER: Final = msgspec.msgpack.Decoder(Fact)
 _GONE: Final = msgspec.msgpack.encode(ABSENT)
 _OUT_OF_REACH: Final = frozenset({
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
 })  # fmt: skip
-SKIPPED: Final = "skipped"
-"""A fact: where the last event stood that was left out and may have changed a table. Catalog has it as well."""
-ANY: Final = TableName("", "")
-"""In place of a table: what holds for all of them."""
-
-
-class Proof(StrEnum):
-    """What a version is known by."""
-
-    STATEMENT = "statement"  # a statement of the binlog made it
-    EVENT = "event"  # a table map told it in full
-    ROWS = "rows"  # rows contradict what was known before
-    SOURCE = "source"  # the source was asked
-    EARLIER = "earlier release"  # it was proven by a release that had no history
-
-
-class Version(NamedTuple):
-    """What a table is from a place on. A schema is a table without a name. `sequence` is the number of the statement in
-    the journal, or of what came next there."""
-
-    table: TableName
-    state: _Fact
-    since: Place
-    sequence: int
-    proof: Proof
-    statement: str = ""
-    gtid: str = ""
-    epoch: int = 0
-
-
-class Answer(NamedTuple):
-    """What the source said of a table, somewhere between two places that its binlog had come to."""
-
-    table: TableName
-    state: _Fact
-    asked: Place
-    until: Place
-
-
-class Damaged(Exception):
-    """What stands in a row is not what was written; the text says where."""
-
-
-class Unreadable(Exception):
-    """The file is damaged so that nothing in it can be relied on; the text says how."""
 
 
 class Store:
@@ -328,11 +282,6 @@ def _judged(error: sqlite3.DatabaseError, path: Path) -> Exception:
 def _text(data: bytes) -> str:
     """A text of the file: one that is damaged is not what its row's checksum is of."""
     return data.decode("utf-8", "replace")
-
-
-def folded_name(schema: str, table: str) -> str:
-    """What `Store.alike` knows a table by. (No NUL between the names: SQLite's json_each ends a text there.)"""
-    return f"{len(schema)}.{schema}.{table}"
 
 
 def _folded(table: TableName) -> str:

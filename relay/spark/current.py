@@ -51,7 +51,8 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
     log = opened(lake)
     state = log.state()
     found = find(state, table)
-    if not found.versions:  # created, and no row yet
+    if not found.versions:  # neither a statement nor a row has told its columns
+        bounds_of(state, found)
         return spark.createDataFrame([], struct_type([]))
     if not found.version.key:
         return changes(spark, log, found.table)

@@ -93,7 +93,7 @@ def merge(
 def _left_alone(table: TableState) -> str:
     """Why there is nothing to merge; "" if there is."""
     if not table.versions:
-        return "it was created, and no row has come yet"
+        return "its columns are not known before its first row"
     if not table.version.key:
         return "it has no primary key, so it is append-only: its rows are its changes"
     if table.complete_from is None:

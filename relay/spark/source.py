@@ -248,7 +248,7 @@ def _log(options: Options) -> LakeLog:
 
 
 def _table(state: LakeState, options: Options) -> TableState:
-    """The table, of which at least one row or marker has come."""
+    """The table, whose columns a statement or a row has told."""
     if not state.number:
         raise _refusal("there is no lake", "its log is empty: check the option 'lake'", options.lake)
     table = find(state, options.table)

@@ -16,7 +16,7 @@ from relay.binlog.rules import Rules
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column
 from relay.verify import faults, values
-from relay.verify.sides import ROWS, Images, OurRows, Seen, Step, WitnessColumn
+from relay.verify.sides import ROWS, Images, OurRows, Seen, Step
 
 EXCLUDED = "of tables that [Source] leaves out"
 SKIPPED = "not understood (OnUnknown = skip)"
@@ -208,7 +208,7 @@ class _Rows:
         if places is None:
             self._faults[faults.NO_PLACES] += len(images)
             return finding._replace(faults=self._faults, differences=self._differences)
-        if any(column.name is None for column in self._seen.columns):
+        if self._names is None:
             self._faults[faults.NO_NAMES] += len(images)
         rows = list(zip(images, theirs, strict=False))
         found = [self._row(number, *row, places) for number, row in enumerate(rows)]
@@ -264,8 +264,8 @@ class _Rows:
     def _places(self) -> list[tuple[Column, int]] | None:
         """Our columns with the place of each at the witness; None where that is not certain."""
         ours, theirs = self._ours.table.definition.columns, self._seen.columns
-        if theirs and all(column.name is not None for column in theirs) and self._ours.table.definition.proven:
-            found = self._by_name(ours, theirs)
+        if self._names and self._ours.table.definition.proven:
+            found = self._by_name(ours, self._names)
         else:
             by_type = _by_type([column.type for column in ours], [column.type for column in theirs])
             if by_type is None:
@@ -276,15 +276,22 @@ class _Rows:
                 self._add(0, f"type {column.type} in the journal, {theirs[place].type} at the witness", column.name)
         return [(column, place) for column, place in found if column.type == theirs[place].type]
 
-    def _by_name(self, ours: Sequence[Column], theirs: Sequence[WitnessColumn]) -> list[tuple[Column, int]]:
-        places = {column.name: place for place, column in enumerate(theirs)}
+    @property
+    def _names(self) -> Sequence[str] | None:
+        """Of the witness's columns: its own, or those that the statements in the range tell."""
+        own = [column.name for column in self._seen.columns if column.name is not None]
+        found = own if len(own) == len(self._seen.columns) else self._seen.names
+        return found if len(found) == len(self._seen.columns) else None
+
+    def _by_name(self, ours: Sequence[Column], theirs: Sequence[str]) -> list[tuple[Column, int]]:
+        places = {name: place for place, name in enumerate(theirs)}
         table = self._ours.table.definition
         for column in ours:
             if column.name not in places:
                 self._add(0, "the witness has no such column", column.name)
-        for name in sorted(places.keys() - {column.name for column in ours}, key=str):
-            if self._rules.keeps(table.schema, table.table, str(name)):
-                self._add(0, "the journal has no such column", str(name))
+        for name in sorted(places.keys() - {column.name for column in ours}):
+            if self._rules.keeps(table.schema, table.table, name):
+                self._add(0, "the journal has no such column", name)
         return [(column, places[column.name]) for column in ours if column.name in places]
 
     def _add(self, row: int, what: str, column: str = "", ours: str = "", theirs: str = "") -> None:

@@ -50,7 +50,8 @@ MEANINGS: Final = {
     UNREADABLE_LABEL: "fails at a rows event for the number of an ENUM label that it does not have",
     PARTIAL_JSON: "keeps only the first change of a JSON column in a partial update, or None: not compared",
     OPAQUE_JSON: "gives decimals, times and binary strings in JSON other forms: all else in the document is compared",
-    NO_NAMES: "has no column names without binlog_row_metadata = FULL: columns are compared by their places",
+    NO_NAMES: "has no column names without binlog_row_metadata = FULL, nor do statements in the range tell them:"
+    " columns are compared by their places",
     NO_PLACES: "has no column names, and where ExcludeColumns left some out their places are not certain: not compared",
     NO_SIGNS: "takes all integers for signed without binlog_row_metadata = FULL: compared so",
     NO_LABELS: "gives None for ENUM and SET without binlog_row_metadata = FULL: not compared",

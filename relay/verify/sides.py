@@ -98,7 +98,8 @@ class Seen(NamedTuple):
 
     `at` is where it took effect: its own place, for an XA transaction that of its XA COMMIT. `rows` holds for each row
     its images, before and after, as values in the order of the columns, None where there is no such side; it is None
-    where the witness could not tell, and `fault` says why.
+    where the witness could not tell, and `fault` says why. `names` are the columns' as the stream tells them, by its
+    statements too; none where it does not.
     """
 
     place: Place
@@ -112,6 +113,7 @@ class Seen(NamedTuple):
     rows: list[tuple[list[Any] | None, list[Any] | None]] | None
     fault: str = ""
     detail: str = ""
+    names: tuple[str, ...] = ()
 
 
 def as_table(packed: bytes) -> Table:

@@ -23,8 +23,9 @@ from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent
 from relay.binlog import tablemap
 from relay.binlog.commands import ServerError
 from relay.binlog.connect import Account, is_mariadb, settings
+from relay.binlog.decoder import Decoder
 from relay.binlog.dump import replica_uuid
-from relay.binlog.events import EventType
+from relay.binlog.events import EventType, TableMapEvent
 from relay.binlog.failures import judge
 from relay.binlog.place import Place
 from relay.binlog.progress import event_end
@@ -45,6 +46,11 @@ _READ_SECONDS: Final = 60
 
 _COMPRESSED_ROWS: Final = frozenset(range(166, 172))
 _LOOKED_INTO: Final = ROWS.keys() | {EventType.QUERY, EventType.TABLE_MAP, EventType.XA_PREPARE, EventType.MARIADB_GTID}
+_TELLING: Final = frozenset({
+    EventType.FORMAT_DESCRIPTION, EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.MARIADB_GTID,
+    EventType.TABLE_MAP, EventType.INCIDENT,
+})  # fmt: skip
+"""What definitions are known by, which the witness passes by."""
 _GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 _MARIADB_FLAGS: Final = 12  # of a GTID
 _PREPARES: Final = 64  # among them: an XA transaction up to its XA PREPARE, which MySQL begins by a statement
@@ -62,6 +68,7 @@ class _Packet(NamedTuple):
     start: Place
     end: Place
     body: bytes
+    names: tuple[str, ...] = ()  # of a table map's columns, as the stream so far tells them
 
 
 class _Tap:
@@ -71,6 +78,7 @@ class _Tap:
         self.place = start
         self._end = end
         self._checksum = checksum
+        self._decoder = Decoder(bool(checksum))
         self.passed: list[_Packet] = []
         self.code: int | None = None  # of the last event
 
@@ -91,13 +99,22 @@ class _Tap:
             return
         if code == EventType.FORMAT_DESCRIPTION:
             self._check(bool(data[-_CHECKSUM - 1]))
+        names = self._names(data) if code in _TELLING else ()
         start = self.place
         end = event_end(start.position, code, size, position, flags)
         if end == start.position:
             return
         self.place = Place(start.file, max(end, start.position))
         body = data[_HEADER : len(data) - self._checksum] if code in _LOOKED_INTO else b""
-        self.passed.append(_Packet(code, start, Place(start.file, end), body))
+        self.passed.append(_Packet(code, start, Place(start.file, end), body, names))
+
+    def _names(self, data: bytes) -> tuple[str, ...]:
+        try:
+            event = self._decoder.decode(memoryview(data)[1:])
+        except RelayError:  # the journal's side, or the witness, says what is wrong with it
+            return ()
+        described = event.definition if isinstance(event, TableMapEvent) else None
+        return tuple(column.name for column in described.columns) if described else ()
 
     def _check(self, checksums: bool) -> None:
         if checksums == bool(self._checksum):
@@ -146,7 +163,7 @@ class Witness:
     def __init__(self, account: Account, start: Place, end: Place, checksum: str, server_id: int) -> None:
         """`checksum` is the source's binlog_checksum; `server_id` has to be nobody else's."""
         self._tap = _Tap(start, end, 0 if checksum == "NONE" else _CHECKSUM)
-        self._maps: dict[int, bytes] = {}
+        self._maps: dict[int, _Packet] = {}
         self._unread: dict[int, str] = {}  # why it could not read the map of a table
         self._xa = False  # whether an XA transaction is open
         self._held: list[Seen] = []
@@ -236,7 +253,7 @@ class Witness:
 
     def _map(self, packet: _Packet, failure: Exception | None) -> None:
         table_id = int.from_bytes(packet.body[:6], "little")
-        self._maps[table_id] = packet.body
+        self._maps[table_id] = packet
         self._unread.pop(table_id, None)
         if failure is not None:
             self._unread[table_id] = _words(failure)
@@ -274,7 +291,9 @@ class Witness:
         table_id = int.from_bytes(packet.body[:6], "little")
         if table_id == _NO_TABLE:
             return None
-        seen = self._blind(packet, table_map=self._maps.get(table_id, b""))
+        mapped = self._maps.get(table_id)
+        seen = self._blind(packet, table_map=mapped.body if mapped else b"")
+        seen = seen._replace(names=mapped.names if mapped else ())
         if packet.code in _COMPRESSED_ROWS:
             return seen._replace(fault=faults.COMPRESSED_ROWS)
         if table_id in self._unread:

@@ -100,7 +100,7 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
       if (asked.statement.size() % 2)
         ingest.ddl(asked.statement, "dialect", "tables");
       else
-        ingest.pass_();
+        ingest.pass();
       break;
     case Asks::partial:
       if (asked.table_id % 2)

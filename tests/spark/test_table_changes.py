@@ -182,7 +182,7 @@ def test_a_table_of_which_only_its_creation_is_known_has_no_columns_yet(spark: S
     lake.write(Commit(number=1, writer="export", at=float(lake.clock), place=place, markers=[created]))
     assert changes(spark, lake.url, ORDERS).columns == META
     assert current(spark, lake.url, ORDERS).columns == []
-    assert merged(spark, lake) == "left alone: it was created, and no row has come yet"
+    assert merged(spark, lake) == "left alone: its columns are not known before its first row"
 
 
 def test_types_of_all_fields_are_known(spark: SparkSession) -> None:

@@ -33,10 +33,18 @@ _CHANGES = (
     "With binlog_row_image = MINIMAL the binlog has the change within a JSON value, and not the value that was "
     "changed: refused by name, partial_image."
 )
+_GENERATED = (
+    "MariaDB 11.8.9 leaves generated columns out of the images of updates and deletes, whatever binlog_row_image is: "
+    "refused by name, partial_image, or sent without them (OnPartialImage = send)."
+)
 LISTED = (
     *(
         Listed("partial JSON updates", f"{name}, MINIMAL", _CHANGES, "partial_image", on=MYSQL)
         for name in ("re*", "several", "*insert", "two columns")
+    ),
+    *(
+        Listed("generated and hidden", name, _GENERATED, "columns [", on=("mariadb118",))
+        for name in ("virtual*", "indexed virtual")
     ),
     Listed("enum and set", "* with labels of four bytes", _LABELS, "labels_uncertain", metadata=("default",)),
     Listed("enum and set", "* with labels that are no text", _BYTES, "labels_uncertain", MARIADB, ("default",)),

@@ -32,9 +32,9 @@ _SHORT_ID_BYTES: Final = 4  # where the fixed part of the body has 6 bytes
 def table_map(header: Header, body: Cursor, state: State) -> Event:
     """Servers repeat it for each statement: one that was seen is not parsed again, and shares what it describes."""
     known = state.table_maps.get(int.from_bytes(body.data[:_TABLE_ID_BYTES], "little"))
-    event = (
-        structs.replace(known[1], header=header) if known and known[0] == body.data else _table_map(header, body, state)
-    )
+    event = known[1] if known and known[0] == body.data else _table_map(header, body, state)
+    described = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
+    event = structs.replace(event, header=header, definition=state.learned.definition(described))
     state.table_maps[event.table_id] = (body.data, event)
     return event
 

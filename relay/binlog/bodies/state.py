@@ -9,6 +9,7 @@ from typing import TypeAlias
 from relay._native import decode_text
 from relay.binlog.cursor import Cursor
 from relay.binlog.events import Event, EventType, Header, TableMapEvent
+from relay.binlog.learned import Learned
 
 
 @dataclass
@@ -17,6 +18,8 @@ class State:
 
     charset_of: Mapping[int, str]
     """Character sets by collation."""
+    learned: Learned
+    """What the statements so far tell of tables."""
     table_maps: dict[int, tuple[bytes, TableMapEvent]] = field(default_factory=dict)
     """The last of each table number, and its body."""
     header_lengths: bytes = b""
@@ -36,17 +39,8 @@ class State:
         return self.header_lengths[kind - 1] if kind <= len(self.header_lengths) else usual
 
     def text(self, collation: int | None, data: bytes) -> str:
-        """Text in the character set of a collation; U+FFFD stands for bytes that are none of it.
-
-        UTF-8 where no collation is told; ASCII where the character set is not known here.
-        """
-        charset = self.charset_of.get(collation, "") if collation else "utf8mb4"
-        if charset in ("binary", "utf8", "utf8mb3", "utf8mb4"):
-            return utf8(data)
-        try:
-            return decode_text(charset, data)
-        except LookupError:
-            return data.decode("ascii", "replace")
+        """As `text_of`."""
+        return text_of(self.charset_of, collation, data)
 
 
 Reader: TypeAlias = Callable[[Header, Cursor, State], Event]
@@ -56,3 +50,17 @@ Reader: TypeAlias = Callable[[Header, Cursor, State], Event]
 def utf8(data: bytes) -> str:
     """Names and comments are UTF-8 on every server; U+FFFD stands for bytes that are none."""
     return data.decode("utf-8", "replace")
+
+
+def text_of(charset_of: Mapping[int, str], collation: int | None, data: bytes) -> str:
+    """Text in the character set of a collation; U+FFFD stands for bytes that are none of it.
+
+    UTF-8 where no collation is told; ASCII where the character set is not known here.
+    """
+    charset = charset_of.get(collation, "") if collation else "utf8mb4"
+    if charset in ("binary", "utf8", "utf8mb3", "utf8mb4"):
+        return utf8(data)
+    try:
+        return decode_text(charset, data)
+    except LookupError:
+        return data.decode("ascii", "replace")

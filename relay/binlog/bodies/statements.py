@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from relay.binlog.bodies.packed import inflated
-from relay.binlog.bodies.state import Reader, State, utf8
+from relay.binlog.bodies.state import Reader, State, text_of, utf8
 from relay.binlog.cursor import Cursor
 from relay.binlog.events import (
     AnnotateRowsEvent,
@@ -134,7 +134,7 @@ def session_and_text(body: bytes, flags: int, charset_of: Mapping[int, str]) -> 
     session = _session(cursor)
     status = query_status(Cursor(cursor.take(session.status_bytes)))
     database = _database(cursor, session.database_bytes)
-    text = _statement(status, cursor.rest(), State(charset_of))
+    text = text_of(charset_of, status.charset[0] if status.charset else None, cursor.rest())
     return Session(database, session.errornr, flags, status), text
 
 

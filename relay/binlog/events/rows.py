@@ -8,6 +8,7 @@ import msgspec
 
 from relay.binlog.columntypes import MapColumn
 from relay.binlog.events.header import BinlogEvent
+from relay.journal.frames import Definition
 
 
 class TableMapEvent(BinlogEvent, frozen=True, tag="TABLE_MAP"):
@@ -36,6 +37,8 @@ class TableMapEvent(BinlogEvent, frozen=True, tag="TABLE_MAP"):
     primary_key: tuple[tuple[int, int], ...]
     """Columns of the primary key in its order: the column's place from 0 on, and how many characters of it count (0:
     all). Empty if there is none, or without binlog_row_metadata = FULL."""
+    definition: Definition | None = None
+    """The table as statements before it in the stream made it, names and types included; None if they do not tell."""
 
 
 class RowsFlag(IntFlag):
