@@ -91,6 +91,9 @@ class Facts(Protocol):
     def forget(self, table: TableName) -> None:
         """Forget all of a table."""
 
+    def verify(self) -> dict[TableName, Damaged]:
+        """Read all, and give the tables of which something is damaged. Raises `Unreadable`."""
+
 
 def folded_name(schema: str, table: str) -> str:
     """What `Store.alike` knows a table by. (No NUL between the names: SQLite's json_each ends a text there.)"""
