@@ -67,11 +67,13 @@ def store(data_dir: Path, writer: JournalWriter, catalog: Catalog, log: Log) -> 
     path = data_dir / SCHEMA_FILE
     try:
         found = Store(path)
-        history(found, log).verify()
+        known = history(found, log)
+        for table, error in found.verify().items():
+            known.lose(table, error)
         if restore.is_lost(found, writer, catalog.is_earlier):
             log("schema_damaged", table="*", file=path, cause="it is missing, or empty")
-    except Unreadable as error:
-        put_aside(path, error, log)
+    except Unreadable as unreadable:
+        put_aside(path, unreadable, log)
         found = Store(path)
     restore.restore(found, writer, data_dir / "journal", catalog.earlier_proofs, catalog.get(SKIPPED))
     catalog.forget_earlier_proofs()

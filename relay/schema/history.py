@@ -49,11 +49,6 @@ class History:
         case = store.fact(_LOWER_CASE)
         self._lowers = int(case) != 0 if case else None
 
-    def verify(self) -> None:
-        """Read all of the store, and forget tables of which something is damaged. Raises `Unreadable`."""
-        for table, error in self._store.verify().items():
-            self._lose(table, error)
-
     def learn_case(self, lower_case: int) -> None:
         """The source's lower_case_table_names is this: 0 where the case of names counts."""
         if self._store.fact(_LOWER_CASE) != str(lower_case):
@@ -158,16 +153,17 @@ class History:
         try:
             yield from self._store.versions(table)
         except Damaged as error:
-            yield self._lose(table, error)
+            yield self.lose(table, error)
 
     def _answer(self, table: TableName) -> Answer | None:
         try:
             return self._store.answer(table)
         except Damaged as error:
-            self._lose(table, error)
+            self.lose(table, error)
             return None
 
-    def _lose(self, table: TableName, error: Damaged) -> Version:
+    def lose(self, table: TableName, error: Damaged) -> Version:
+        """Something of the table is damaged: forget it, so that it has to be asked for. Raises `Unreadable`."""
         if table == ANY:  # of all tables, it is not known since when they are unknown
             raise Unreadable(str(error)) from error
         lost = Version(table, Unknown(f"the schema history is damaged: {error}"), Place("", 0), 0, Proof.ROWS)
