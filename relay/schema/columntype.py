@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from relay._native import decode_text
@@ -162,13 +163,28 @@ def sized_by(old: DataType, new: DataType, charset: str) -> DataType:
             size = _LONGEST[TEXTS.index(name)]
         case name if name in BLOBS:
             size = _LONGEST[BLOBS.index(name)]
+        case "json":
+            size = _LONGEST[-1]
+        case "enum":
+            size = max(len(label) for label in _texts(old.labels))
+        case "set":
+            size = sum(len(label) + 1 for label in _texts(old.labels)) - 1
         case name if name in INTEGERS or name in _FRACTIONS or name in ("date", "year"):
+            size = _SHORT
+        case "decimal" if (old.length or 0) < _SHORT:
             size = _SHORT
         case name:
             raise NotUnderstood(f"MySQL makes a text as long as the {name} before")
     if old.charset != charset:
         size = size // width * width_of(charset)
     return new._replace(name=TEXTS[_class_of(size)])
+
+
+def _texts(labels: Iterable[str | Bytes]) -> list[str]:
+    texts = [label for label in labels if isinstance(label, str)]
+    if not texts:
+        raise NotUnderstood("labels that are no text")
+    return texts
 
 
 def column_type(kind: DataType, dialect: Dialect) -> str:
