@@ -32,7 +32,7 @@ from relay.errors import RelayError, StopCode
 from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
 from relay.schema import look
-from relay.schema.restore import restore
+from relay.schema.restore import SOURCE, restore
 from relay.schema.store import SCHEMA_FILE, Store
 
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
@@ -208,6 +208,8 @@ class _Reader:
         meaning."""
         connection, binlog = self._sources.asking()
         reading.history(self._store, self._log).learn_case(look.lower_case(connection))
+        if self._store.fact(SOURCE) != server.identity:
+            self._store.put_fact(SOURCE, server.identity)
         if self._store.fact(_LOOKED) == str(self._store.epoch):
             return
         began, told = time.monotonic(), time.monotonic()
