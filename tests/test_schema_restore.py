@@ -1,4 +1,4 @@
-"""The schema history beside a journal: whatever a kill or a host's end leaves of the two, no place gets another meaning."""
+"""The schema history beside a journal: whatever a kill or a host's end leaves of the two, no place misleads."""
 
 from __future__ import annotations
 
