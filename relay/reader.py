@@ -207,7 +207,6 @@ class _Reader:
         """Ask for all tables, where nothing is known of them yet: at the first start, and where places got a new
         meaning."""
         connection, binlog = self._sources.asking()
-        reading.history(self._store, self._log).learn_case(look.lower_case(connection))
         if self._store.fact(SOURCE) != server.identity:
             self._store.put_fact(SOURCE, server.identity)
         if self._store.fact(_LOOKED) == str(self._store.epoch):
@@ -292,6 +291,7 @@ class _Reader:
         return configured or int(kept)
 
     def _answers(self, connection: Connection[Any], server: ServerFacts) -> Answers:
+        reading.history(self._store, self._log).learn_case(look.lower_case(connection))
         return reading.answers(
             self._context.config,
             self._ingest,

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.errors import ExitCode
 from tests.laggard import Delivered, delivered, write
 from tests.pairs import HOSTS, executed, pair_of, wait_for
@@ -241,3 +241,21 @@ def test_a_drop_of_a_database_that_failed_halfway_leaves_no_name(kind: str, own_
             write(cursor, "d", table)
     rows = rows_of(reader, 4)
     assert all(row.true and row.proven for row in rows), rows
+
+
+def test_a_mysql_that_lowers_names_is_followed(mysql97: DatabaseServer, tmp_path: Path, make_reader: Read) -> None:
+    """Only a server that was made so does it; statements have names as they were typed."""
+    lowers, data = "--lower-case-table-names=1", tmp_path / "mysql"
+    packages = mysql97.packages
+    packages.run(packages.command(data, "--initialize-insecure", lowers, "--innodb-redo-log-capacity=64M"))
+    with DatabaseServer("mysql97", options=(lowers,), data=data) as server:
+        server.execute(
+            f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'", f"GRANT ALL ON *.* TO {USER}@'%'",
+            "CREATE DATABASE D", "CREATE TABLE D.T (a INT, b INT)",
+        )  # fmt: skip
+        reader = make_reader(server).streaming()
+        with server.connect(database="D") as connection, connection.cursor() as cursor:
+            play(cursor, "d", "DO 0", SWAP.replace(" t ", " T "), "ALTER TABLE D.T MODIFY a INT FIRST")
+            cursor.execute("RENAME TABLE T TO D.Other, Other TO T")
+            play(cursor, "d", SWAP)
+        assert_true(rows_of(reader, 4), "a,b", "b,a", "a,b", "b,a")
