@@ -489,6 +489,7 @@ class Tally(NamedTuple):
     insert: int
     update: int
     delete: int
+    unproven: int
     last: int
 
 class MetTable(NamedTuple):

@@ -144,6 +144,7 @@ class TableUsage(msgspec.Struct):
     """What happened in a table, whoever asked for it: since `Usage.since`, in the last 1440 and 60 minutes.
 
     A minute is one of the source's clock; the one that has begun counts. `last`: time of the newest row, Unix seconds.
+    `unproven`: rows in all whose names of columns nothing proved.
     """
 
     schema: str
@@ -152,6 +153,7 @@ class TableUsage(msgspec.Struct):
     day: Counts
     hour: Counts
     last: float
+    unproven: int = 0
 
 
 class Usage(msgspec.Struct):

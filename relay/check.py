@@ -21,7 +21,7 @@ from pymysql.connections import Connection
 
 from relay import admin
 from relay.binlog import Flag, Replication, Stream, connect
-from relay.binlog.facts import expiry, size_limit
+from relay.binlog.facts import NEW_STATUS_SINCE, expiry, size_limit
 from relay.binlog.failures import SourceLost
 from relay.cdc.users import path_of
 from relay.config import Config
@@ -168,6 +168,7 @@ def _source(config: Config, host: str) -> Iterator[Finding]:
             yield from _server_id(config, connection, variables)
             yield _foreign_keys(connection, variables)
             if variables["log_bin"] == "ON":
+                yield from _left_out(connection, variables, mariadb)
                 yield from _growth(config, connection)
     except (RelayError, SourceLost) as error:
         yield _refused(account, error)
@@ -235,10 +236,13 @@ def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Itera
     partial = Level.FAIL if config.relay.on_partial_image == "stop" else Level.WARN
     yield setting("binlog_row_image", "FULL", partial, "rows lack columns")
     if "binlog_row_metadata" in variables:
-        why = "names come from information_schema, and rows wait until they are proven"
+        why = (
+            "names come from the schema history, which statements in the binlog move on: it does not know of those that"
+            " are not there (sessions with sql_log_bin = 0, binlog filters)"
+        )
         yield setting("binlog_row_metadata", "FULL", Level.WARN, why)
     else:
-        text = "not known to this version: names come from information_schema"
+        text = "not known to this version: names come from the schema history, as statements in the binlog move it on"
         yield _warn("binlog_row_metadata", text, "MariaDB 10.5 or MySQL 8.0 and later have it")
     yield setting("binlog_checksum", "CRC32", Level.WARN, "damage on the way is not noticed")
     if options := variables.get("binlog_row_value_options"):
@@ -323,6 +327,39 @@ def _grants(config: Config, connection: Connection[Any], variables: dict[str, st
     elif config.schema_account.login == config.server.login:
         text = f"{account} sees no definitions, and names do not come with the rows"
         yield _fail("grants for schema", text, f"{reading} or binlog_row_metadata = FULL")
+
+
+def _left_out(connection: Connection[Any], variables: dict[str, str], mariadb: bool) -> Iterator[Finding]:
+    """What the server keeps from its binlog: schemas, by its filters, and what a replica replicates."""
+    new = not mariadb and _version(variables) >= NEW_STATUS_SINCE
+    try:
+        status = connect.query(connection, f"SHOW {'BINARY LOG' if new else 'MASTER'} STATUS", "look at binlog filters")
+    except (RelayError, SourceLost) as error:
+        yield _warn("binlog filters", f"they cannot be read: {error}", "see the findings above")
+    else:
+        only, never = (str(names or "") for names in status[0][2:4])
+        if only or never:
+            said = [f"{key} = {names}" for key, names in (("do_db", only), ("ignore_db", never)) if names]
+            text = f"binlog_{', binlog_'.join(said)}; rows and statements that these leave out are not in the binlog"
+            if variables.get("binlog_row_metadata", "").upper() != "FULL":
+                text += (
+                    ", and a statement in it goes by its default schema: names of columns cannot be known for certain"
+                )
+            yield _warn("binlog filters", text, "start the server without them, and set binlog_row_metadata = FULL")
+        else:
+            yield _ok("binlog filters", "none")
+    name = "log_replica_updates" if "log_replica_updates" in variables else "log_slave_updates"
+    if variables.get(name) == "OFF" and _replicates(connection, mariadb):
+        yield _warn(name, "OFF; what this replica replicates is not in its binlog", f"start it with {name} = ON")
+
+
+def _replicates(connection: Connection[Any], mariadb: bool) -> bool:
+    """Whether the server is a replica, as far as the account may know."""
+    statement = "SHOW ALL SLAVES STATUS" if mariadb else "SHOW REPLICA STATUS"
+    try:
+        return bool(connect.query(connection, statement, "look at replication"))
+    except (RelayError, SourceLost):
+        return False
 
 
 def _foreign_keys(connection: Connection[Any], variables: dict[str, str]) -> Finding:

@@ -60,7 +60,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     "schema_reading": Event(_I, "tables of", "at the first start the source is asked for all tables: so many by now"),
     "schema_read": Event(_I, "tables seconds", "the source was asked for all tables"),
     "schema_contradicted": Event(_W, "table position cause", "rows are not of the table that the history knows"),
-    "schema_damaged": Event(_E, "table file cause", "a table's history is damaged; the source is asked for it again"),
+    "schema_damaged": Event(
+        _E, "table file cause", "the history of a table, or of all (`*`), is damaged; it is made anew"
+    ),
     "schema_unproven": Event(_W, "table position cause", "names of columns that nothing proves"),
     "journal_retired": Event(_I, "before", "the journal's files before this position were deleted"),
     "journal_cap_near": Event(_W, "cap hint", "JournalMaxBytes is nearly reached by what somebody still needs"),

@@ -93,6 +93,11 @@ def _dropped(document: Stat) -> Iterator[Sample]:
             yield (client.name, reason), getattr(client.dropped, reason)
 
 
+def _unproven(document: Stat) -> Iterator[Sample]:
+    for table in document.usage.tables:
+        yield (table.schema, table.table), table.unproven
+
+
 def _table_rows(document: Stat) -> Iterator[Sample]:
     for table in document.usage.tables:
         for kind in table.total.__struct_fields__:
@@ -225,6 +230,8 @@ FAMILIES: Final = (
     # Tables.
     _counter("relay_table_rows", "Rows of a table, whoever asked for them; an update is one.", _table_rows,
              "schema", "table", "kind"),
+    _counter("relay_table_unproven_rows", "Rows of a table whose columns' names nothing proved.", _unproven,
+             "schema", "table"),
     _gauge("relay_table_last_row_timestamp_seconds", "Time of the table's newest row, on the source's clock.",
            lambda d: [((t.schema, t.table), t.last or None) for t in d.usage.tables], "schema", "table"),
     _gauge("relay_tables_left_out", "Tables that are not shown because there are too many.",

@@ -28,12 +28,13 @@ from relay.binlog.place import Place
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.context import ReaderContext
-from relay.errors import RelayError, StopCode
+from relay.errors import ExitCode, RelayError, StopCode
 from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
 from relay.schema import look
-from relay.schema.restore import SOURCE, restore
-from relay.schema.store import SCHEMA_FILE, Store
+from relay.schema.facts import Unreadable
+from relay.schema.restore import SOURCE
+from relay.schema.store import Store
 
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
 REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
@@ -55,7 +56,7 @@ def run(context: ReaderContext) -> int:
         context.arena.attach_writer(writer)
         context.arena.first = writer.first()
         with (
-            closing(_history(context, catalog, writer)) as store,
+            closing(reading.store(context.data_dir, writer, catalog, context.log)) as store,
             Keeper(writer, context.arena, _limits(context.config), context.log) as keeper,
         ):
 
@@ -63,16 +64,12 @@ def run(context: ReaderContext) -> int:
                 keeper.limits = _limits(config)
 
             context.apply = apply
-            _Reader(context, catalog, store, writer, keeper, gap).run()
+            try:
+                _Reader(context, catalog, store, writer, keeper, gap).run()
+            except Unreadable as error:
+                reading.put_aside(store.path, error, context.log)
+                return ExitCode.UNEXPECTED  # another takes its place, and makes the file anew
     return 0
-
-
-def _history(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> Store:
-    """The schema history, as it was when the journal ended."""
-    store = Store(context.data_dir / SCHEMA_FILE)
-    restore(store, writer, context.journal_dir, catalog.earlier_proofs)
-    catalog.forget_earlier_proofs()
-    return store
 
 
 def _limits(config: Config) -> Limits:

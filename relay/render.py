@@ -216,6 +216,8 @@ def _tables(usage: Usage, width: int) -> list[str]:
     lines = ["", f"{fit(f'TABLE since {moment(usage.since)[:16]}', name)}{'INSERT':>17}{'UPDATE':>17}{'DELETE':>17}"]
     for table in usage.tables:
         lines.append(fit(f"{table.schema}.{table.table}", name - 1) + " " + _rows(table.total))
+        if table.unproven:
+            lines.append(f"{'names not proven':>{name}}{right(table.unproven, 17)}")
         lines += [f"{text:>{name}}{_rows(rows)}" for text, rows in (("24 hours", table.day), ("hour", table.hour))]
     return lines + ([f"{usage.left_out:,} more tables had rows"] if usage.left_out else [])
 

@@ -291,3 +291,32 @@ def repair(config: Config, look: bool) -> None:
         cause = f"{len(left)} of {len(found)} damaged places are not mended"
         raise RelayError(StopCode.JOURNAL_CORRUPT, "repair the journal", cause, position=config.relay.data_dir,
                          hint="`relay repair` mends them" if look else left[0].hint)  # fmt: skip
+
+
+@cli.command()
+@configured
+@click.argument("table", required=False, default="")
+@click.option("--at", "where", default="", metavar="PLACE",
+              help="As rows at FILE:POS have it, or as a GTID or GTID set leaves it.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="The histories as a list, on one line.")
+def schema(config: Config, table: str, where: str, as_json: bool) -> None:
+    """Show what the relay knows of tables: their columns, since when, by which statement, and what proves it.
+
+    TABLE is SCHEMA.TABLE, or a pattern as shells have for files: `shop.*`. Without it each table takes one line. The
+    relay may run or not.
+    """
+    from relay import schemareport, schematext  # the native core is needed by few verbs only
+
+    data_dir, patterns = Path(config.relay.data_dir), [table] if table else []
+    if where:
+        found = schemareport.as_of(data_dir, patterns, where)
+    else:
+        found = schemareport.histories(data_dir, patterns, newest=not (table or as_json))
+    if table and not found:
+        hint = "`relay schema` lists those that are"
+        raise RelayError(ErrorCode.USAGE, "read the schema history", "it has no such table", position=table, hint=hint)
+    with _as_long_as_read():
+        if as_json:
+            click.echo(msgspec.json.encode(found).decode())
+        else:
+            click.echo(schematext.details(found) if table else schematext.overview(found))

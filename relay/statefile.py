@@ -13,6 +13,7 @@ from relay.errors import RelayError, StopCode
 
 STATE_FORMAT: Final = 1
 """Of state.db, which reader and broker share."""
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def opened(path: Path, known: int) -> sqlite3.Connection:
@@ -39,3 +40,14 @@ def opened(path: Path, known: int) -> sqlite3.Connection:
 def for_reading(path: Path) -> sqlite3.Connection:
     """A connection that changes nothing to a file that is there, of whatever format."""
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=10)
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether SQLite says that its file is damaged."""
+    return error_code(error) in _DAMAGED
+
+
+def error_code(error: Exception) -> int | None:
+    """SQLite's primary error code, if it is an error of SQLite's."""
+    code = getattr(error, "sqlite_errorcode", None) if isinstance(error, sqlite3.Error) else None
+    return None if code is None else code & 0xFF

@@ -205,6 +205,7 @@ class Usage:
         usage = table.usage
         usage.last = min(float(tally.last), now)
         _add(usage.total, rows)
+        usage.unproven += tally.unproven
         self._changed[table.id] = table
         if minute > self._minute - DAY:
             _add(usage.day, rows)

@@ -7,7 +7,7 @@ Counts and the place up to which they count change in one transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS tables (
 CREATE TABLE IF NOT EXISTS minutes (
   minute INTEGER NOT NULL, table_id INTEGER NOT NULL, inserts INTEGER NOT NULL, updates INTEGER NOT NULL,
   deletes INTEGER NOT NULL, PRIMARY KEY (minute, table_id)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS unproven (table_id INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 """
 _FORGOTTEN_AT_A_TIME: Final = 60  # minutes
 _BUSY_MILLISECONDS: Final = 100  # that a stranger's lock is waited for: requests wait as long
@@ -83,9 +84,10 @@ class UsageStore:
     def tables(self) -> list[Table]:
         """All tables with their totals; the windows are empty."""
         return [
-            Table(id, TableUsage(schema, table, Counts(*total), Counts(), Counts(), last))
-            for id, schema, table, *total, last in self._db.execute(
-                "SELECT id, schema_name, table_name, inserts, updates, deletes, last FROM tables ORDER BY id"
+            Table(id, TableUsage(schema, table, Counts(*total), Counts(), Counts(), last, unproven))
+            for id, schema, table, *total, last, unproven in self._db.execute(
+                "SELECT id, schema_name, table_name, inserts, updates, deletes, last, ifnull(count, 0)"
+                " FROM tables LEFT JOIN unproven ON table_id = id ORDER BY id"
             )
         ]
 
@@ -132,7 +134,7 @@ class UsageStore:
     def save(
         self,
         counted: Counted,
-        tables: Iterable[Table],
+        tables: Collection[Table],
         minutes: dict[tuple[int, int], Counts],
         definitions: dict[int, bytes],
         forget: int,
@@ -154,6 +156,10 @@ class UsageStore:
                 [(table.id, table.usage.schema, table.usage.table, *_values(table.usage.total), table.usage.last)
                  for table in tables],
             )  # fmt: skip
+            self._db.executemany(
+                "INSERT OR REPLACE INTO unproven VALUES (?, ?)",
+                [(table.id, table.usage.unproven) for table in tables if table.usage.unproven],
+            )
             self._db.executemany(
                 "INSERT INTO minutes VALUES (?, ?, ?, ?, ?) ON CONFLICT (minute, table_id) DO UPDATE SET"
                 " inserts = inserts + excluded.inserts, updates = updates + excluded.updates,"

@@ -25,6 +25,7 @@ _ELSEWHERE: Final = {  # the module of a verb
     "reload": "adminverbs",
     "repair": "runverbs",
     "resume": "runverbs",
+    "schema": "runverbs",
     "snapshot": "lakeverbs",
     "spark": "sparkverbs",
     "stat": "runverbs",

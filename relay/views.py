@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from relay import schemareport
 from relay.config import Config
 from relay.deliveries import Delivery
 from relay.explain import explain
 from relay.history import Recorder
 from relay.httpapi import ClientDetail, Follower, History, Minutes, TableColumn, TableDetail, TableSchema
 from relay.journal.frames import Definition
+from relay.schemareport import TableHistory
 from relay.stat import Stat
 from relay.usage import Usage
 
@@ -47,6 +50,10 @@ class Views:
         """/api/schema: every table that rows were read of, by name."""
         found = [_table_schema(definition) for definition in self._usage.definitions()]
         return sorted(found, key=lambda table: (table.schema, table.table))
+
+    def table_history(self, schema: str, table: str) -> TableHistory | None:
+        """/api/schema/history; None if the schema history has no such table."""
+        return schemareport.history(Path(self._config().relay.data_dir), schema, table)
 
     def table(self, document: Stat, schema: str, table: str) -> TableDetail | None:
         """/api/table; None if no row of such a table was read."""

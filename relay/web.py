@@ -288,6 +288,16 @@ class _SchemaDocument(_Handler):
         self.answer_with(self.views.schema())
 
 
+class _TableHistoryDocument(_Handler):
+    def get(self) -> None:
+        schema = self.get_query_argument("schema", strip=False)
+        table = self.get_query_argument("table", strip=False)
+        history = self.views.table_history(schema, table)
+        if history is None:
+            raise HTTPError(HTTPStatus.NOT_FOUND, "the schema history has no such table")
+        self.answer_with(history)
+
+
 class _Metrics(_Handler):
     def get(self) -> None:
         self.answer(self.latest.made("metrics", lambda document: Content(metrics.text(document), metrics.CONTENT_TYPE)))
@@ -318,6 +328,7 @@ ENDPOINTS: Final = (
     (r"/api/client", _ClientDocument),
     (r"/api/table", _TableDocument),
     (r"/api/schema", _SchemaDocument),
+    (r"/api/schema/history", _TableHistoryDocument),
     (r"/metrics", _Metrics),
     (r"/healthz", _Alive),
     (r"/readyz", _Ready),

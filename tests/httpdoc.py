@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from relay import httpapi
+from relay.schemareport import TableHistory
 from relay.stat import Stat
 
 PLAIN = {str: "text", int: "integer", float: "number", bool: "true or false"}
@@ -18,6 +19,7 @@ DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     httpapi.ClientDetail,
     httpapi.TableDetail,
     httpapi.TableSchema,
+    TableHistory,
     httpapi.Health,
     httpapi.Failure,
 )

@@ -26,8 +26,8 @@ ID = column("id", 3)
 NAME = column("name", 15, 80, "utf8mb4")
 
 
-def definition(*columns: Column, table: str = "t", version: int = 1) -> bytes:
-    return msgspec.msgpack.encode(Definition("shop", table, version, 1, 1, True, list(columns)))
+def definition(*columns: Column, table: str = "t", version: int = 1, proven: bool = True) -> bytes:
+    return msgspec.msgpack.encode(Definition("shop", table, version, 1, 1, proven, list(columns)))
 
 
 def body(kind: int, columns: int, *images: bytes) -> bytes:
@@ -51,8 +51,8 @@ class Made:
         self.table = self.define(ID, NAME)
         self.place = 4
 
-    def define(self, *columns: Column, table: str = "t", version: int = 1) -> int:
-        return self.writer.define(definition(*columns, table=table, version=version))
+    def define(self, *columns: Column, table: str = "t", version: int = 1, proven: bool = True) -> int:
+        return self.writer.define(definition(*columns, table=table, version=version, proven=proven))
 
     def rows(self, kind: int, *images: bytes, table: int | None = None, columns: int = 2) -> None:
         self.place += 100

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import KINDS, DatabaseServer
 from relay.check import Finding, Level, run
 from relay.config import load
 from relay.errors import ExitCode
@@ -92,6 +92,40 @@ def test_a_setting_that_is_wrong_is_named_with_the_statement_that_mends_it(
         finding = of(look(server), name)
     assert finding.level is level
     assert finding.remedy.startswith(f"SET GLOBAL {name} = ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("option", ["binlog-ignore-db=hidden", "binlog-do-db=shown"])
+def test_filters_that_keep_schemas_from_the_binlog_are_warned_of(
+    own_server: Callable[..., DatabaseServer], look: Look, kind: str, option: str
+) -> None:
+    server = own_server(kind, f"--{option}")
+    finding = of(look(server), "binlog filters")
+    assert finding.level is Level.WARN
+    name, _, schema = option.partition("=")
+    assert f"{name.replace('-', '_')} = {schema}" in finding.text and "names of columns" in finding.text
+    with variable(server, "binlog_row_metadata", "'FULL'"):
+        assert "names of columns" not in of(look(server), "binlog filters").text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_replica_that_keeps_what_it_replicates_from_its_binlog_is_warned_of(
+    own_server: Callable[..., DatabaseServer], look: Look, kind: str
+) -> None:
+    option = "--skip-log-slave-updates" if kind.startswith("mariadb") else "--skip-log-replica-updates"
+    server = own_server(kind, option)
+    name = "log_slave_updates" if kind.startswith("mariadb") else "log_replica_updates"
+    assert not [finding for finding in look(server) if finding.subject == name]
+    server.execute(
+        "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = 1"
+        if kind.startswith("mariadb")
+        else "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = 1"
+    )
+    assert of(look(server), name).level is Level.WARN
+
+
+def test_a_server_without_filters_has_none(server: DatabaseServer, look: Look) -> None:
+    assert of(look(server), "binlog filters").level is Level.OK
 
 
 def test_full_metadata_makes_grants_for_schema_needless(

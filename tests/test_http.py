@@ -23,6 +23,7 @@ from relay import web
 from relay.admin import AdminClient
 from relay.client import RelayClient
 from relay.httpapi import ClientDetail, Failure, Health, History, TableDetail, TableSchema
+from relay.schemareport import TableHistory
 from relay.stat import Stat
 from tests.madestat import HOSTILE
 from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess, write_conf
@@ -281,4 +282,10 @@ def test_a_client_and_a_table_are_told_in_detail(
         assert [(c.name, c.type, c.primary, c.unsigned, c.labels) for c in schema.columns] == [
             ("id", "int(10) unsigned", True, True, []),
             ("<b>", "enum('x','y')", False, False, ["x", "y"]),
+        ]
+        history = document(relay, path.replace("/api/table", "/api/schema/history"), TableHistory)
+        assert (history.table, history.damaged) == ('a&b "<i>', "")
+        assert [(c.name, c.type, c.key) for c in history.versions[0].columns] == [
+            ("id", "int unsigned", True),
+            ("<b>", "enum('x','y')", False),
         ]

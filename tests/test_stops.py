@@ -9,6 +9,7 @@ from examples.dbserver import DatabaseServer
 from relay.admin import AdminClient
 from relay.client import RelayClient
 from tests.relayproc import ADMIN_SECRET, SECRET, RelayProcess, run_relay
+from tests.waiting import until
 
 Start = Callable[..., RelayProcess]
 
@@ -61,6 +62,9 @@ def test_names_that_cannot_be_proven_stop_by_name_and_are_positional_if_allowed(
         row = client.poll(wait=20)
         assert row is not None
         assert row.after == {"@1": 1, "@2": b"one"} or row.after == {"@1": 1, "@2": "one"}
+    until(lambda: {t["table"]: t["unproven"] for t in relay.stat()["usage"]["tables"]} == {"quick": 1})
+    shown = run_relay("stat", "-c", relay.conf)
+    assert "names not proven" in shown.stdout
 
 
 def test_names_that_nobody_asked_for_stop_nobody(server: DatabaseServer, db: str, start_relay: Start) -> None:

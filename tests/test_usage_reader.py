@@ -32,12 +32,23 @@ def test_rows_are_counted_by_table_kind_and_minute_of_the_event(made: Clocked) -
     reader = UsageReader(made.folder)
     assert reader.read(made.flush(), ALL)
     assert reader.take() == [
-        Tally(0, MINUTE, 501, 0, 0, MIDNIGHT + 59),
-        Tally(1, MINUTE + 1, 0, 3, 2, MIDNIGHT + 61),
+        Tally(0, MINUTE, 501, 0, 0, 0, MIDNIGHT + 59),
+        Tally(1, MINUTE + 1, 0, 3, 2, 0, MIDNIGHT + 61),
     ]
     definitions = [definition(ID, NAME), definition(ID, NAME, table="u")]
     assert reader.met() == [MetTable(0, "shop", "t", definitions[0]), MetTable(1, "shop", "u", definitions[1])]
     assert (reader.take(), reader.met(), reader.missed, reader.number) == ([], [], 0, 507)
+
+
+def test_rows_whose_names_nothing_proves_are_counted_beside_the_others(made: Clocked) -> None:
+    unproven = made.define(ID, NAME, proven=False)
+    made.changed(INSERT, 4, MIDNIGHT)
+    made.changed(UPDATE, 3, MIDNIGHT, unproven)
+    made.changed(DELETE, 2, MIDNIGHT, unproven)
+    made.commit(MIDNIGHT)
+    reader = UsageReader(made.folder)
+    assert reader.read(made.flush(), ALL)
+    assert reader.take() == [Tally(0, MINUTE, 4, 3, 2, 5, MIDNIGHT)]
 
 
 def test_versions_of_a_table_are_one_table_and_each_segment_tells_them_again(made: Clocked) -> None:

@@ -126,27 +126,32 @@ class Answers:
             case Kind.DDL:
                 outcomes = self._definitions.read(found, place)
                 self._ingest.ddl(text, dialects.packed(found.dialect), history.packed(outcomes))
-                self._redefine(outcomes, found, attention)
+                self._redefine(outcomes, found, attention, self._writer.sequence())
                 return
             case Kind.DML:
                 cause = f"rows were changed by a statement, {_shortened(text)}, and are not in the binlog"
                 self._refuse(RelayError(StopCode.STATEMENT_FORMAT, "read the binlog", cause, position=str(place)))
                 if found.statement.opaque:
-                    self._redefine(self._definitions.read(found, place), found, attention)
+                    self._redefine(self._definitions.read(found, place), found, attention, self._unnumbered)
             case Kind.UNKNOWN:
                 cause = f"the statement {_shortened(text)} is not understood"
                 self._refuse(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause, position=str(place)))
-                self._redefine(self._definitions.read(found, place), found, attention)
+                self._redefine(self._definitions.read(found, place), found, attention, self._unnumbered)
             case Kind.TRANSACTION | Kind.HARMLESS:
                 pass
         self._ingest.pass_by()
 
-    def _redefine(self, outcomes: list[Outcome], found: Query, attention: Attention) -> None:
+    @property
+    def _unnumbered(self) -> int:
+        """Of what takes no number in the journal: that of the change before it, so that a restart does not cut it."""
+        return self._writer.sequence() - 1
+
+    def _redefine(self, outcomes: list[Outcome], found: Query, attention: Attention, sequence: int) -> None:
         """A statement left this: what waited for its proof is published, and tables are asked for again."""
         # What was proven before the statement began is not undone by it.
         self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
         end = Place(attention.file, attention.position)
-        self._resolve(self._definitions.statement(outcomes, found, end, self._writer.sequence(), attention.gtid))
+        self._resolve(self._definitions.statement(outcomes, found, end, sequence, attention.gtid))
         for schema, table, _ in outcomes:
             if (schema, table) == ANY:
                 self._ingest.new_epoch()
@@ -158,7 +163,7 @@ class Answers:
     def _forget_all(self, attention: Attention, why: str) -> None:
         self._resolve(self._definitions.passed(Place(attention.file, attention.start)))
         end = Place(attention.file, attention.position)
-        self._resolve(self._definitions.anything(why, end, self._writer.sequence()))
+        self._resolve(self._definitions.anything(why, end, self._unnumbered))
         self._ingest.new_epoch()
 
     def _resolve(self, resolutions: Iterable[Resolution]) -> None:
@@ -170,6 +175,7 @@ class Answers:
         """Stop by name, or, with `OnUnknown = skip`, log what is skipped."""
         if not self._policy.skip_unknown:
             raise stop
+        self._definitions.skipped(stop.position)
         self._log("event_skipped", code=stop.code, position=stop.position, cause=stop.cause)
 
 

@@ -40,7 +40,7 @@ class Catalog:
         self._db.close()
 
     def get(self, key: str) -> str:
-        """A kept fact of the source ("server_id", "generation"), "" if there is none."""
+        """A kept fact of the source ("server_id", "generation", "skipped"), "" if there is none."""
         row = self._db.execute("SELECT value FROM source WHERE key = ?", (key,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -80,9 +80,14 @@ class Catalog:
                 ],
             )
 
+    @property
+    def is_earlier(self) -> bool:
+        """Whether a release before the schema history made the file."""
+        return bool(self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'proofs'").fetchone())
+
     def earlier_proofs(self) -> list[tuple[Definition, Place]]:
         """Definitions that a release before the schema history proved, and since where each holds."""
-        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'proofs'").fetchone():
+        if not self.is_earlier:
             return []
         rows = self._db.execute(
             "SELECT content, since_file, since_position FROM proofs WHERE until_file IS NULL ORDER BY id"

@@ -21,7 +21,7 @@ from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.log import Log
-from relay.schema.facts import ANY, Answer
+from relay.schema.facts import ANY, SKIPPED, Answer
 from relay.schema.history import History, Outcome
 from relay.schema.look import uncertain_labels
 from relay.schema.matching import definition, mismatch, told
@@ -192,6 +192,11 @@ class Definitions:
         if not self._names_expected:
             self._ask_for(outcomes, end)
         return resolutions
+
+    def skipped(self, position: str) -> None:
+        """What stood there was left out, and may have changed a definition."""
+        self._catalog.put(SKIPPED, position)
+        self._history.skipped(position)
 
     def anything(self, why: str, place: Place, sequence: int) -> list[Resolution]:
         """Something was skipped at `place` that may have changed any definition. Raises as `decide` does."""

@@ -21,7 +21,7 @@ _VARIABLES: Final = (
 )  # fmt: skip
 _EVENTS_AT_A_TIME: Final = 10_000
 _DAY: Final = 86400  # seconds
-_NEW_STATUS_SINCE: Final = (8, 2)  # MySQL: SHOW BINARY LOG STATUS; SHOW MASTER STATUS is gone in 8.4
+NEW_STATUS_SINCE: Final = (8, 2)  # MySQL: SHOW BINARY LOG STATUS; SHOW MASTER STATUS is gone in 8.4
 
 
 class ServerFacts(msgspec.Struct, frozen=True):
@@ -127,7 +127,7 @@ def binlog_end(connection: Connection[Any], server: ServerFacts) -> BinlogStatus
 
 def binlog_position(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
     """As `binlog_end`, without the GTIDs where they take another question."""
-    new = not server.mariadb and server.release >= _NEW_STATUS_SINCE
+    new = not server.mariadb and server.release >= NEW_STATUS_SINCE
     rows = query(connection, f"SHOW {'BINARY LOG' if new else 'MASTER'} STATUS", "read the binlog's position")
     if not rows:
         raise RelayError(

@@ -5,6 +5,7 @@ The reader has it run for as long as the relay does, `relay repair` for what it 
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pymysql.connections import Connection
@@ -22,8 +23,11 @@ from relay.binlog.rules import Rules
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.log import Log
+from relay.schema import restore
+from relay.schema import store as stores
+from relay.schema.facts import SKIPPED, Unreadable
 from relay.schema.history import History
-from relay.schema.store import Store
+from relay.schema.store import SCHEMA_FILE, Store
 
 
 def answers(
@@ -53,6 +57,33 @@ def answers(
     )
     policy = Policy(config.relay.on_unknown == "skip", config.relay.on_partial_image == "send")
     return Answers(ingest, writer, definitions, store, charset_of, policy, log)
+
+
+def store(data_dir: Path, writer: JournalWriter, catalog: Catalog, log: Log) -> Store:
+    """The schema history in that folder, as it was where the journal ends. What is damaged of it is made anew.
+
+    Raises `JournalError`, `sqlite3.Error`, `RelayError`.
+    """
+    path = data_dir / SCHEMA_FILE
+    try:
+        found = Store(path)
+        known = history(found, log)
+        for table, error in found.verify().items():
+            known.lose(table, error)
+        if restore.is_lost(found, writer, catalog.is_earlier):
+            log("schema_damaged", table="*", file=path, cause="it is missing, or empty")
+    except Unreadable as unreadable:
+        put_aside(path, unreadable, log)
+        found = Store(path)
+    restore.restore(found, writer, data_dir / "journal", catalog.earlier_proofs, catalog.get(SKIPPED))
+    catalog.forget_earlier_proofs()
+    return found
+
+
+def put_aside(path: Path, error: Unreadable, log: Log) -> None:
+    """Nothing in that schema history can be relied on: the next one is made of what journal and source tell."""
+    log("schema_damaged", table="*", file=path, cause=error)
+    stores.put_aside(path)
 
 
 def history(store: Store, log: Log) -> History:

@@ -172,4 +172,14 @@ bool Definition::names(Bytes packed, std::string* schema, std::string* table) {
   return known && in.ok();
 }
 
+bool Definition::proven_in(Bytes packed) {
+  msgpack::Unpacker in(packed);
+  in.array();
+  in.str();
+  in.str();
+  for (int number = 0; number < 3; ++number) in.uint();
+  const bool proven = in.boolean();
+  return proven || !in.ok();
+}
+
 }  // namespace relay

@@ -75,6 +75,8 @@ struct Definition {
   static std::shared_ptr<const Definition> parse(Bytes packed, std::string* error);
   // Only the names, of a definition whose columns may be such as cannot be read. False if the bytes are none.
   static bool names(Bytes packed, std::string* schema, std::string* table);
+  // Whether its names of columns are proven; also if that cannot be read.
+  static bool proven_in(Bytes packed);
 };
 
 // The extent of a column's values; false if the type is not known or the metadata cannot be right.

@@ -88,6 +88,7 @@ void UsageReader::count(const RowsFrame& rows, uint64_t fresh) {
   }
   Tally& tally = tallies_[entry.tally];
   tally.rows[column_of(rows.kind, position_)] += fresh;
+  if (!entry.proven) tally.unproven += fresh;
   tally.last = rows.timestamp;
 }
 
@@ -111,6 +112,7 @@ UsageReader::Entry UsageReader::meet(uint64_t table) {
   met_.push_back({found->second, std::move(schema), std::move(name), std::string(frame.definition.text())});
   Entry entry;
   entry.table = found->second;
+  entry.proven = Definition::proven_in(frame.definition);
   return entry;
 }
 

@@ -13,6 +13,7 @@ struct Tally {
   uint32_t table = 0;           // its index in this reader
   uint32_t minute = 0;          // of the events, since 1970-01-01 UTC
   std::array<uint64_t, 3> rows{};  // inserted, updated, deleted; an update is one
+  uint64_t unproven = 0;        // of all of them, those whose names of columns nothing proves
   uint32_t last = 0;            // Unix seconds of the last of these events
 };
 
@@ -47,6 +48,7 @@ class UsageReader {
   // A TABLE frame, and where its rows were counted last.
   struct Entry {
     uint32_t table = 0;
+    bool proven = true;
     uint32_t minute = 0;
     uint64_t taken = 0;  // after how many calls of `take`
     size_t tally = 0;

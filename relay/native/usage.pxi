@@ -5,6 +5,7 @@ cdef extern from "usage.hpp" namespace "relay":
         uint32_t table
         uint32_t minute
         uint64_t rows[3]
+        uint64_t unproven
         uint32_t last
 
     cdef cppclass CMetTable "relay::MetTable":
@@ -27,7 +28,7 @@ cdef extern from "usage.hpp" namespace "relay":
 class Tally(NamedTuple):
     """Rows of a table (its number in the reader) whose events are of one minute, counted since 1970-01-01 UTC.
 
-    `last`: time of the last of these events, Unix seconds.
+    `unproven` of them have columns whose names nothing proves. `last`: time of the last of these events, Unix seconds.
     """
 
     table: int
@@ -35,6 +36,7 @@ class Tally(NamedTuple):
     insert: int
     update: int
     delete: int
+    unproven: int
     last: int
 
 
@@ -76,7 +78,7 @@ cdef class UsageReader:
     def take(self):
         """A Tally of each table and minute that was counted since the last call."""
         cdef vector[CTally] tallies = self.c.take()
-        return [Tally(t.table, t.minute, t.rows[0], t.rows[1], t.rows[2], t.last) for t in tallies]
+        return [Tally(t.table, t.minute, t.rows[0], t.rows[1], t.rows[2], t.unproven, t.last) for t in tallies]
 
     def met(self):
         """A MetTable of each definition since the last call; also if it is what it was, as each segment repeats it."""

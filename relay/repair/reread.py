@@ -26,7 +26,8 @@ from relay.journal import frames
 from relay.log import Log
 from relay.repair.layout import Wanted
 from relay.repair.survey import State
-from relay.schema.store import SCHEMA_FILE, Store
+from relay.schema.facts import Unreadable
+from relay.schema.store import SCHEMA_FILE, Store, put_aside
 
 _CHUNK: Final = 1 << 20
 _POLL_SECONDS: Final = 0.5
@@ -42,10 +43,10 @@ def reread(config: Config, begin: State, before: State, end: int, folder: Path, 
     `folder` is empty, and for what is needed meanwhile; nothing else is written. Raises `RelayError`, with the
     source's reason where it has none of it any more.
     """
-    for file in ("state.db", SCHEMA_FILE):
-        _copy(Path(config.relay.data_dir) / file, folder / file)
+    data_dir = Path(config.relay.data_dir)
+    _copy(data_dir / "state.db", folder / "state.db")
     sources = Sources(config)
-    with closing(Catalog(folder / "state.db")) as catalog, closing(Store(folder / SCHEMA_FILE)) as store:
+    with closing(Catalog(folder / "state.db")) as catalog, closing(_history(data_dir, folder)) as store:
         try:
             connected = sources.connect()
             writer = _read(config, sources, connected, (catalog, store), begin, end - begin.position, folder, log)
@@ -70,6 +71,20 @@ def _behind(before: State, begin: State, wanted: list[Wanted]) -> list[Wanted]:
                 sequence = state.sequence
                 state = (state.after(each.frame, 0) or state)._replace(sequence=sequence)
     return []
+
+
+def _history(data_dir: Path, folder: Path) -> Store:
+    """A copy of the schema history; an empty one where that cannot be relied on: the relay makes it anew."""
+    copy = folder / SCHEMA_FILE
+    try:
+        if (data_dir / SCHEMA_FILE).exists():
+            _copy(data_dir / SCHEMA_FILE, copy)
+        store = Store(copy)
+        store.verify()
+    except (sqlite3.DatabaseError, Unreadable):
+        put_aside(copy)
+        store = Store(copy)
+    return store
 
 
 def _copy(path: Path, copy: Path) -> None:

@@ -33,7 +33,7 @@ from relay.ddl.syntax import (
     SetOptions,
     ShowColumn,
 )
-from relay.schema.columntype import BLOBS, TEXTS, converted
+from relay.schema.columntype import BLOBS, TEXTS, converted, sized_by
 from relay.schema.create import add_indexes, charset_of, column_of, finished, own_indexes
 from relay.schema.table import Column, Index, Table, find, same_name
 
@@ -48,8 +48,8 @@ def altered(table: Table, clauses: Sequence[Clause], schema_charset: str, dialec
     clauses = [clause for number, clause in enumerate(clauses) if _applies(clause, table, clauses[:number])]
     table, conversion = _options(table, clauses, schema_charset, dialect)
     if conversion:
-        if any(_is_sized_by_the_old(clause) for clause in clauses) and not dialect.mariadb:
-            raise NotUnderstood("MySQL gives a text that is converted and changed the size of the one before")
+        if not dialect.mariadb:
+            clauses = [_sized(clause, table, conversion) for clause in clauses]
         clauses = [_with_charset(clause, conversion, dialect) for clause in clauses]
         old = tuple(_converted(column, conversion, dialect) for column in table.columns)
         table = msgspec.structs.replace(table, columns=old)
@@ -198,11 +198,16 @@ def _converted(column: Column, charset: str, dialect: Dialect) -> Column:
     return msgspec.structs.replace(column, type=converted(column.type, charset, dialect))
 
 
-def _is_sized_by_the_old(clause: Clause) -> bool:
+def _sized(clause: Clause, table: Table, charset: str) -> Clause:
+    """A clause that makes a text of a column: its size is that of the column before."""
     if not isinstance(clause, ChangeColumn):
-        return False
-    kind = clause.column.type
-    return kind.name in (*TEXTS, *BLOBS) and kind.length is None
+        return clause
+    kind, old = clause.column.type, find(table.columns, clause.old)
+    if kind.name not in (*TEXTS, *BLOBS) or kind.length is not None or old is None:
+        return clause
+    if kind.name in BLOBS or kind.charset:
+        raise NotUnderstood("MySQL sizes what is converted and changed by the column before")
+    return clause._replace(column=clause.column._replace(type=sized_by(old.type, kind, charset)))
 
 
 def _with_charset(clause: Clause, charset: str, dialect: Dialect) -> Clause:

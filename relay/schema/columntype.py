@@ -16,6 +16,7 @@ BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 WITH_CHARSET: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 _LONGEST: Final = (255, 65_535, 16_777_215, 4_294_967_295)  # bytes of a TINYTEXT, TEXT, MEDIUMTEXT and LONGTEXT
 _LONGEST_VARCHAR: Final = 65_535
+_SHORT: Final = 32  # characters that no number or date exceeds
 _WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
@@ -143,6 +144,31 @@ def converted(kind: DataType, charset: str, dialect: Dialect) -> DataType:
         wanted = max(number, _class_of(characters * width_of(charset)))
         changed = changed._replace(name=TEXTS[wanted])
     return spelled_out(changed, charset, dialect)
+
+
+def sized_by(old: DataType, new: DataType, charset: str) -> DataType:
+    """The text that MySQL makes of a column which one statement changes to a text and converts to that character set.
+
+    It is as long as the column before, not as the statement says, unless that is LONGTEXT. Raises `NotUnderstood` where
+    that length is not certain.
+    """
+    if new.name == "longtext":
+        return new
+    width = width_of(old.charset or "binary")
+    match old.name:
+        case "char" | "varchar" | "binary" | "varbinary":
+            size = old.length or 0
+        case name if name in TEXTS:
+            size = _LONGEST[TEXTS.index(name)]
+        case name if name in BLOBS:
+            size = _LONGEST[BLOBS.index(name)]
+        case name if name in INTEGERS or name in _FRACTIONS or name in ("date", "year"):
+            size = _SHORT
+        case name:
+            raise NotUnderstood(f"MySQL makes a text as long as the {name} before")
+    if old.charset != charset:
+        size = size // width * width_of(charset)
+    return new._replace(name=TEXTS[_class_of(size)])
 
 
 def column_type(kind: DataType, dialect: Dialect) -> str:

@@ -13,6 +13,8 @@ from relay.schema.table import Absent, Schema, Table, Unknown
 Fact: TypeAlias = Table | Absent | Unknown | Schema
 ANY: Final = TableName("", "")
 """In place of a table: what holds for all of them."""
+SKIPPED: Final = "skipped"
+"""A fact: where the last event stood that was left out and may have changed a table. Catalog has it as well."""
 
 
 class Proof(StrEnum):
@@ -49,7 +51,11 @@ class Answer(NamedTuple):
 
 
 class Damaged(Exception):
-    """What stands in the file is not what was written; the text says what of it."""
+    """What stands in a row is not what was written; the text says where."""
+
+
+class Unreadable(Exception):
+    """The file is damaged so that nothing in it can be relied on; the text says how."""
 
 
 class Facts(Protocol):
@@ -84,6 +90,9 @@ class Facts(Protocol):
 
     def forget(self, table: TableName) -> None:
         """Forget all of a table."""
+
+    def verify(self) -> dict[TableName, Damaged]:
+        """Read all, and give the tables of which something is damaged. Raises `Unreadable`."""
 
 
 def folded_name(schema: str, table: str) -> str:

@@ -16,7 +16,7 @@ from relay.binlog.place import Place
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
 from relay.schema.apply import Effects, Schemas, effects, keeps_columns
-from relay.schema.facts import ANY, Answer, Damaged, Facts, Proof, Version, folded_name
+from relay.schema.facts import ANY, SKIPPED, Answer, Damaged, Facts, Proof, Unreadable, Version, folded_name
 from relay.schema.queries import Query
 from relay.schema.table import ABSENT, Absent, Schema, State, Table, Unknown
 
@@ -132,6 +132,10 @@ class History:
         """Something came that may have changed any table."""
         self._store.add([Version(ANY, Unknown(why), place, sequence, Proof.ROWS)])
 
+    def skipped(self, what: str) -> None:
+        """Something was left out that may have changed a table; the journal does not say so."""
+        self._store.put_fact(SKIPPED, what)
+
     def _fact(self, table: TableName, place: Place) -> State | Schema | None:
         """What is known of a table or schema at a place."""
         newest: Version | None = None
@@ -149,16 +153,19 @@ class History:
         try:
             yield from self._store.versions(table)
         except Damaged as error:
-            yield self._lose(table, error)
+            yield self.lose(table, error)
 
     def _answer(self, table: TableName) -> Answer | None:
         try:
             return self._store.answer(table)
         except Damaged as error:
-            self._lose(table, error)
+            self.lose(table, error)
             return None
 
-    def _lose(self, table: TableName, error: Damaged) -> Version:
+    def lose(self, table: TableName, error: Damaged) -> Version:
+        """Something of the table is damaged: forget it, so that it has to be asked for. Raises `Unreadable`."""
+        if table == ANY:  # of all tables, it is not known since when they are unknown
+            raise Unreadable(str(error)) from error
         lost = Version(table, Unknown(f"the schema history is damaged: {error}"), Place("", 0), 0, Proof.ROWS)
         self._store.forget(table)
         self._store.add([lost])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
-from relay.schema.facts import Answer, Version, folded_name
+from relay.schema.facts import Answer, Damaged, Version, folded_name
 
 
 class Memory:
@@ -48,3 +48,6 @@ class Memory:
 
     def forget(self, table: TableName) -> None:
         self._versions.pop(table, None)
+
+    def verify(self) -> dict[TableName, Damaged]:
+        return {}

@@ -16,10 +16,11 @@ from relay.binlog.place import Place
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
 from relay.journal.frames import Commit, Ddl, Definition, File, Gap, Source, decode
-from relay.schema.facts import Proof, Version
+from relay.schema.facts import ANY, SKIPPED, Proof, Version
 from relay.schema.history import unpacked
 from relay.schema.matching import told
 from relay.schema.store import Store
+from relay.schema.table import Unknown
 
 _BEHIND_BYTES: Final = 64 << 20  # of the journal that may have to be walked after a kill
 _KINDS: Final = (3, 4, 5, 6, 7)  # all but TABLE and ROWS
@@ -56,12 +57,22 @@ class Keeper:
         self.keep()
 
 
-def restore(
-    store: Store, writer: JournalWriter, directory: Path, earlier: Callable[[], Iterable[tuple[Definition, Place]]]
-) -> None:
-    """Bring the store to where the journal is. `earlier` gives what a release without a history had proven.
+def is_lost(store: Store, writer: JournalWriter, earlier: bool) -> bool:
+    """Whether the store was lost: it is new, but the journal is not, nor of a release that had none (`earlier`)."""
+    return not (store.fact(_GENERATION) or earlier) and bool(writer.state().identity)
 
-    Raises `JournalError`, `sqlite3.Error`.
+
+def restore(
+    store: Store,
+    writer: JournalWriter,
+    directory: Path,
+    earlier: Callable[[], Iterable[tuple[Definition, Place]]],
+    skipped: str = "",
+) -> None:
+    """Bring the store to where the journal is. `earlier` gives what a release without a history had proven; `skipped`
+    is the place of what was left out last, as it is kept beside the store.
+
+    Raises `JournalError`, `sqlite3.Error`, `Unreadable`.
     """
     generation = str(writer.generation())
     known = store.fact(_GENERATION)
@@ -79,6 +90,11 @@ def restore(
     identity = _replay(store, writer, JournalReader(directory))
     if writer.state().identity != identity != "":
         store.new_epoch()  # the journal lost the way to that source
+    if skipped != store.fact(SKIPPED):
+        state = writer.state()
+        doubt = Unknown(f"what was left out at {skipped} may have changed it")
+        store.add([Version(ANY, doubt, Place(state.file, state.position), state.sequence - 1, Proof.ROWS)])
+        store.put_fact(SKIPPED, skipped)
     Keeper(store, writer).keep()
 
 

@@ -35,6 +35,7 @@ from relay.httpapi import (
     TableDetail,
     TableSchema,
 )
+from relay.schemareport import SchemaColumn, SchemaVersion, TableHistory
 from relay.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
 
 BEGAN: Final = 1_790_000_000.0
@@ -255,6 +256,18 @@ class Told:
             for place, (name, sql, code, meta, unsigned, nullable, primary, charset, labels) in enumerate(_TYPES)
         ]
         return TableSchema(schema, table, 7, 1000 + number, 1, True, columns)
+
+    def table_history(self, number: int) -> TableHistory:
+        """/api/schema/history of the table at `number`."""
+        schema, table = self.tables[number]
+        columns = [SchemaColumn(name or self.column, sql, None, False, "", "", False) for name, sql, *_ in _TYPES]
+        statement = f"ALTER TABLE {table} ADD {self.column} INT"
+        versions = [
+            SchemaVersion("table", "", "binlog.000003", 700, f"0-1-{number}", "statement", statement, True, columns),
+            SchemaVersion("unknown", "rows contradict it", "binlog.000002", 500, "", "rows", "", True, []),
+            SchemaVersion("table", "", "binlog.000001", 90, "", "source", "", False, columns[:-1]),
+        ]
+        return TableHistory(schema, table, "", versions)
 
     def table(self, number: int) -> TableDetail:
         """/api/table of the table at `number`."""

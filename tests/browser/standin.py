@@ -13,6 +13,7 @@ from typing import Self
 
 from relay.httpapi import ClientDetail, History, TableDetail, TableSchema
 from relay.log import logger
+from relay.schemareport import TableHistory
 from relay.stat import Stat
 from relay.views import Views
 from relay.web import Content, Latest, Server, application
@@ -113,6 +114,10 @@ class _Views(Views):
     def schema(self) -> list[TableSchema]:
         self._stand_in.asked["schema"] += 1
         return self._stand_in.told.schema()
+
+    def table_history(self, schema: str, table: str) -> TableHistory | None:
+        told = self._stand_in.told
+        return told.table_history(told.tables.index((schema, table))) if (schema, table) in told.tables else None
 
     def table(self, document: Stat, schema: str, table: str) -> TableDetail | None:
         self._stand_in.asked["table"] += 1

@@ -172,6 +172,18 @@ def test_schema_shows_columns_with_types_and_metadata(living: Living, open_page:
             expect(line).to_contain_text(re.compile(re.escape(text), re.IGNORECASE))
 
 
+def test_schema_shows_a_tables_history(living: Living, open_page: Open) -> None:
+    page = open_page(living.url)
+    page.locator("#schema summary").click()
+    history = reading.opened(reading.table(page, SHOP, ORDERS, "schema")).get_by_role("group", name="History")
+    told = living.document("api/schema/history", schema=SHOP, table=ORDERS)
+    assert told["versions"]
+    for version in told["versions"]:
+        line = history.get_by_role("row").filter(has_text=f"{version['file']}:{version['position']}").first
+        for text in (version["proof"], COLUMN, version["statement"]):
+            expect(line).to_contain_text(text)
+
+
 def test_each_process_has_its_cpu_and_memory(living: Living, open_page: Open) -> None:
     page = open_page(living.url)
     processes = living.document("api/stat")["processes"]

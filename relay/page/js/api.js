@@ -51,6 +51,11 @@
  *   nullable: boolean, primary: boolean, charset: string, labels: string[]}} Column
  * @typedef {{schema: string, table: string, schema_uid: number, table_uid: number, version: number, proven: boolean,
  *   columns: Column[]}} TableSchema
+ * @typedef {{name: string, type: string, nullable: boolean | null, key: boolean, charset: string, generated: string,
+ *   invisible: boolean}} SchemaColumn
+ * @typedef {{state: string, cause: string, file: string, position: number, gtid: string, proof: string,
+ *   statement: string, current: boolean, columns: SchemaColumn[]}} SchemaVersion
+ * @typedef {{schema: string, table: string, damaged: string, versions: SchemaVersion[]}} TableHistory
  * @typedef {{usage: TableUsage, minutes: {at: number[], insert: number[], update: number[], delete: number[]},
  *   clients: {id: number, name: string, kinds: string}[], streams: CDCStream[], definition: TableSchema | null}} TableDetail
  */
@@ -91,3 +96,6 @@ export const table = (schema, table) => get(`api/table?${new URLSearchParams({ s
 
 /** @returns {Promise<TableSchema[]>} */
 export const schema = () => get("api/schema");
+
+/** @param {string} schema @param {string} table @returns {Promise<TableHistory>} */
+export const tableHistory = (schema, table) => get(`api/schema/history?${new URLSearchParams({ schema, table })}`);

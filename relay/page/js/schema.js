@@ -6,6 +6,7 @@ import { byId, h, setText, tableName } from "./dom.js";
 import { exact, visible } from "./format.js";
 import { Grid } from "./grid.js";
 import { Refresher } from "./poller.js";
+import { TableHistory } from "./tablehistory.js";
 import { tableKey } from "./tables.js";
 
 const EVERY = 30000;
@@ -64,9 +65,14 @@ export class Schema {
 /** @param {api.TableSchema} definition */
 function columnsOf(definition) {
   const columns = new ColumnTable();
-  const element = h("div", { class: "details" }, h("section", { class: "wide" }, columns.element));
-  columns.show(definition);
-  return { element, show: (current) => columns.show(current), close: () => {} };
+  const history = new TableHistory(definition.schema, definition.table);
+  const element = h("div", { class: "details" }, h("section", { class: "wide" }, columns.element), history.element);
+  const show = (/** @type {api.TableSchema} */ current) => {
+    columns.show(current);
+    history.update();
+  };
+  show(definition);
+  return { element, show, close: () => {} };
 }
 
 /** @param {api.TableSchema} definition */
