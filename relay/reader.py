@@ -33,6 +33,7 @@ from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
 from relay.schema import look
 from relay.schema.facts import Unreadable
+from relay.schema.restore import SOURCE
 from relay.schema.store import Store
 
 POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
@@ -203,7 +204,8 @@ class _Reader:
         """Ask for all tables, where nothing is known of them yet: at the first start, and where places got a new
         meaning."""
         connection, binlog = self._sources.asking()
-        reading.history(self._store, self._log).learn_case(look.lower_case(connection))
+        if self._store.fact(SOURCE) != server.identity:
+            self._store.put_fact(SOURCE, server.identity)
         if self._store.fact(_LOOKED) == str(self._store.epoch):
             return
         began, told = time.monotonic(), time.monotonic()
@@ -286,6 +288,7 @@ class _Reader:
         return configured or int(kept)
 
     def _answers(self, connection: Connection[Any], server: ServerFacts) -> Answers:
+        reading.history(self._store, self._log).learn_case(look.lower_case(connection))
         return reading.answers(
             self._context.config,
             self._ingest,

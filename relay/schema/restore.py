@@ -25,6 +25,8 @@ from relay.schema.table import Unknown
 _BEHIND_BYTES: Final = 64 << 20  # of the journal that may have to be walked after a kill
 _KINDS: Final = (3, 4, 5, 6, 7)  # all but TABLE and ROWS
 _GENERATION: Final = "generation"
+SOURCE: Final = "source"
+"""Fact of the store: the identity of the source whose places these are, kept with what that source is asked for."""
 _COVERED, _FILE, _SEQUENCE = "covered", "file", "sequence"
 """Facts of the store: the journal's id; the position in it up to which all is here, the binlog's file and the number of
 the next change there."""
@@ -85,7 +87,9 @@ def restore(
         store.put_fact(_COVERED, "")
     store.put_fact(_GENERATION, generation)
     store.cut(writer.state().sequence)
-    _replay(store, writer, JournalReader(directory))
+    identity = _replay(store, writer, JournalReader(directory))
+    if writer.state().identity != identity != "":
+        store.new_epoch()  # the journal lost the way to that source
     if skipped != store.fact(SKIPPED):
         state = writer.state()
         doubt = Unknown(f"what was left out at {skipped} may have changed it")
@@ -94,13 +98,13 @@ def restore(
     Keeper(store, writer).keep()
 
 
-def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> None:
-    """Add what statements left that the journal has and the store does not."""
+def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> str:
+    """Add what statements left that the journal has and the store does not; the source of the last, if it is known."""
     covered, end = int(store.fact(_COVERED) or 0), writer.end()
     start = max(covered, journal.first())
     here = covered == start
     file, sequence = (store.fact(_FILE), int(store.fact(_SEQUENCE) or 1)) if here else ("", 1)
-    identity = ""
+    identity = store.fact(SOURCE)
     statements: list[Ddl] = []
     for _, payload in journal.frames(start, end, _KINDS):
         match decode(payload):
@@ -120,6 +124,7 @@ def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> None
                 _add(store, statements, file, sequence, commit)
                 statements = []
                 sequence = commit.sequence
+    return identity
 
 
 def _add(store: Store, statements: list[Ddl], file: str, first: int, commit: Commit) -> None:
