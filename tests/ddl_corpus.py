@@ -57,8 +57,8 @@ BOTH: Final[dict[str, list[str]]] = {
     ],
     "labels": [
         "CREATE TABLE t (a ENUM('x','y'), b SET('p','q','r'), c ENUM('it''s','b ','ä') CHARACTER SET latin1,"
-        ' d ENUM("double", \'b\'), e SET(\'a\',\'b\',\'c\',\'d\',\'e\',\'f\',\'g\',\'h\',\'i\'), f ENUM(\'\\\'\',\'a\\\\b\'),'
-        " g ENUM('a','b') CHARACTER SET binary, h ENUM(''))"
+        " d ENUM(\"double\", 'b'), e SET('a','b','c','d','e','f','g','h','i'), f ENUM('\\'','a\\\\b'),"
+        " g ENUM('a','b') CHARACTER SET binary, h ENUM(''))",
     ],
     "many labels": [
         f"CREATE TABLE t (a ENUM({','.join(repr(f'l{n}') for n in range(255))}),"
@@ -111,7 +111,8 @@ BOTH: Final[dict[str, list[str]]] = {
     ],
     # Keys.
     "keys": [
-        "CREATE TABLE t (a INT PRIMARY KEY, b INT UNIQUE, c INT, KEY (c), INDEX i (b, c), UNIQUE KEY u (c DESC, b ASC))",
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT UNIQUE, c INT, KEY (c), INDEX i (b, c), UNIQUE KEY u (c DESC,"
+        " b ASC))",
         "CREATE TABLE u (a INT, b INT, c VARCHAR(20), PRIMARY KEY (b, a), KEY k USING BTREE (c(5)) COMMENT 'x')",
         "CREATE TABLE v (a INT KEY, b INT UNIQUE KEY)",
         "CREATE TABLE w (a INT, b INT, CONSTRAINT p PRIMARY KEY USING BTREE (a), CONSTRAINT q UNIQUE r (b))",
@@ -159,12 +160,15 @@ BOTH: Final[dict[str, list[str]]] = {
         "ALTER TABLE t ADD j INT FIRST, ADD k INT FIRST, ADD l INT, ADD m INT AFTER l",
         "ALTER TABLE t ADD COLUMN (n INT, INDEX (n))",
     ],
-    "drop": [T, "ALTER TABLE t DROP b", "ALTER TABLE t DROP COLUMN C", U, "ALTER TABLE u DROP x, DROP COLUMN z RESTRICT"],
+    "drop": [
+        T, "ALTER TABLE t DROP b", "ALTER TABLE t DROP COLUMN C", U, "ALTER TABLE u DROP x, DROP COLUMN z RESTRICT",
+    ],
     "drop and add of one name": [T, "ALTER TABLE t DROP b, ADD b INT FIRST", "ALTER TABLE t DROP a, ADD a TEXT"],
     "modify": [
         T, "ALTER TABLE t MODIFY a BIGINT NOT NULL", "ALTER TABLE t MODIFY COLUMN c TEXT FIRST",
         "ALTER TABLE t MODIFY b VARCHAR(30) AFTER a", "ALTER TABLE t MODIFY A INT",
-        "ALTER TABLE t MODIFY a INT AFTER b, MODIFY c TEXT AFTER a", "ALTER TABLE t MODIFY c TEXT FIRST, MODIFY b INT FIRST",
+        "ALTER TABLE t MODIFY a INT AFTER b, MODIFY c TEXT AFTER a",
+        "ALTER TABLE t MODIFY c TEXT FIRST, MODIFY b INT FIRST",
     ],
     "change": [
         T, "ALTER TABLE t CHANGE a z INT", "ALTER TABLE t CHANGE COLUMN b a VARCHAR(9) FIRST",
@@ -182,11 +186,16 @@ BOTH: Final[dict[str, list[str]]] = {
     ],
     "cycle by change with places": [T, "ALTER TABLE t CHANGE a b INT AFTER c, CHANGE b a VARCHAR(20) FIRST"],
     "swap in three steps": [
-        T, "ALTER TABLE t RENAME COLUMN a TO tmp", "ALTER TABLE t RENAME COLUMN b TO a", "ALTER TABLE t RENAME COLUMN tmp TO b",
+        T, "ALTER TABLE t RENAME COLUMN a TO tmp", "ALTER TABLE t RENAME COLUMN b TO a",
+        "ALTER TABLE t RENAME COLUMN tmp TO b",
     ],
-    "rename and add the old name": [T, "ALTER TABLE t RENAME COLUMN a TO d, ADD a INT", "ALTER TABLE t CHANGE b e VARCHAR(20), ADD COLUMN b INT FIRST"],
+    "rename and add the old name": [
+        T, "ALTER TABLE t RENAME COLUMN a TO d, ADD a INT",
+        "ALTER TABLE t CHANGE b e VARCHAR(20), ADD COLUMN b INT FIRST",
+    ],
     "after a column that is renamed": [
-        T, "ALTER TABLE t RENAME COLUMN a TO d, ADD e INT AFTER d", "ALTER TABLE t CHANGE b f VARCHAR(20), ADD g INT AFTER f",
+        T, "ALTER TABLE t RENAME COLUMN a TO d, ADD e INT AFTER d",
+        "ALTER TABLE t CHANGE b f VARCHAR(20), ADD g INT AFTER f",
     ],
     "after a column that is added": [T, "ALTER TABLE t ADD d INT AFTER a, ADD e INT AFTER d, ADD f INT AFTER a"],
     "after a column that is moved": [T, "ALTER TABLE t MODIFY c TEXT FIRST, ADD d INT AFTER c, MODIFY a INT AFTER d"],
@@ -196,182 +205,424 @@ BOTH: Final[dict[str, list[str]]] = {
         "ALTER TABLE t DROP d, RENAME COLUMN a TO d, ADD a INT FIRST, DROP INDEX a, ADD f INT AFTER e",
     ],
     "moved and renamed": [
-        T, "ALTER TABLE t CHANGE a x INT AFTER c, RENAME COLUMN b TO a", "ALTER TABLE t MODIFY x INT FIRST, DROP c, ADD c INT AFTER x",
+        T, "ALTER TABLE t CHANGE a x INT AFTER c, RENAME COLUMN b TO a",
+        "ALTER TABLE t MODIFY x INT FIRST, DROP c, ADD c INT AFTER x",
     ],
     "case of names": [
-        'CREATE TABLE t (Aa INT, `bB` INT, Ää INT)', "ALTER TABLE t CHANGE aa AA INT", "ALTER TABLE t MODIFY BB INT FIRST",
-        "ALTER TABLE t RENAME COLUMN ää TO ÄÄ", "ALTER TABLE t ADD c INT AFTER Bb", "ALTER TABLE t DROP Aa",
+        'CREATE TABLE t (Aa INT, `bB` INT, Ää INT)', "ALTER TABLE t CHANGE aa AA INT",
+        "ALTER TABLE t MODIFY BB INT FIRST", "ALTER TABLE t RENAME COLUMN ää TO ÄÄ", "ALTER TABLE t ADD c INT AFTER Bb",
+        "ALTER TABLE t DROP Aa",
     ],
     "odd names": [
-        "CREATE TABLE t (`a b` INT, `c``d` INT, `e'f` INT, `g\"h` INT, `i,j` INT, `(k` INT, `select` INT, `ünï` INT, 1st INT, `日本` INT, $x INT, _y INT)",
+        "CREATE TABLE t (`a b` INT, `c``d` INT, `e'f` INT, `g\"h` INT, `i,j` INT, `(k` INT, `select` INT,"
+        " `ünï` INT, 1st INT, `日本` INT, $x INT, _y INT)",
         "ALTER TABLE t DROP `a b`, RENAME COLUMN `c``d` TO `x ``y`, MODIFY `i,j` INT FIRST, DROP `(k`",
-        "ALTER TABLE t CHANGE `select` `table` INT AFTER 1st, ADD `key` INT AFTER `日本`, RENAME COLUMN `ünï` TO `primary`",
+        "ALTER TABLE t CHANGE `select` `table` INT AFTER 1st, ADD `key` INT AFTER `日本`,"
+        " RENAME COLUMN `ünï` TO `primary`",
     ],
     "words that are no keywords": [
-        "CREATE TABLE t (period INT, versioning INT, `system` INT, value INT, type INT, date DATE, time TIME, text TEXT, comment INT, engine INT, first INT, after INT, status INT, names INT, position INT, json JSON, enum ENUM('a'))",
-        "ALTER TABLE t ADD period2 INT, DROP type, RENAME COLUMN value TO position2", "ALTER TABLE t MODIFY after INT FIRST, MODIFY first INT AFTER after",
-        "ALTER TABLE t ADD level INT AFTER first", "ALTER TABLE t DROP comment, ADD x INT COMMENT 'after' AFTER date",
+        "CREATE TABLE t (period INT, versioning INT, `system` INT, value INT, type INT, date DATE, time TIME,"
+        " text TEXT, comment INT, engine INT, first INT, after INT, status INT, names INT, position INT,"
+        " json JSON, enum ENUM('a'))",
+        "ALTER TABLE t ADD period2 INT, DROP type, RENAME COLUMN value TO position2",
+        "ALTER TABLE t MODIFY after INT FIRST, MODIFY first INT AFTER after", "ALTER TABLE t ADD level INT AFTER first",
+        "ALTER TABLE t DROP comment, ADD x INT COMMENT 'after' AFTER date",
     ],
     # Tables as wholes.
-    "rename table": [T, "RENAME TABLE t TO u", "ALTER TABLE u RENAME TO v", "ALTER TABLE v RENAME w", "ALTER TABLE w RENAME AS x", "ALTER TABLE x RENAME = y"],
+    "rename table": [
+        T, "RENAME TABLE t TO u", "ALTER TABLE u RENAME TO v", "ALTER TABLE v RENAME w", "ALTER TABLE w RENAME AS x",
+        "ALTER TABLE x RENAME = y",
+    ],
     "rename several": [T, U, "RENAME TABLE t TO tmp, u TO t, tmp TO u", "RENAME TABLE t TO a, u TO b"],
-    "rename across schemas": ["CREATE DATABASE d_2 CHARACTER SET latin1", T, "RENAME TABLE t TO d_2.t", "ALTER TABLE d_2.t ADD d TEXT", "ALTER TABLE d_2.t RENAME TO d.w", "ALTER TABLE w ADD e TEXT"],
-    "rename and alter": [T, "ALTER TABLE t RENAME TO u, ADD d INT FIRST, DROP b", "ALTER TABLE u ADD e INT AFTER d, RENAME t"],
+    "rename across schemas": [
+        "CREATE DATABASE d_2 CHARACTER SET latin1", T, "RENAME TABLE t TO d_2.t", "ALTER TABLE d_2.t ADD d TEXT",
+        "ALTER TABLE d_2.t RENAME TO d.w", "ALTER TABLE w ADD e TEXT",
+    ],
+    "rename and alter": [
+        T, "ALTER TABLE t RENAME TO u, ADD d INT FIRST, DROP b", "ALTER TABLE u ADD e INT AFTER d, RENAME t",
+    ],
     "ghost": [
-        T, "CREATE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD d INT AFTER a, DROP b", "CREATE TABLE _t_ghc (id INT PRIMARY KEY)",
-        "RENAME TABLE t TO _t_del, _t_gho TO t", "DROP TABLE IF EXISTS _t_ghc", "DROP TABLE IF EXISTS _t_del",
+        T, "CREATE TABLE _t_gho LIKE t", "ALTER TABLE _t_gho ADD d INT AFTER a, DROP b",
+        "CREATE TABLE _t_ghc (id INT PRIMARY KEY)", "RENAME TABLE t TO _t_del, _t_gho TO t",
+        "DROP TABLE IF EXISTS _t_ghc", "DROP TABLE IF EXISTS _t_del",
     ],
     "drop tables": [T, U, "DROP TABLE t, u", T, "DROP TABLE IF EXISTS t, nothing", U, "DROP TABLES u RESTRICT"],
-    "create if not exists": [T, "CREATE TABLE IF NOT EXISTS t (c INT, a INT)", "CREATE TABLE IF NOT EXISTS u LIKE t", "CREATE TABLE IF NOT EXISTS u LIKE t", "DROP TABLE t", "CREATE TABLE IF NOT EXISTS t (c INT, a INT)"],
+    "create if not exists": [
+        T, "CREATE TABLE IF NOT EXISTS t (c INT, a INT)", "CREATE TABLE IF NOT EXISTS u LIKE t",
+        "CREATE TABLE IF NOT EXISTS u LIKE t", "DROP TABLE t", "CREATE TABLE IF NOT EXISTS t (c INT, a INT)",
+    ],
     "create like": [
-        "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(20) CHARACTER SET latin1, c ENUM('x') NOT NULL, d INT AS (a), UNIQUE (b)) CHARACTER SET koi8r",
-        "CREATE TABLE u LIKE t", "ALTER TABLE u ADD e TEXT", "CREATE TABLE v (LIKE u)", "CREATE DATABASE d_2", "CREATE TABLE d_2.t LIKE d.t",
+        "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(20) CHARACTER SET latin1, c ENUM('x') NOT NULL,"
+        " d INT AS (a), UNIQUE (b)) CHARACTER SET koi8r",
+        "CREATE TABLE u LIKE t", "ALTER TABLE u ADD e TEXT", "CREATE TABLE v (LIKE u)", "CREATE DATABASE d_2",
+        "CREATE TABLE d_2.t LIKE d.t",
     ],
     "create select": [
-        T, "INSERT INTO t VALUES (1, 'x', 'y')", "CREATE TABLE u AS SELECT b, a AS n FROM t", "CREATE TABLE v (z INT PRIMARY KEY) SELECT 7 AS z, c FROM t",
-        "CREATE TABLE w (q INT) CHARACTER SET latin1 AS SELECT CONCAT(b, 'x') AS s, 1.5 AS f FROM t", "ALTER TABLE u DROP n",
+        T, "INSERT INTO t VALUES (1, 'x', 'y')", "CREATE TABLE u AS SELECT b, a AS n FROM t",
+        "CREATE TABLE v (z INT PRIMARY KEY) SELECT 7 AS z, c FROM t",
+        "CREATE TABLE w (q INT) CHARACTER SET latin1 AS SELECT CONCAT(b, 'x') AS s, 1.5 AS f FROM t",
+        "ALTER TABLE u DROP n",
     ],
     "truncate": [T, "TRUNCATE TABLE t", "TRUNCATE d.t"],
     "schemas": [
-        "CREATE DATABASE d_2 CHARACTER SET latin1", "CREATE TABLE d_2.t (a TEXT)", "ALTER DATABASE d_2 COLLATE utf8mb4_bin", "CREATE TABLE d_2.u (a TEXT)",
-        "DROP DATABASE d_2", "CREATE SCHEMA IF NOT EXISTS d_2 DEFAULT CHARACTER SET = koi8r", "CREATE DATABASE IF NOT EXISTS d_2 CHARACTER SET latin1", "CREATE TABLE d_2.t (a TEXT)",
+        "CREATE DATABASE d_2 CHARACTER SET latin1", "CREATE TABLE d_2.t (a TEXT)",
+        "ALTER DATABASE d_2 COLLATE utf8mb4_bin", "CREATE TABLE d_2.u (a TEXT)", "DROP DATABASE d_2",
+        "CREATE SCHEMA IF NOT EXISTS d_2 DEFAULT CHARACTER SET = koi8r",
+        "CREATE DATABASE IF NOT EXISTS d_2 CHARACTER SET latin1", "CREATE TABLE d_2.t (a TEXT)",
     ],
-    "the default schema is altered": ["ALTER DATABASE CHARACTER SET latin1", T, "ALTER DATABASE DEFAULT COLLATE = utf8mb4_general_ci", U],
-    "views": [T, "CREATE VIEW v AS SELECT a FROM t", "CREATE OR REPLACE VIEW v AS SELECT b FROM t", "RENAME TABLE v TO w", "DROP VIEW w", "CREATE TABLE w (q INT)"],
+    "the default schema is altered": [
+        "ALTER DATABASE CHARACTER SET latin1", T, "ALTER DATABASE DEFAULT COLLATE = utf8mb4_general_ci", U,
+    ],
+    "views": [
+        T, "CREATE VIEW v AS SELECT a FROM t", "CREATE OR REPLACE VIEW v AS SELECT b FROM t", "RENAME TABLE v TO w",
+        "DROP VIEW w", "CREATE TABLE w (q INT)",
+    ],
     "other objects": [
-        T, "CREATE PROCEDURE p() ALTER TABLE t RENAME COLUMN b TO d", "CALL p()", "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1",
-        "CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1", "DROP PROCEDURE p", "DROP TRIGGER g", "CREATE EVENT e ON SCHEDULE AT NOW() + INTERVAL 1 YEAR DO ALTER TABLE t DROP a", "DROP EVENT e", "DROP FUNCTION f",
+        T, "CREATE PROCEDURE p() ALTER TABLE t RENAME COLUMN b TO d", "CALL p()",
+        "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1",
+        "CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1", "DROP PROCEDURE p", "DROP TRIGGER g",
+        "CREATE EVENT e ON SCHEDULE AT NOW() + INTERVAL 1 YEAR DO ALTER TABLE t DROP a", "DROP EVENT e",
+        "DROP FUNCTION f",
     ],
     "prepared": [T, "PREPARE s FROM 'ALTER TABLE t RENAME COLUMN b TO d'", "EXECUTE s"],
     # Character sets.
     "convert": [
         LATIN1, "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "ALTER TABLE t CONVERT TO CHARACTER SET latin1",
-        "CREATE TABLE u (a TINYTEXT, b TEXT, c MEDIUMTEXT, d LONGTEXT, e BLOB, f CHAR(5) BYTE, g INT, h VARCHAR(5) CHARACTER SET koi8r) CHARACTER SET latin1",
-        "ALTER TABLE u CONVERT TO CHARSET utf8 COLLATE utf8_bin", "ALTER TABLE u CONVERT TO CHARACTER SET DEFAULT", "ALTER TABLE u ADD i TEXT, CONVERT TO CHARACTER SET latin1",
+        "CREATE TABLE u (a TINYTEXT, b TEXT, c MEDIUMTEXT, d LONGTEXT, e BLOB, f CHAR(5) BYTE, g INT,"
+        " h VARCHAR(5) CHARACTER SET koi8r) CHARACTER SET latin1",
+        "ALTER TABLE u CONVERT TO CHARSET utf8 COLLATE utf8_bin", "ALTER TABLE u CONVERT TO CHARACTER SET DEFAULT",
+        "ALTER TABLE u ADD i TEXT, CONVERT TO CHARACTER SET latin1",
     ],
     "convert to bytes": [LATIN1, "ALTER TABLE t CONVERT TO CHARACTER SET binary"],
     "default character set": [
-        LATIN1, "ALTER TABLE t DEFAULT CHARACTER SET utf8mb4", "ALTER TABLE t ADD e TEXT", "ALTER TABLE t CHARSET = koi8r, ADD f TEXT", "ALTER TABLE t COLLATE latin1_bin, MODIFY a VARCHAR(20)",
+        LATIN1, "ALTER TABLE t DEFAULT CHARACTER SET utf8mb4", "ALTER TABLE t ADD e TEXT",
+        "ALTER TABLE t CHARSET = koi8r, ADD f TEXT", "ALTER TABLE t COLLATE latin1_bin, MODIFY a VARCHAR(20)",
     ],
     "convert with other clauses": [
-        LATIN1, "ALTER TABLE t MODIFY a VARCHAR(30), CONVERT TO CHARACTER SET utf8mb4, ADD e VARCHAR(5) FIRST", "ALTER TABLE t ADD f VARCHAR(5), CONVERT TO CHARACTER SET koi8r",
+        LATIN1, "ALTER TABLE t MODIFY a VARCHAR(30), CONVERT TO CHARACTER SET utf8mb4, ADD e VARCHAR(5) FIRST",
+        "ALTER TABLE t ADD f VARCHAR(5), CONVERT TO CHARACTER SET koi8r",
     ],
-    "collation alone": ["CREATE TABLE t (a TEXT, b VARCHAR(5) COLLATE latin1_swedish_ci) COLLATE koi8r_bin", "ALTER TABLE t MODIFY a TEXT COLLATE utf8mb4_bin"],
-    "text in latin1": ["SET NAMES latin1", "CREATE TABLE t (`Ã©` INT, b ENUM('Ã¼'))", "SET NAMES utf8mb4", "ALTER TABLE t ADD c INT FIRST"],
+    "collation alone": [
+        "CREATE TABLE t (a TEXT, b VARCHAR(5) COLLATE latin1_swedish_ci) COLLATE koi8r_bin",
+        "ALTER TABLE t MODIFY a TEXT COLLATE utf8mb4_bin",
+    ],
+    "text in latin1": [
+        "SET NAMES latin1", "CREATE TABLE t (`Ã©` INT, b ENUM('Ã¼'))", "SET NAMES utf8mb4",
+        "ALTER TABLE t ADD c INT FIRST",
+    ],
     # The session.
-    "ansi quotes": ["SET sql_mode = 'ANSI_QUOTES'", 'CREATE TABLE "t" ("a" INT, "b ""x""" INT DEFAULT 5)', 'ALTER TABLE "t" RENAME COLUMN "a" TO "c"', 'ALTER TABLE t ADD "d" INT COMMENT \'"e" INT\' FIRST'],
-    "no backslash escapes": ["SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "CREATE TABLE t (a INT COMMENT '\\', b ENUM('x\\', 'y'), c INT COMMENT 'it''s')", "ALTER TABLE t ADD d INT COMMENT '\\' FIRST"],
-    "double quotes are texts": ['CREATE TABLE t (a INT COMMENT "b INT, ""c""", d VARCHAR(9) DEFAULT "x\\"y")', 'ALTER TABLE t ADD e INT COMMENT "f" AFTER a'],
+    "ansi quotes": [
+        "SET sql_mode = 'ANSI_QUOTES'", 'CREATE TABLE "t" ("a" INT, "b ""x""" INT DEFAULT 5)',
+        'ALTER TABLE "t" RENAME COLUMN "a" TO "c"', 'ALTER TABLE t ADD "d" INT COMMENT \'"e" INT\' FIRST',
+    ],
+    "no backslash escapes": [
+        "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+        "CREATE TABLE t (a INT COMMENT '\\', b ENUM('x\\', 'y'), c INT COMMENT 'it''s')",
+        "ALTER TABLE t ADD d INT COMMENT '\\' FIRST",
+    ],
+    "double quotes are texts": [
+        'CREATE TABLE t (a INT COMMENT "b INT, ""c""", d VARCHAR(9) DEFAULT "x\\"y")',
+        'ALTER TABLE t ADD e INT COMMENT "f" AFTER a',
+    ],
     "comments of all kinds": [
         "/* first */ CREATE /*!50100 TABLE */ t -- then\n (a INT, /* b INT, */ c INT # d INT\n, e INT --\tf\n)",
-        "ALTER TABLE t /*!99999 ADD x INT, */ ADD y INT /*!50000 FIRST */ /* ; */", "/*!50100 ALTER TABLE t */ DROP /*!32302 COLUMN */ c",
-        "ALTER TABLE t ADD z INT -- 2 \n", "ALTER/**/TABLE/**/t/**/ADD/**/zz/**/INT",
+        "ALTER TABLE t /*!99999 ADD x INT, */ ADD y INT /*!50000 FIRST */ /* ; */",
+        "/*!50100 ALTER TABLE t */ DROP /*!32302 COLUMN */ c", "ALTER TABLE t ADD z INT -- 2 \n",
+        "ALTER/**/TABLE/**/t/**/ADD/**/zz/**/INT",
     ],
-    "newlines and blanks": ["CREATE\nTABLE\tt\r\n(\n\ta\tINT,\n b INT)\n;", "ALTER TABLE\n`t`\nADD\n`c`\nINT\nAFTER\n`a`;"],
+    "newlines and blanks": [
+        "CREATE\nTABLE\tt\r\n(\n\ta\tINT,\n b INT)\n;", "ALTER TABLE\n`t`\nADD\n`c`\nINT\nAFTER\n`a`;",
+    ],
     "a semicolon at the end": [T + ";", "ALTER TABLE t ADD d INT;", "RENAME TABLE t TO u ;", "DROP TABLE u;"],
     # Options and partitions.
     "options": [
-        "CREATE TABLE t (a INT) ENGINE = InnoDB AUTO_INCREMENT = 5 AVG_ROW_LENGTH 10 CHECKSUM 1, MAX_ROWS = 9 MIN_ROWS=1 PACK_KEYS = DEFAULT ROW_FORMAT = DYNAMIC STATS_PERSISTENT = 1 STATS_AUTO_RECALC DEFAULT KEY_BLOCK_SIZE = 0 DELAY_KEY_WRITE = 1 COMMENT 'x' DEFAULT CHARACTER SET = latin1 COLLATE latin1_bin STATS_SAMPLE_PAGES = 3",
-        "ALTER TABLE t ENGINE = MyISAM, ROW_FORMAT = FIXED, ADD b TEXT", "ALTER TABLE t ENGINE InnoDB ROW_FORMAT DYNAMIC AUTO_INCREMENT 9 COMMENT 'y', FORCE", "ALTER TABLE t FORCE", "ALTER TABLE t ORDER BY a DESC",
-        "ALTER TABLE t DISABLE KEYS", "ALTER TABLE t ENABLE KEYS, ALGORITHM DEFAULT, LOCK = DEFAULT", "ALTER TABLE t",
+        "CREATE TABLE t (a INT) ENGINE = InnoDB AUTO_INCREMENT = 5 AVG_ROW_LENGTH 10 CHECKSUM 1,"
+        " MAX_ROWS = 9 MIN_ROWS=1 PACK_KEYS = DEFAULT ROW_FORMAT = DYNAMIC STATS_PERSISTENT = 1 "
+        "STATS_AUTO_RECALC DEFAULT KEY_BLOCK_SIZE = 0 DELAY_KEY_WRITE = 1 COMMENT 'x' DEFAULT CHARACTER SET = "
+        "latin1 COLLATE latin1_bin STATS_SAMPLE_PAGES = 3",
+        "ALTER TABLE t ENGINE = MyISAM, ROW_FORMAT = FIXED, ADD b TEXT",
+        "ALTER TABLE t ENGINE InnoDB ROW_FORMAT DYNAMIC AUTO_INCREMENT 9 COMMENT 'y', FORCE", "ALTER TABLE t FORCE",
+        "ALTER TABLE t ORDER BY a DESC", "ALTER TABLE t DISABLE KEYS",
+        "ALTER TABLE t ENABLE KEYS, ALGORITHM DEFAULT, LOCK = DEFAULT", "ALTER TABLE t",
     ],
     "partitions": [
-        "CREATE TABLE t (a INT, b INT, c TEXT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN MAXVALUE)",
-        "ALTER TABLE t REORGANIZE PARTITION q INTO (PARTITION q VALUES LESS THAN (9), PARTITION r VALUES LESS THAN MAXVALUE)", "CREATE TABLE u (a INT, b INT, c TEXT)",
-        "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", "ALTER TABLE t DROP PARTITION p", "ALTER TABLE t TRUNCATE PARTITION q", "ALTER TABLE t REBUILD PARTITION ALL",
-        "ALTER TABLE t PARTITION BY HASH (a) PARTITIONS 4", "ALTER TABLE t COALESCE PARTITION 2", "ALTER TABLE t ADD PARTITION PARTITIONS 2", "ALTER TABLE t ADD d INT PARTITION BY KEY (a) PARTITIONS 3", "ALTER TABLE t REMOVE PARTITIONING",
-        "CREATE TABLE v (a INT, d DATE) PARTITION BY LIST (YEAR(d)) SUBPARTITION BY HASH (a) SUBPARTITIONS 2 (PARTITION x VALUES IN (1, 2), PARTITION y VALUES IN (3))",
+        "CREATE TABLE t (a INT, b INT, c TEXT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5),"
+        " PARTITION q VALUES LESS THAN MAXVALUE)",
+        "ALTER TABLE t REORGANIZE PARTITION q INTO (PARTITION q VALUES LESS THAN (9),"
+        " PARTITION r VALUES LESS THAN MAXVALUE)",
+        "CREATE TABLE u (a INT, b INT, c TEXT)", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u",
+        "ALTER TABLE t DROP PARTITION p", "ALTER TABLE t TRUNCATE PARTITION q", "ALTER TABLE t REBUILD PARTITION ALL",
+        "ALTER TABLE t PARTITION BY HASH (a) PARTITIONS 4", "ALTER TABLE t COALESCE PARTITION 2",
+        "ALTER TABLE t ADD PARTITION PARTITIONS 2", "ALTER TABLE t ADD d INT PARTITION BY KEY (a) PARTITIONS 3",
+        "ALTER TABLE t REMOVE PARTITIONING",
+        "CREATE TABLE v (a INT, d DATE) PARTITION BY LIST (YEAR(d)) SUBPARTITION BY HASH (a) SUBPARTITIONS 2 "
+        "(PARTITION x VALUES IN (1, 2), PARTITION y VALUES IN (3))",
     ],
-    "myisam": ["CREATE TABLE t (a INT, b INT) ENGINE = MyISAM", "ALTER TABLE t RENAME COLUMN b TO d", "ALTER TABLE t MODIFY d INT FIRST", "RENAME TABLE t TO u", "DROP TABLE u"],
-    "engines": ["CREATE TABLE t (a INT, b VARCHAR(9)) ENGINE = MEMORY", "CREATE TABLE u (a INT NOT NULL, b VARCHAR(9) NOT NULL) ENGINE = CSV", "ALTER TABLE t ENGINE = InnoDB, ADD c INT FIRST"],
-    "union": ["CREATE TABLE m (a INT) ENGINE = MyISAM", "CREATE TABLE n (a INT) ENGINE = MyISAM", "CREATE TABLE t (a INT) ENGINE = MERGE UNION = (m, n) INSERT_METHOD = LAST"],
+    "myisam": [
+        "CREATE TABLE t (a INT, b INT) ENGINE = MyISAM", "ALTER TABLE t RENAME COLUMN b TO d",
+        "ALTER TABLE t MODIFY d INT FIRST", "RENAME TABLE t TO u", "DROP TABLE u",
+    ],
+    "engines": [
+        "CREATE TABLE t (a INT, b VARCHAR(9)) ENGINE = MEMORY",
+        "CREATE TABLE u (a INT NOT NULL, b VARCHAR(9) NOT NULL) ENGINE = CSV",
+        "ALTER TABLE t ENGINE = InnoDB, ADD c INT FIRST",
+    ],
+    "union": [
+        "CREATE TABLE m (a INT) ENGINE = MyISAM", "CREATE TABLE n (a INT) ENGINE = MyISAM",
+        "CREATE TABLE t (a INT) ENGINE = MERGE UNION = (m, n) INSERT_METHOD = LAST",
+    ],
     # What fails leaves things as they were.
     "statements that fail": [
-        T, "INSERT INTO t VALUES (1, 'x', 'y'), (1, 'x', 'y')", "ALTER TABLE t ADD UNIQUE (a), RENAME COLUMN b TO q", "ALTER TABLE t DROP nothing", "RENAME TABLE t TO u, nothing TO v",
-        "CREATE TABLE t (z INT)", "ALTER TABLE nothing ADD a INT", "ALTER TABLE t ADD d INT AFTER nothing", "DROP TABLE nothing", "ALTER TABLE t ADD e INT",
+        T, "INSERT INTO t VALUES (1, 'x', 'y'), (1, 'x', 'y')", "ALTER TABLE t ADD UNIQUE (a), RENAME COLUMN b TO q",
+        "ALTER TABLE t DROP nothing", "RENAME TABLE t TO u, nothing TO v", "CREATE TABLE t (z INT)",
+        "ALTER TABLE nothing ADD a INT", "ALTER TABLE t ADD d INT AFTER nothing", "DROP TABLE nothing",
+        "ALTER TABLE t ADD e INT",
     ],
     "algorithms": [
-        T, "ALTER TABLE t ADD d INT, ALGORITHM = INSTANT", "ALTER TABLE t DROP b, ALGORITHM = INPLACE, LOCK = NONE", "ALTER TABLE t RENAME COLUMN a TO x, ALGORITHM = COPY, LOCK = SHARED", "ALTER TABLE t ADD e INT FIRST, ALGORITHM = INPLACE",
+        T, "ALTER TABLE t ADD d INT, ALGORITHM = INSTANT", "ALTER TABLE t DROP b, ALGORITHM = INPLACE, LOCK = NONE",
+        "ALTER TABLE t RENAME COLUMN a TO x, ALGORITHM = COPY, LOCK = SHARED",
+        "ALTER TABLE t ADD e INT FIRST, ALGORITHM = INPLACE",
     ],
-    "defaults change": [T, "ALTER TABLE t ALTER a SET DEFAULT 5", "ALTER TABLE t ALTER COLUMN a DROP DEFAULT, ALTER b SET DEFAULT 'x, ADD y INT'", "ALTER TABLE t ALTER a SET DEFAULT (1 + 2), ADD d INT"],
-    "temporary tables shadow": [T, "CREATE TEMPORARY TABLE t (z INT)", "ALTER TABLE t ADD y INT", "ALTER TABLE t RENAME TO u", "DROP TABLE u", "ALTER TABLE t ADD d INT", "CREATE TEMPORARY TABLE v LIKE t", "DROP TEMPORARY TABLE v"],
-    "temporary tables that are logged": [T, "SET binlog_format = STATEMENT", "CREATE TEMPORARY TABLE t (z INT)", "ALTER TABLE t ADD y INT", "CREATE INDEX i ON t (z)", "DROP TABLE t", "SET binlog_format = ROW", "ALTER TABLE t ADD d INT"],
+    "defaults change": [
+        T, "ALTER TABLE t ALTER a SET DEFAULT 5",
+        "ALTER TABLE t ALTER COLUMN a DROP DEFAULT, ALTER b SET DEFAULT 'x, ADD y INT'",
+        "ALTER TABLE t ALTER a SET DEFAULT (1 + 2), ADD d INT",
+    ],
+    "temporary tables shadow": [
+        T, "CREATE TEMPORARY TABLE t (z INT)", "ALTER TABLE t ADD y INT", "ALTER TABLE t RENAME TO u", "DROP TABLE u",
+        "ALTER TABLE t ADD d INT", "CREATE TEMPORARY TABLE v LIKE t", "DROP TEMPORARY TABLE v",
+    ],
+    "temporary tables that are logged": [
+        T, "SET binlog_format = STATEMENT", "CREATE TEMPORARY TABLE t (z INT)", "ALTER TABLE t ADD y INT",
+        "CREATE INDEX i ON t (z)", "DROP TABLE t", "SET binlog_format = ROW", "ALTER TABLE t ADD d INT",
+    ],
 }  # fmt: skip
 
 MYSQL: Final[dict[str, list[str]]] = {
-    "texts sized by the old column": ["CREATE TABLE t (a TEXT, b INT) CHARACTER SET latin1", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, MODIFY a MEDIUMTEXT", "CREATE TABLE u (a INT)"],
+    "texts sized by the old column": [
+        "CREATE TABLE t (a TEXT, b INT) CHARACTER SET latin1",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, MODIFY a MEDIUMTEXT", "CREATE TABLE u (a INT)",
+    ],
     "vectors": ["CREATE TABLE t (a VECTOR(3), b VECTOR, c INT)"],
     "attributes of MySQL": [
-        "CREATE TABLE t (a INT COLUMN_FORMAT FIXED STORAGE DISK, b GEOMETRY SRID 4326, c JSON, d POINT NOT NULL SRID 0, e GEOMCOLLECTION, f INT VISIBLE, g INT CHECK (g > 0) NOT ENFORCED, SPATIAL INDEX (d))",
+        "CREATE TABLE t (a INT COLUMN_FORMAT FIXED STORAGE DISK, b GEOMETRY SRID 4326, c JSON,"
+        " d POINT NOT NULL SRID 0, e GEOMCOLLECTION, f INT VISIBLE, g INT CHECK (g > 0) NOT ENFORCED,"
+        " SPATIAL INDEX (d))",
         "ALTER TABLE t ALTER f SET INVISIBLE", "ALTER TABLE t ALTER CHECK t_chk_1 ENFORCED, ADD h INT",
     ],
-    "functional indexes": ["CREATE TABLE t (a INT, b VARCHAR(9), KEY k ((a + 1)), UNIQUE ((UPPER(b))), UNIQUE u (a, (a + 2)))", "ALTER TABLE t ADD INDEX ((LOWER(b))), DROP INDEX k", "ALTER TABLE t ADD c INT AFTER a"],
+    "functional indexes": [
+        "CREATE TABLE t (a INT, b VARCHAR(9), KEY k ((a + 1)), UNIQUE ((UPPER(b))), UNIQUE u (a, (a + 2)))",
+        "ALTER TABLE t ADD INDEX ((LOWER(b))), DROP INDEX k", "ALTER TABLE t ADD c INT AFTER a",
+    ],
     "a generated primary key": [
-        "SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a INT, b INT)", "CREATE TABLE u LIKE t", "ALTER TABLE t ADD c INT FIRST", "ALTER TABLE t DROP COLUMN my_row_id, ADD PRIMARY KEY (a)", "CREATE TABLE v AS SELECT 1 AS x", "ALTER TABLE u ALTER COLUMN my_row_id SET VISIBLE",
+        "SET sql_generate_invisible_primary_key = ON", "CREATE TABLE t (a INT, b INT)", "CREATE TABLE u LIKE t",
+        "ALTER TABLE t ADD c INT FIRST", "ALTER TABLE t DROP COLUMN my_row_id, ADD PRIMARY KEY (a)",
+        "CREATE TABLE v AS SELECT 1 AS x", "ALTER TABLE u ALTER COLUMN my_row_id SET VISIBLE",
     ],
     "options of MySQL": [
-        "CREATE TABLE t (a INT) ENCRYPTION = 'N' COMPRESSION = 'none' AUTOEXTEND_SIZE = 4M TABLESPACE = innodb_file_per_table", "ALTER TABLE t ADD INDEX i (a) INVISIBLE", "ALTER TABLE t ALTER INDEX i VISIBLE", "ALTER TABLE t ADD b INT, WITH VALIDATION",
+        "CREATE TABLE t (a INT) ENCRYPTION = 'N' COMPRESSION = 'none' AUTOEXTEND_SIZE = 4M TABLESPACE = "
+        "innodb_file_per_table",
+        "ALTER TABLE t ADD INDEX i (a) INVISIBLE", "ALTER TABLE t ALTER INDEX i VISIBLE",
+        "ALTER TABLE t ADD b INT, WITH VALIDATION",
     ],
-    "index kinds of MySQL": ["CREATE TABLE t (a INT, b TEXT, FULLTEXT KEY f (b) WITH PARSER ngram, KEY (a) USING HASH, KEY c (a) COMMENT 'x' KEY_BLOCK_SIZE = 1 VISIBLE)", "DROP INDEX f ON t LOCK = SHARED"],
-    "constraints of MySQL": ["CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, CONSTRAINT x UNIQUE (a), CONSTRAINT y CHECK (b > 0), UNIQUE z (b))", "ALTER TABLE t DROP CONSTRAINT x", "ALTER TABLE t DROP CHECK y", "ALTER TABLE t DROP CONSTRAINT `z`"],
-    "a transaction that creates": ["CREATE TABLE t (a INT)", "BEGIN", "INSERT INTO t VALUES (1)", "CREATE TABLE u SELECT a, a + 1 AS b FROM t"],
-    "schemas of MySQL": ["CREATE DATABASE d_2 CHARACTER SET latin1 ENCRYPTION = 'N'", "ALTER DATABASE d_2 READ ONLY = 1", "ALTER DATABASE d_2 READ ONLY = 0", "CREATE TABLE d_2.t (a TEXT)"],
-    "six digits of a version": ["CREATE TABLE t (a INT /*!080023 INVISIBLE */, b INT /*!999999 , c INT */)", "ALTER TABLE t ADD y INT /*M!100100 , ADD z INT */"],
-    "explicit defaults are off": ["SET explicit_defaults_for_timestamp = OFF", "SET sql_mode = ''", "CREATE TABLE t (a TIMESTAMP, b TIMESTAMP NULL, c TIMESTAMP NOT NULL, d DATETIME)", "ALTER TABLE t ADD e TIMESTAMP FIRST"],
-    "like, with case": ["CREATE TABLE `T` (A INT)", "CREATE TABLE t LIKE `T`", "ALTER TABLE `T` ADD b INT", "ALTER TABLE t ADD c INT", "RENAME TABLE t TO tt, `T` TO t"],
+    "index kinds of MySQL": [
+        "CREATE TABLE t (a INT, b TEXT, FULLTEXT KEY f (b) WITH PARSER ngram, KEY (a) USING HASH,"
+        " KEY c (a) COMMENT 'x' KEY_BLOCK_SIZE = 1 VISIBLE)",
+        "DROP INDEX f ON t LOCK = SHARED",
+    ],
+    "constraints of MySQL": [
+        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, CONSTRAINT x UNIQUE (a), CONSTRAINT y CHECK (b > 0),"
+        " UNIQUE z (b))",
+        "ALTER TABLE t DROP CONSTRAINT x", "ALTER TABLE t DROP CHECK y", "ALTER TABLE t DROP CONSTRAINT `z`",
+    ],
+    "a transaction that creates": [
+        "CREATE TABLE t (a INT)", "BEGIN", "INSERT INTO t VALUES (1)", "CREATE TABLE u SELECT a, a + 1 AS b FROM t",
+    ],
+    "schemas of MySQL": [
+        "CREATE DATABASE d_2 CHARACTER SET latin1 ENCRYPTION = 'N'", "ALTER DATABASE d_2 READ ONLY = 1",
+        "ALTER DATABASE d_2 READ ONLY = 0", "CREATE TABLE d_2.t (a TEXT)",
+    ],
+    "six digits of a version": [
+        "CREATE TABLE t (a INT /*!080023 INVISIBLE */, b INT /*!999999 , c INT */)",
+        "ALTER TABLE t ADD y INT /*M!100100 , ADD z INT */",
+    ],
+    "explicit defaults are off": [
+        "SET explicit_defaults_for_timestamp = OFF", "SET sql_mode = ''",
+        "CREATE TABLE t (a TIMESTAMP, b TIMESTAMP NULL, c TIMESTAMP NOT NULL, d DATETIME)",
+        "ALTER TABLE t ADD e TIMESTAMP FIRST",
+    ],
+    "like, with case": [
+        "CREATE TABLE `T` (A INT)", "CREATE TABLE t LIKE `T`", "ALTER TABLE `T` ADD b INT", "ALTER TABLE t ADD c INT",
+        "RENAME TABLE t TO tt, `T` TO t",
+    ],
 }  # fmt: skip
 
 MARIADB: Final[dict[str, list[str]]] = {
-    "types of MariaDB": ["CREATE TABLE t (a UUID, b INET6, c INET4, d `uuid`, e INT)", "ALTER TABLE t MODIFY b VARBINARY(16) FIRST"],
-    "compressed columns": ["CREATE TABLE t (a TEXT COMPRESSED, b VARCHAR(100) COMPRESSED=zlib, c VARBINARY(50) COMPRESSED, d LONGBLOB COMPRESSED DEFAULT '')", "ALTER TABLE t MODIFY a TEXT, ADD e MEDIUMTEXT COMPRESSED CHARACTER SET latin1"],
-    "or replace": [T, "CREATE OR REPLACE TABLE t (b INT, a INT)", "CREATE TABLE u (x INT)", "CREATE OR REPLACE TABLE t LIKE u", "CREATE OR REPLACE TABLE t AS SELECT 1 AS q, 'x' AS r", "CREATE OR REPLACE DATABASE d_2", "CREATE TABLE d_2.t (a INT)", "CREATE OR REPLACE DATABASE d_2 CHARACTER SET latin1", "CREATE TABLE d_2.u (a TEXT)"],
+    "types of MariaDB": [
+        "CREATE TABLE t (a UUID, b INET6, c INET4, d `uuid`, e INT)", "ALTER TABLE t MODIFY b VARBINARY(16) FIRST",
+    ],
+    "compressed columns": [
+        "CREATE TABLE t (a TEXT COMPRESSED, b VARCHAR(100) COMPRESSED=zlib, c VARBINARY(50) COMPRESSED,"
+        " d LONGBLOB COMPRESSED DEFAULT '')",
+        "ALTER TABLE t MODIFY a TEXT, ADD e MEDIUMTEXT COMPRESSED CHARACTER SET latin1",
+    ],
+    "or replace": [
+        T, "CREATE OR REPLACE TABLE t (b INT, a INT)", "CREATE TABLE u (x INT)", "CREATE OR REPLACE TABLE t LIKE u",
+        "CREATE OR REPLACE TABLE t AS SELECT 1 AS q, 'x' AS r", "CREATE OR REPLACE DATABASE d_2",
+        "CREATE TABLE d_2.t (a INT)", "CREATE OR REPLACE DATABASE d_2 CHARACTER SET latin1",
+        "CREATE TABLE d_2.u (a TEXT)",
+    ],
     "if exists": [
-        T, "ALTER TABLE t DROP COLUMN IF EXISTS d, ADD COLUMN IF NOT EXISTS e INT FIRST", "ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT FIRST, ADD COLUMN IF NOT EXISTS A2 INT", "ALTER TABLE t MODIFY COLUMN IF EXISTS zz INT, CHANGE COLUMN IF EXISTS b bb VARCHAR(20)",
-        "ALTER TABLE t RENAME COLUMN IF EXISTS nothing TO n2, RENAME COLUMN IF EXISTS a TO aa", "ALTER TABLE IF EXISTS t ADD f INT", "ALTER TABLE IF EXISTS nothing ADD f INT", "DROP INDEX IF EXISTS i ON t", "CREATE INDEX IF NOT EXISTS i ON t (aa)", "CREATE INDEX IF NOT EXISTS i ON t (f)",
-        "ALTER TABLE t ADD UNIQUE INDEX IF NOT EXISTS (aa)", "ALTER TABLE t ADD COLUMN IF NOT EXISTS (g INT, e INT)", "RENAME TABLE IF EXISTS nothing TO n2, t TO w", "DROP TABLE IF EXISTS w, nothing", "CREATE TABLE t (a INT)", "ALTER TABLE t ADD CONSTRAINT IF NOT EXISTS x CHECK (a > 0)",
+        T, "ALTER TABLE t DROP COLUMN IF EXISTS d, ADD COLUMN IF NOT EXISTS e INT FIRST",
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT FIRST, ADD COLUMN IF NOT EXISTS A2 INT",
+        "ALTER TABLE t MODIFY COLUMN IF EXISTS zz INT, CHANGE COLUMN IF EXISTS b bb VARCHAR(20)",
+        "ALTER TABLE t RENAME COLUMN IF EXISTS nothing TO n2, RENAME COLUMN IF EXISTS a TO aa",
+        "ALTER TABLE IF EXISTS t ADD f INT", "ALTER TABLE IF EXISTS nothing ADD f INT", "DROP INDEX IF EXISTS i ON t",
+        "CREATE INDEX IF NOT EXISTS i ON t (aa)", "CREATE INDEX IF NOT EXISTS i ON t (f)",
+        "ALTER TABLE t ADD UNIQUE INDEX IF NOT EXISTS (aa)", "ALTER TABLE t ADD COLUMN IF NOT EXISTS (g INT, e INT)",
+        "RENAME TABLE IF EXISTS nothing TO n2, t TO w", "DROP TABLE IF EXISTS w, nothing", "CREATE TABLE t (a INT)",
+        "ALTER TABLE t ADD CONSTRAINT IF NOT EXISTS x CHECK (a > 0)",
     ],
-    "or replace index": [T, "CREATE UNIQUE INDEX i ON t (a)", "CREATE OR REPLACE INDEX i ON t (b)", "CREATE OR REPLACE UNIQUE INDEX i ON t (a)", "ALTER TABLE t MODIFY a INT NOT NULL"],
-    "set statement": [T, "SET STATEMENT lock_wait_timeout = 9 FOR ALTER TABLE t RENAME COLUMN b TO d", "SET STATEMENT max_statement_time = 9, sort_buffer_size = 100000 FOR CREATE TABLE u (a INT)"],
-    "own comments": ["/*M! CREATE */ /*M!100100 TABLE t */ (a INT /*M!100100 , b INT */ /*M!999999 , c INT */ /*!50701 , d INT */ /*!50699 , e INT */ /*!100100 , f INT */)"],
+    "or replace index": [
+        T, "CREATE UNIQUE INDEX i ON t (a)", "CREATE OR REPLACE INDEX i ON t (b)",
+        "CREATE OR REPLACE UNIQUE INDEX i ON t (a)", "ALTER TABLE t MODIFY a INT NOT NULL",
+    ],
+    "set statement": [
+        T, "SET STATEMENT lock_wait_timeout = 9 FOR ALTER TABLE t RENAME COLUMN b TO d",
+        "SET STATEMENT max_statement_time = 9, sort_buffer_size = 100000 FOR CREATE TABLE u (a INT)",
+    ],
+    "own comments": [
+        "/*M! CREATE */ /*M!100100 TABLE t */ (a INT /*M!100100 , b INT */ /*M!999999 , c INT */ /*!50701 ,"
+        " d INT */ /*!50699 , e INT */ /*!100100 , f INT */)",
+    ],
     "execute immediate": [T, "EXECUTE IMMEDIATE 'ALTER TABLE t RENAME COLUMN b TO a, RENAME COLUMN a TO b'"],
-    "wait": [T, "ALTER TABLE t WAIT 5 ADD d INT", "ALTER TABLE t NOWAIT DROP a", "TRUNCATE TABLE t WAIT 3", "RENAME TABLE t NOWAIT TO u", "DROP TABLE u WAIT 1", "CREATE TABLE t (a INT)", "CREATE INDEX i ON t (a) NOWAIT", "DROP INDEX i ON t WAIT 2"],
+    "wait": [
+        T, "ALTER TABLE t WAIT 5 ADD d INT", "ALTER TABLE t NOWAIT DROP a", "TRUNCATE TABLE t WAIT 3",
+        "RENAME TABLE t NOWAIT TO u", "DROP TABLE u WAIT 1", "CREATE TABLE t (a INT)", "CREATE INDEX i ON t (a) NOWAIT",
+        "DROP INDEX i ON t WAIT 2",
+    ],
     "system versioning": [
-        "CREATE TABLE t (a INT PRIMARY KEY, b INT) WITH SYSTEM VERSIONING", "SET system_versioning_alter_history = KEEP", "ALTER TABLE t ADD c INT", "ALTER TABLE t ADD d INT FIRST, DROP b", "ALTER TABLE t MODIFY a INT AFTER c", "ALTER TABLE t DROP SYSTEM VERSIONING", "ALTER TABLE t ADD SYSTEM VERSIONING", "CREATE TABLE u LIKE t",
-        "CREATE TABLE v (a INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING", "ALTER TABLE v ADD b INT", "ALTER TABLE v ADD c INT FIRST, DROP b",
-        "CREATE TABLE w (a INT, b INT WITHOUT SYSTEM VERSIONING) WITH SYSTEM VERSIONING", "CREATE TABLE x (a INT, b INT WITH SYSTEM VERSIONING)", "CREATE TABLE y (a INT) WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION p HISTORY, PARTITION q CURRENT)", "ALTER TABLE v DROP SYSTEM VERSIONING, DROP s, DROP e, DROP PERIOD FOR SYSTEM_TIME",
+        "CREATE TABLE t (a INT PRIMARY KEY, b INT) WITH SYSTEM VERSIONING",
+        "SET system_versioning_alter_history = KEEP", "ALTER TABLE t ADD c INT",
+        "ALTER TABLE t ADD d INT FIRST, DROP b", "ALTER TABLE t MODIFY a INT AFTER c",
+        "ALTER TABLE t DROP SYSTEM VERSIONING", "ALTER TABLE t ADD SYSTEM VERSIONING", "CREATE TABLE u LIKE t",
+        "CREATE TABLE v (a INT, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START,"
+        " e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e)) WITH SYSTEM VERSIONING",
+        "ALTER TABLE v ADD b INT", "ALTER TABLE v ADD c INT FIRST, DROP b",
+        "CREATE TABLE w (a INT, b INT WITHOUT SYSTEM VERSIONING) WITH SYSTEM VERSIONING",
+        "CREATE TABLE x (a INT, b INT WITH SYSTEM VERSIONING)",
+        "CREATE TABLE y (a INT) WITH SYSTEM VERSIONING PARTITION BY SYSTEM_TIME (PARTITION p HISTORY,"
+        " PARTITION q CURRENT)",
+        "ALTER TABLE v DROP SYSTEM VERSIONING, DROP s, DROP e, DROP PERIOD FOR SYSTEM_TIME",
     ],
-    "versioning with declared columns": ["CREATE TABLE t (a INT PRIMARY KEY)", "ALTER TABLE t ADD s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, ADD e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, ADD PERIOD FOR SYSTEM_TIME (s, e), ADD SYSTEM VERSIONING", "SET system_versioning_alter_history = KEEP", "ALTER TABLE t ADD z INT", "ALTER TABLE t ADD y INT FIRST"],
+    "versioning with declared columns": [
+        "CREATE TABLE t (a INT PRIMARY KEY)",
+        "ALTER TABLE t ADD s TIMESTAMP(6) GENERATED ALWAYS AS ROW START,"
+        " ADD e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, ADD PERIOD FOR SYSTEM_TIME (s, e), ADD SYSTEM VERSIONING",
+        "SET system_versioning_alter_history = KEEP", "ALTER TABLE t ADD z INT", "ALTER TABLE t ADD y INT FIRST",
+    ],
     "application periods": [
-        "CREATE TABLE t (id INT, s DATE, e DATE, PERIOD FOR p (s, e), PRIMARY KEY (id, p WITHOUT OVERLAPS))", "ALTER TABLE t ADD x INT FIRST", "CREATE TABLE u (id INT NOT NULL, s DATE, e DATE)", "ALTER TABLE u ADD PERIOD FOR p (s, e)", "ALTER TABLE u ADD UNIQUE (id, p WITHOUT OVERLAPS)", "ALTER TABLE u DROP INDEX id", "ALTER TABLE u DROP PERIOD FOR p",
+        "CREATE TABLE t (id INT, s DATE, e DATE, PERIOD FOR p (s, e), PRIMARY KEY (id, p WITHOUT OVERLAPS))",
+        "ALTER TABLE t ADD x INT FIRST", "CREATE TABLE u (id INT NOT NULL, s DATE, e DATE)",
+        "ALTER TABLE u ADD PERIOD FOR p (s, e)", "ALTER TABLE u ADD UNIQUE (id, p WITHOUT OVERLAPS)",
+        "ALTER TABLE u DROP INDEX id", "ALTER TABLE u DROP PERIOD FOR p",
     ],
-    "sequences": ["CREATE SEQUENCE s START WITH 5 INCREMENT BY 2 MAXVALUE 100 CACHE 10 CYCLE", "ALTER SEQUENCE s RESTART 50", "CREATE OR REPLACE SEQUENCE s", "RENAME TABLE s TO s2", "DROP SEQUENCE s2", "CREATE SEQUENCE IF NOT EXISTS s3 ENGINE = InnoDB", "CREATE TABLE t (a INT DEFAULT NEXT VALUE FOR s3, b INT DEFAULT (NEXT VALUE FOR d.s3), c INT)", "DROP TABLE t", "DROP SEQUENCE IF EXISTS s3"],
+    "sequences": [
+        "CREATE SEQUENCE s START WITH 5 INCREMENT BY 2 MAXVALUE 100 CACHE 10 CYCLE", "ALTER SEQUENCE s RESTART 50",
+        "CREATE OR REPLACE SEQUENCE s", "RENAME TABLE s TO s2", "DROP SEQUENCE s2",
+        "CREATE SEQUENCE IF NOT EXISTS s3 ENGINE = InnoDB",
+        "CREATE TABLE t (a INT DEFAULT NEXT VALUE FOR s3, b INT DEFAULT (NEXT VALUE FOR d.s3), c INT)", "DROP TABLE t",
+        "DROP SEQUENCE IF EXISTS s3",
+    ],
     "long unique keys": [
-        "CREATE TABLE t (a INT, b BLOB UNIQUE, c TEXT)", "ALTER TABLE t ADD d INT", "ALTER TABLE t ADD UNIQUE (c)", "ALTER TABLE t DROP INDEX b", "ALTER TABLE t DROP b", "CREATE TABLE u (a VARCHAR(2000) UNIQUE, b INT)", "CREATE TABLE w (a INT, UNIQUE (a) USING HASH)", "CREATE TABLE x (a VARCHAR(700), b VARCHAR(700), UNIQUE (a, b))", "CREATE TABLE y (a VARCHAR(768) UNIQUE)", "CREATE TABLE z LIKE t", "CREATE TABLE zz LIKE w",
+        "CREATE TABLE t (a INT, b BLOB UNIQUE, c TEXT)", "ALTER TABLE t ADD d INT", "ALTER TABLE t ADD UNIQUE (c)",
+        "ALTER TABLE t DROP INDEX b", "ALTER TABLE t DROP b", "CREATE TABLE u (a VARCHAR(2000) UNIQUE, b INT)",
+        "CREATE TABLE w (a INT, UNIQUE (a) USING HASH)",
+        "CREATE TABLE x (a VARCHAR(700), b VARCHAR(700), UNIQUE (a, b))", "CREATE TABLE y (a VARCHAR(768) UNIQUE)",
+        "CREATE TABLE z LIKE t", "CREATE TABLE zz LIKE w",
         "CREATE TABLE vv (a BLOB UNIQUE, b INT PRIMARY KEY) WITH SYSTEM VERSIONING",
     ],
-    "options of MariaDB": ["CREATE TABLE t (a INT) PAGE_CHECKSUM = 1 TRANSACTIONAL = 0 ENGINE = Aria TABLE_CHECKSUM = 1", "CREATE TABLE u (a INT COMMENT 'z') PAGE_COMPRESSED = 1 PAGE_COMPRESSION_LEVEL = 9 `ENCRYPTED` = NO", "ALTER TABLE u ADD b INT, `PAGE_COMPRESSED` = 1", "ALTER ONLINE TABLE u ADD c INT", "ALTER IGNORE TABLE u ADD d INT"],
-    "index options of MariaDB": [T, "ALTER TABLE t ADD INDEX i (a) IGNORED", "ALTER TABLE t ALTER INDEX i NOT IGNORED, ADD d INT", "ALTER TABLE t ADD KEY j (a) COMMENT 'x' USING BTREE"],
-    "constraints of MariaDB": ["CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, CONSTRAINT x UNIQUE (a), CONSTRAINT y CHECK (b > 0), z INT CHECK (z > 1))", "ALTER TABLE t DROP CONSTRAINT x", "ALTER TABLE t DROP CONSTRAINT y", "ALTER TABLE t DROP CONSTRAINT IF EXISTS nothing, ADD c INT"],
-    "defaults of MariaDB": ["CREATE TABLE t (a INT DEFAULT 1, b VARCHAR(40) DEFAULT UUID(), c INT DEFAULT (a + 1), d DATETIME DEFAULT NOW(), e TEXT DEFAULT 'x', f INT DEFAULT a, g VARCHAR(9) DEFAULT CONCAT('a', 'b'), h DATE DEFAULT DATE'2020-01-01', i TIMESTAMP(6) NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), j INT DEFAULT CASE WHEN a THEN 1 ELSE 2 END)"],
-    "persistent columns": ["CREATE TABLE t (a INT, b INT AS (a) PERSISTENT, c INT GENERATED ALWAYS AS (a) VIRTUAL COMMENT 'x', d INT AS (a) STORED UNIQUE)", "ALTER TABLE t DROP b"],
-    "a modified column that is added": [T, "ALTER TABLE t ADD d INT, MODIFY d BIGINT AFTER a"],
-    "convert of JSON": ["CREATE TABLE t (a JSON, b TEXT) CHARACTER SET latin1", "ALTER TABLE t CONVERT TO CHARACTER SET koi8r"],
-    "partitions of MariaDB": [
-        "CREATE TABLE t (a INT, b TEXT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))", "ALTER TABLE t CONVERT PARTITION p TO TABLE u", "ALTER TABLE u ADD c INT", "CREATE TABLE v (a INT, b TEXT)", "ALTER TABLE t CONVERT TABLE v TO PARTITION r VALUES LESS THAN (20)",
+    "options of MariaDB": [
+        "CREATE TABLE t (a INT) PAGE_CHECKSUM = 1 TRANSACTIONAL = 0 ENGINE = Aria TABLE_CHECKSUM = 1",
+        "CREATE TABLE u (a INT COMMENT 'z') PAGE_COMPRESSED = 1 PAGE_COMPRESSION_LEVEL = 9 `ENCRYPTED` = NO",
+        "ALTER TABLE u ADD b INT, `PAGE_COMPRESSED` = 1", "ALTER ONLINE TABLE u ADD c INT",
+        "ALTER IGNORE TABLE u ADD d INT",
     ],
-    "two phases": ["SET binlog_alter_two_phase = ON", T, "ALTER TABLE t RENAME COLUMN a TO d, ALGORITHM = COPY", "INSERT INTO t VALUES (1, 'x', 'y'), (1, 'x', 'y')", "ALTER TABLE t ADD UNIQUE (d), RENAME COLUMN b TO q", "ALTER TABLE t ADD e INT FIRST"],
-    "oracle": ["SET sql_mode = ORACLE", "CREATE TABLE t (a VARCHAR2(10), b NUMBER, c NUMBER(5), d NUMBER(7,2), e RAW(16), f CLOB, g BLOB, h DATE, i VARCHAR(20), j INT, k NUMBER(9), l TIMESTAMP)", 'ALTER TABLE t ADD "m" DATE FIRST, MODIFY b CLOB', "CREATE TABLE u AS SELECT h, a FROM t", "CREATE TABLE v (a oracle_schema.date, b mariadb_schema.date)"],
-    "maxdb": ["SET sql_mode = 'MAXDB'", "CREATE TABLE t (a TIMESTAMP, b DATETIME)", "CREATE TABLE u (a maxdb_schema.timestamp)"],
-    "explicit defaults are off": ["SET explicit_defaults_for_timestamp = OFF", "CREATE TABLE t (a TIMESTAMP, b TIMESTAMP NULL, c TIMESTAMP NOT NULL, d DATETIME)", "ALTER TABLE t ADD e TIMESTAMP FIRST"],
-    "assisted discovery": ["SET sql_if_exists = 1", T, "ALTER TABLE t ADD d INT", "DROP TABLE t", "RENAME TABLE nothing TO n2"],
-    "foreign keys with periods": ["CREATE TABLE t (a INT, b INT NOT NULL DEFAULT 1 CHECK (b > 0), c INT GENERATED ALWAYS AS (a + b) VIRTUAL)", "ALTER TABLE t CHANGE a a2 INT, DROP c"],
+    "index options of MariaDB": [
+        T, "ALTER TABLE t ADD INDEX i (a) IGNORED", "ALTER TABLE t ALTER INDEX i NOT IGNORED, ADD d INT",
+        "ALTER TABLE t ADD KEY j (a) COMMENT 'x' USING BTREE",
+    ],
+    "constraints of MariaDB": [
+        "CREATE TABLE t (a INT NOT NULL, b INT NOT NULL, CONSTRAINT x UNIQUE (a), CONSTRAINT y CHECK (b > 0),"
+        " z INT CHECK (z > 1))",
+        "ALTER TABLE t DROP CONSTRAINT x", "ALTER TABLE t DROP CONSTRAINT y",
+        "ALTER TABLE t DROP CONSTRAINT IF EXISTS nothing, ADD c INT",
+    ],
+    "defaults of MariaDB": [
+        "CREATE TABLE t (a INT DEFAULT 1, b VARCHAR(40) DEFAULT UUID(), c INT DEFAULT (a + 1),"
+        " d DATETIME DEFAULT NOW(), e TEXT DEFAULT 'x', f INT DEFAULT a, g VARCHAR(9) DEFAULT CONCAT('a', 'b'),"
+        " h DATE DEFAULT DATE'2020-01-01', i TIMESTAMP(6) NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE "
+        "CURRENT_TIMESTAMP(6), j INT DEFAULT CASE WHEN a THEN 1 ELSE 2 END)",
+    ],
+    "persistent columns": [
+        "CREATE TABLE t (a INT, b INT AS (a) PERSISTENT, c INT GENERATED ALWAYS AS (a) VIRTUAL COMMENT 'x',"
+        " d INT AS (a) STORED UNIQUE)",
+        "ALTER TABLE t DROP b",
+    ],
+    "a modified column that is added": [T, "ALTER TABLE t ADD d INT, MODIFY d BIGINT AFTER a"],
+    "convert of JSON": [
+        "CREATE TABLE t (a JSON, b TEXT) CHARACTER SET latin1", "ALTER TABLE t CONVERT TO CHARACTER SET koi8r",
+    ],
+    "partitions of MariaDB": [
+        "CREATE TABLE t (a INT, b TEXT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (5),"
+        " PARTITION q VALUES LESS THAN (9))",
+        "ALTER TABLE t CONVERT PARTITION p TO TABLE u", "ALTER TABLE u ADD c INT", "CREATE TABLE v (a INT, b TEXT)",
+        "ALTER TABLE t CONVERT TABLE v TO PARTITION r VALUES LESS THAN (20)",
+    ],
+    "two phases": [
+        "SET binlog_alter_two_phase = ON", T, "ALTER TABLE t RENAME COLUMN a TO d, ALGORITHM = COPY",
+        "INSERT INTO t VALUES (1, 'x', 'y'), (1, 'x', 'y')", "ALTER TABLE t ADD UNIQUE (d), RENAME COLUMN b TO q",
+        "ALTER TABLE t ADD e INT FIRST",
+    ],
+    "oracle": [
+        "SET sql_mode = ORACLE",
+        "CREATE TABLE t (a VARCHAR2(10), b NUMBER, c NUMBER(5), d NUMBER(7,2), e RAW(16), f CLOB, g BLOB,"
+        " h DATE, i VARCHAR(20), j INT, k NUMBER(9), l TIMESTAMP)",
+        'ALTER TABLE t ADD "m" DATE FIRST, MODIFY b CLOB', "CREATE TABLE u AS SELECT h, a FROM t",
+        "CREATE TABLE v (a oracle_schema.date, b mariadb_schema.date)",
+    ],
+    "maxdb": [
+        "SET sql_mode = 'MAXDB'", "CREATE TABLE t (a TIMESTAMP, b DATETIME)",
+        "CREATE TABLE u (a maxdb_schema.timestamp)",
+    ],
+    "explicit defaults are off": [
+        "SET explicit_defaults_for_timestamp = OFF",
+        "CREATE TABLE t (a TIMESTAMP, b TIMESTAMP NULL, c TIMESTAMP NOT NULL, d DATETIME)",
+        "ALTER TABLE t ADD e TIMESTAMP FIRST",
+    ],
+    "assisted discovery": [
+        "SET sql_if_exists = 1", T, "ALTER TABLE t ADD d INT", "DROP TABLE t", "RENAME TABLE nothing TO n2",
+    ],
+    "foreign keys with periods": [
+        "CREATE TABLE t (a INT, b INT NOT NULL DEFAULT 1 CHECK (b > 0), c INT GENERATED ALWAYS AS (a + b) VIRTUAL)",
+        "ALTER TABLE t CHANGE a a2 INT, DROP c",
+    ],
 }  # fmt: skip
 
 MARIADB_118: Final[dict[str, list[str]]] = {
-    "vectors of MariaDB": ["CREATE TABLE t (a INT PRIMARY KEY, v VECTOR(3) NOT NULL, VECTOR INDEX (v))", "ALTER TABLE t ADD w VECTOR(5)", "CREATE TABLE u (v VECTOR(4) NOT NULL)", "ALTER TABLE u ADD VECTOR INDEX i (v) M=6 DISTANCE=cosine"],
-    "collations for several": ["CREATE TABLE t (a TEXT COLLATE uca1400_ai_ci, b TEXT) COLLATE uca1400_as_ci CHARACTER SET utf8mb3", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE uca1400_ai_cs"],
+    "vectors of MariaDB": [
+        "CREATE TABLE t (a INT PRIMARY KEY, v VECTOR(3) NOT NULL, VECTOR INDEX (v))", "ALTER TABLE t ADD w VECTOR(5)",
+        "CREATE TABLE u (v VECTOR(4) NOT NULL)", "ALTER TABLE u ADD VECTOR INDEX i (v) M=6 DISTANCE=cosine",
+    ],
+    "collations for several": [
+        "CREATE TABLE t (a TEXT COLLATE uca1400_ai_ci, b TEXT) COLLATE uca1400_as_ci CHARACTER SET utf8mb3",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4 COLLATE uca1400_ai_cs",
+    ],
     "sequences with a type": ["CREATE SEQUENCE s AS INT", "CREATE SEQUENCE s2 AS BIGINT UNSIGNED"],
-    "schemas of MariaDB 11.8": ["SET character_set_collations = ''", "CREATE DATABASE d_2 COMMENT 'x' CHARACTER SET utf8mb4", "CREATE TABLE d_2.t (a TEXT)"],
+    "schemas of MariaDB 11.8": [
+        "SET character_set_collations = ''", "CREATE DATABASE d_2 COMMENT 'x' CHARACTER SET utf8mb4",
+        "CREATE TABLE d_2.t (a TEXT)",
+    ],
 }  # fmt: skip
 
 FAILING: Final = frozenset({"statements that fail", "two phases"})
