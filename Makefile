@@ -5,7 +5,7 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser test-faults soak kill huge \
+.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser test-faults test-names soak kill huge \
   fuzz audit lint types fmt bench bench-lake wheel lock clean
 
 help:  ## show this list
@@ -64,6 +64,10 @@ test-faults: setup  ## what breaks, under load, and a table of it; RELAY_FAULTS=
 
 soak: setup  ## an hour at a steady rate, and what each process uses of it; RELAY_SOAK=seconds
 	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
+
+test-names: setup  ## names without FULL metadata against those with it, on each server; RELAY_NAMES=seconds on each
+	@for kind in mysql97 mariadb118 mariadb1011; do $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} || failed=1; done; \
+	  exit $${failed:-0}
 
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000
