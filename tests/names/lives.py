@@ -27,17 +27,24 @@ class Lives:
     """Statements about a pool of tables, which others define too.
 
     `columns_of` gives the columns of a table as it stands, none if there is no such table; `schema` is the default one
-    of the session, `quote` what it has around names.
+    of the session, `quote` what it has around names. `tables` is how many each schema may have.
     """
 
     def __init__(
-        self, dice: random.Random, mysql: bool, columns_of: Callable[[str], list[str]], schema: str, quote: str
+        self,
+        dice: random.Random,
+        mysql: bool,
+        columns_of: Callable[[str], list[str]],
+        schema: str,
+        quote: str,
+        tables: int = TABLES,
     ) -> None:
         self._dice = dice
         self._mysql = mysql
         self._columns_of = columns_of
         self._schema = schema
         self._quote = quote
+        self._tables = tables
         self._type = ""
         self.table = ""
 
@@ -88,7 +95,7 @@ class Lives:
     def _any(self) -> str:
         """A table that all share."""
         schema = self._dice.choices(SCHEMAS, (8, 8, 1))[0]
-        return self._named(schema, f"t{self._dice.randrange(TABLES)}")
+        return self._named(schema, f"t{self._dice.randrange(self._tables)}")
 
     def _named(self, schema: str, table: str) -> str:
         if schema == self._schema and self._dice.random() < 0.5:
