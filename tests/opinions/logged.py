@@ -15,14 +15,9 @@ from relay.binlog.facts import collations, facts
 from relay.binlog.place import Place
 from relay.ddl.syntax import TableName
 from relay.schema.queries import Query, Session, query
-from tests.ddl_corpus import BOTH, MARIADB, MARIADB_118, MYSQL
+from tests.ddl_corpus import CASES
 from tests.statement_replay import Findings, Recording, record, replay
 
-CASES = {
-    "mysql97": {**BOTH, **MYSQL},
-    "mariadb118": {**BOTH, **MARIADB, **MARIADB_118},
-    "mariadb1011": {**BOTH, **MARIADB},
-}
 SCHEMAS = ("d", "d_2")
 Names = dict[TableName, list[str]]
 _TWO_PHASES = events.GtidExtra.START_ALTER | events.GtidExtra.ROLLBACK_ALTER
