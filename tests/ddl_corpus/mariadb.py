@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.ddl_corpus.tables import T
+from tests.ddl_corpus.tables import LATIN1, T
 
 MARIADB: Final[dict[str, list[str]]] = {
     "types of MariaDB": [
@@ -119,6 +119,12 @@ MARIADB: Final[dict[str, list[str]]] = {
         "ALTER TABLE t DROP b",
     ],
     "a modified column that is added": [T, "ALTER TABLE t ADD d INT, MODIFY d BIGINT AFTER a"],
+    "converted to one character set, and of another": [
+        LATIN1, "ALTER TABLE t DEFAULT CHARACTER SET utf8mb3, CONVERT TO CHARACTER SET utf8mb4",
+        "ALTER TABLE t ADD e TEXT, MODIFY a VARCHAR(20)",
+        "ALTER TABLE t CONVERT TO CHARACTER SET latin1, COLLATE koi8r_bin", "ALTER TABLE t ADD f TEXT",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, ADD g TEXT, CHARACTER SET latin1", "ALTER TABLE t ADD h TEXT",
+    ],
     "convert of JSON": [
         "CREATE TABLE t (a JSON, b TEXT) CHARACTER SET latin1", "ALTER TABLE t CONVERT TO CHARACTER SET koi8r",
     ],
