@@ -51,7 +51,7 @@ class Debezium:
                     return each.text, f"refused: {answer[1].splitlines()[0]}"
             if wrong := _difference(self._tables(), step.tables):
                 return next(
-                    (each.text for each in reversed(step.statements) if each.statement.kind is Kind.DDL), ""
+                    (each.text for each in reversed(step.statements) if each.statement.kind is not Kind.TRANSACTION), ""
                 ), wrong
         return "", ""
 
