@@ -48,7 +48,7 @@ class Debezium:
             for each in step.statements:
                 self._say("parse", each.schema, each.text)
                 if (answer := self._heard())[0] == "error":
-                    return each.text, f"refused: {answer[1].splitlines()[0]}"
+                    return each.text, f"refused: {answer[1].splitlines()[0].partition('. Please')[0]}"
             if wrong := _difference(self._tables(), step.tables):
                 return next(
                     (each.text for each in reversed(step.statements) if each.statement.kind is not Kind.TRANSACTION), ""

@@ -20,8 +20,8 @@ class Outcome(StrEnum):
     """What a parser makes of a statement."""
 
     WHOLE = "kept whole"
-    LESS = "kept in part, without an error"
-    OPAQUE = "taken as text"
+    OTHERWISE = "written otherwise"
+    OPAQUE = "kept as text"
     REFUSED = "refused"
 
 
@@ -38,7 +38,11 @@ def _outcome(found: Query, again: Callable[[str, bool], str]) -> Outcome:
         return Outcome.REFUSED
     if not text:
         return Outcome.OPAQUE
-    return Outcome.WHOLE if read(text, found.schema, found.dialect).changes == found.statement.changes else Outcome.LESS
+    return (
+        Outcome.WHOLE
+        if read(text, found.schema, found.dialect).changes == found.statement.changes
+        else Outcome.OTHERWISE
+    )
 
 
 def _sqlglot(text: str, _: bool) -> str:
