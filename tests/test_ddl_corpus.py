@@ -13,6 +13,7 @@ from tests.statement_replay import record, replay
 SCHEMAS = ("d", "d_2")
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_statements_make_what_the_server_makes_of_them(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path
