@@ -5,8 +5,8 @@ NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx re
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-names test-spark test-cluster test-browser test-faults soak kill huge \
-  fuzz audit lint types fmt bench bench-lake wheel lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser test-faults test-names soak kill huge \
+  fuzz opinions audit lint types fmt bench bench-lake wheel lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,10 +50,6 @@ test: setup  ## the suite, against three real database servers
 test-types: setup  ## every type on every server, with and without metadata, as a matrix
 	@$(PY) -m tests.types
 
-# What an hour of it says stands in docs/schema.md: SECONDS=3600.
-test-names: setup  ## names without metadata under DDL and rows at full speed, against a replica with metadata
-	@for kind in mysql97 mariadb118 mariadb1011; do $(PY) -m tests.names $$kind --seconds $(or $(SECONDS),120) || exit 1; done
-
 test-spark: setup-spark  ## the lake's suite with Spark, against three real database servers
 	@$(PY) -m pytest -m "spark and not cluster" tests/spark
 
@@ -69,6 +65,11 @@ test-faults: setup  ## what breaks, under load, and a table of it; RELAY_FAULTS=
 soak: setup  ## an hour at a steady rate, and what each process uses of it; RELAY_SOAK=seconds
 	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
 
+test-names: setup  ## names without FULL metadata against those with it, on each server; RELAY_NAMES=seconds on each
+	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/test_statement_lives.py
+	@for kind in mysql97 mariadb118 mariadb1011; do $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} || failed=1; done; \
+	  exit $${failed:-0}
+
 kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000
 
@@ -78,6 +79,12 @@ huge: setup  ## transactions larger than memory, binlog files beyond 4 GiB; need
 fuzz: setup  ## fuzz the parsers, native and Python; FUZZ_SECONDS=n per target
 	@scripts/fuzz.sh
 	@$(PY) -m tests.fuzz
+
+opinions: .venv/stamp-opinions  ## the corpus of statements, as Debezium's parser and others read it; needs a JDK (docs/ddl-corpus.md)
+	@$(PY) -m tests.opinions
+
+.venv/stamp-opinions: .venv/stamp-native requirements-opinions.lock scripts/setup-opinions.sh
+	@scripts/setup-opinions.sh
 
 audit: .venv/stamp-audit  ## known vulnerabilities of what the lock files name; AUDIT_OFFLINE=allow where nobody can be asked
 	@$(PY) -m tests.audit
@@ -114,6 +121,7 @@ lock: setup  ## compile the lock files anew from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
 	@$(LOCK) --extra bench --constraint requirements.lock --output-file requirements-bench.lock pyproject.toml
 	@$(LOCK) --extra audit --constraint requirements.lock --output-file requirements-audit.lock pyproject.toml
+	@$(LOCK) --extra opinions --constraint requirements.lock --output-file requirements-opinions.lock pyproject.toml
 	@$(LOCK) --extra browser --constraint requirements.lock --output-file requirements-browser.lock pyproject.toml
 	@$(LOCK) --extra spark --extra sample --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 

@@ -136,6 +136,13 @@ class Laggard:
         )
         self._ingest = Ingest(self._writer, self.folder, zstd_parts)
 
+    def look(self) -> None:
+        """Ask for all tables, as at a first start."""
+        rules = Rules((f"{self.database}*.*",))
+        for answers in look.everything(self._connection, self._facts, rules.wants, lambda *_: None):
+            self._store.put_answers(answers)
+        self._store.keep()
+
     def catch_up(self, bytes_: int | None = None) -> int:
         """Read to the binlog's end, or no more than so many bytes of the stream; the bytes there were."""
         here = self._ingest.resume()

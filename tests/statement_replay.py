@@ -58,26 +58,21 @@ class Findings(NamedTuple):
 
 
 def record(
-    server: DatabaseServer,
-    statements: Iterable[str] | Callable[[Cursor, Sequence[Step]], str | None],
-    schemas: Sequence[str],
+    server: DatabaseServer, statements: Iterable[str] | Callable[[Cursor], Iterable[str]], schemas: Sequence[str]
 ) -> Recording:
     """Execute statements in the first of the schemas, which are made anew.
 
-    A function gives one after the other, until None, knowing the steps so far; those that fail are left out.
+    A function gives them one after the other; it may ask the connection between them. Those that fail are left out.
     """
     options: dict[str, Any] = {
-        "host": "127.0.0.1",
-        "port": server.port,
-        "user": USER,
-        "password": PASSWORD,
+        "host": "127.0.0.1", "port": server.port, "user": USER, "password": PASSWORD, "charset": "utf8mb4",
         "autocommit": True,
-    }
+    }  # fmt: skip
     steps: list[Step] = []
     errors: list[str] = []
     with (
-        closing(pymysql.connect(**options, charset="utf8mb4")) as own,
-        closing(pymysql.connect(**options, charset="utf8mb4")) as other,
+        closing(pymysql.connect(**options)) as own,
+        closing(pymysql.connect(**options)) as other,
         own.cursor() as cursor,
         other.cursor() as looking,
     ):
@@ -89,8 +84,7 @@ def record(
         start = place(server)
         looking.execute(f"CREATE DATABASE {schemas[0]}")
         cursor.execute(f"USE {schemas[0]}")
-        source = iter(statements) if not callable(statements) else None
-        while statement := next(source, None) if source else statements(cursor, steps):  # type: ignore[operator]
+        for statement in statements(cursor) if callable(statements) else statements:
             try:
                 cursor.execute(statement)
             except pymysql.MySQLError as error:

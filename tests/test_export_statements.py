@@ -21,12 +21,13 @@ from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.schema import history
 from relay.schema.table import ABSENT, Column, State, Table, Unknown
+from tests.ddl_corpus import CASES
 from tests.exported import Lake
 from tests.madejournal import Made
 from tests.metadata import full_metadata_of
 from tests.readerproc import Reader
 from tests.statement_replay import record
-from tests.test_ddl_corpus import CASES, SCHEMAS
+from tests.test_ddl_corpus import SCHEMAS
 from tests.test_export import export, exporter, flushed
 
 MakeReader = Callable[..., Reader]

@@ -47,15 +47,17 @@ def altered(table: Table, clauses: Sequence[Clause], schema_charset: str, dialec
     """
     clauses = [clause for number, clause in enumerate(clauses) if _applies(clause, table, clauses[:number])]
     table, conversion = _options(table, clauses, schema_charset, dialect)
+    charset = table.charset
     if conversion:
         if not dialect.mariadb:
             clauses = [_sized(clause, table, conversion) for clause in clauses]
         clauses = [_with_charset(clause, conversion, dialect) for clause in clauses]
         old = tuple(_converted(column, conversion, dialect) for column in table.columns)
-        table = msgspec.structs.replace(table, columns=old)
+        table = msgspec.structs.replace(table, columns=old, charset=conversion)
     columns = _columns(table, clauses, dialect)
     indexes = _indexes(table, clauses, columns)
-    made = msgspec.structs.replace(table, columns=tuple(columns), periods=_periods(table, clauses))
+    periods = _periods(table, clauses)
+    made = msgspec.structs.replace(table, columns=tuple(columns), periods=periods, charset=charset)
     made = _versioned(made, clauses)
     if indexes is None:
         return msgspec.structs.replace(made, indexes=None)
@@ -105,6 +107,7 @@ def _has_index(table: Table, name: str) -> bool:
 def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> tuple[Table, str]:
     """The table with its new options, and the character set that all of its texts are converted to, if any."""
     charset, conversion, engine = table.charset, "", table.engine
+    named = any(isinstance(each, SetOptions) and (each.options.charset or each.options.collation) for each in clauses)
     for clause in clauses:
         if isinstance(clause, SetOptions):
             options = clause.options
@@ -112,9 +115,13 @@ def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, diale
             charset = charset_of(options, otherwise, dialect)
             engine = options.engine or engine
         elif isinstance(clause, ConvertTo):
-            conversion = charset = clause.charset or schema_charset
-            if not charset:
+            if named and not clause.charset:
+                raise NotUnderstood("CONVERT TO CHARACTER SET DEFAULT is beside another character set")
+            conversion = clause.charset or schema_charset
+            if not conversion:
                 raise NotUnderstood("the schema's character set is not known")
+    # MariaDB takes both: what the columns are converted to, and another character set for those to come.
+    charset = charset if named else conversion or charset
     return msgspec.structs.replace(table, charset=charset, engine=engine), conversion
 
 

@@ -66,8 +66,16 @@ def everything(
     `seen` is told how many tables have been asked for, of how many; `binlog` as in `ask`. Raises `SourceLost`,
     `RelayError`.
     """
-    yield _schemas(connection, server, binlog or connection)
-    names = _tables(connection, wants)
+    asked = _place(binlog or connection, server)
+    charsets, tables = _schemas(connection), _tables(connection)
+    until = _place(binlog or connection, server)
+    names = [table for table in tables if wants(*table)]
+    left_out = {table.schema for table in tables if not wants(*table)}
+    whole = _sees_all(connection, server)
+    yield [
+        Answer(TableName(schema, ""), Schema(charset, whole and schema not in left_out), asked, until)
+        for schema, charset in charsets.items()
+    ]
     for start in range(0, len(names), AT_A_TIME):
         yield ask(connection, server, names[start : start + AT_A_TIME], binlog)
         seen(min(start + AT_A_TIME, len(names)), len(names))
@@ -91,26 +99,38 @@ def _place(connection: Connection[Any], server: ServerFacts) -> Place:
     return Place(status.file, status.position)
 
 
-def _schemas(connection: Connection[Any], server: ServerFacts, binlog: Connection[Any]) -> list[Answer]:
-    asked = _place(binlog, server)
+def _schemas(connection: Connection[Any]) -> dict[str, str]:
+    """All schemas, and the character set of each."""
     rows = query(
         connection,
         "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA",
         "list the schemas",
     )
-    until = _place(binlog, server)
-    charsets = {str(name): "utf8mb3" if charset == "utf8" else str(charset) for name, charset in rows}
-    return [Answer(TableName(name, ""), Schema(charset), asked, until) for name, charset in charsets.items()]
+    return {str(name): "utf8mb3" if charset == "utf8" else str(charset) for name, charset in rows}
 
 
-def _tables(connection: Connection[Any], wants: Callable[[str, str], bool]) -> list[TableName]:
+def _tables(connection: Connection[Any]) -> list[TableName]:
     rows = query(
         connection,
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
         f" WHERE TABLE_TYPE NOT LIKE '%VIEW' AND TABLE_SCHEMA NOT IN {_SYSTEM}",
         "list the tables",
     )
-    return [TableName(str(owner), str(name)) for owner, name in rows if wants(str(owner), str(name))]
+    return [TableName(str(owner), str(name)) for owner, name in rows]
+
+
+def _sees_all(connection: Connection[Any], server: ServerFacts) -> bool:
+    """Whether the list of tables has all whose statements are in the binlog by then: MariaDB makes a table before it
+    writes the statement, MySQL shows it afterwards."""
+    if not server.mariadb:
+        return False
+    return bool(
+        query(
+            connection,
+            "SELECT 1 FROM information_schema.USER_PRIVILEGES WHERE PRIVILEGE_TYPE = 'SELECT'",
+            "ask whether the account sees all tables",
+        )
+    )
 
 
 def state(connection: Connection[Any], server: ServerFacts, table: TableName) -> State:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from relay.binlog.events import QueryStatus
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Statement, read
-from relay.ddl.syntax import AlterTable, RenameTable, TruncateTable
+from relay.ddl.syntax import AlterTable, CreateLike, CreateTable, RenameTable, TruncateTable
 
 _THREAD_SPECIFIC: Final = 0x04
 """Flag of an event whose statement used a temporary table. On others than those below it says nothing."""
@@ -44,10 +44,21 @@ def query(text: str, session: Session, server: str, charset_of: Mapping[int, str
     """Read a statement; `server` is the version of the server that wrote it, `charset_of` gives character sets."""
     dialect = dialect_of(session.status, server, charset_of)
     statement = read(text, session.schema, dialect)
+    if session.status.ddl_xid is not None and not dialect.mariadb:
+        statement = _executed(statement)
     temporary = bool(session.flags & _THREAD_SPECIFIC) and any(
         isinstance(change, _MAY_BE_TEMPORARY) for change in statement.changes
     )
     return Query(text, session.schema, dialect, statement, session.failed, temporary)
+
+
+def _executed(statement: Statement) -> Statement:
+    """The statement without IF NOT EXISTS: MySQL notes a transaction beside it only if it made the table."""
+    changes = (
+        change._replace(if_not_exists=False) if isinstance(change, CreateTable | CreateLike) else change
+        for change in statement.changes
+    )
+    return statement._replace(changes=tuple(changes))
 
 
 def dialect_of(status: QueryStatus, server: str, charset_of: Mapping[int, str]) -> Dialect:

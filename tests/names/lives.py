@@ -3,229 +3,284 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Callable, Iterator
-from multiprocessing.sharedctypes import Synchronized
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
-import pymysql
-
-SCHEMAS: Final = ("n1", "n2")
-TABLES: Final = 24  # names of them in each schema
-DEFINERS, FILLERS = 10, 4
+SCHEMAS: Final = ("n1", "n2", "n3")
+TABLES: Final = 16  # names in each schema that all writers share
+_DROPPED: Final = "n3"
 _NAMES: Final = ("a", "b", "c", "d", "e", "f", "g", "h")
-_BOTH: Final = (
-    "INT", "INT", "INT", "INT", "VARCHAR(20)", "VARCHAR(20)", "BIGINT UNSIGNED", "DECIMAL(10,2)", "DATETIME(3)", "TEXT",
-    "ENUM('x','y')", "VARCHAR(20) CHARACTER SET latin1", "DOUBLE", "TIMESTAMP NULL", "BIT(5)", "VARBINARY(9)", "DATE",
-    "INT ZEROFILL", "SET('p','q','r')", "CHAR(7)", "JSON",
+_TYPES: Final = (
+    "INT", "VARCHAR(20)", "BIGINT UNSIGNED", "DECIMAL(10,2)", "DATETIME(3)", "TEXT", "ENUM('x','y')", "DOUBLE",
+    "VARCHAR(20) CHARACTER SET latin1", "TIMESTAMP NULL", "BIT(5)", "VARBINARY(9)", "DATE", "INT ZEROFILL", "CHAR(7)",
+    "SET('p','q','r')", "JSON", "TINYINT(1)", "SMALLINT", "FLOAT", "FLOAT(7,3)", "REAL", "YEAR", "TIME(2)", "LONGBLOB",
+    "BINARY(16)", "NVARCHAR(9)", "CHAR(3) BINARY", "VARCHAR(300)", "TIMESTAMP",
 )  # fmt: skip
+_MARIADB_TYPES: Final = ("UUID", "INET6", "VARCHAR(20) COMPRESSED", "INT INVISIBLE DEFAULT 3")
+_MYSQL_TYPES: Final = ("INT INVISIBLE", "VECTOR(3)", "POINT")
+_ALIKE: Final = ("INT", "INT", "INT", "VARCHAR(20)")
+"""Types of most tables: columns of one type, so that nothing but a name tells one from the other."""
 _CHARSETS: Final = ("latin1", "utf8mb4", "utf8mb3", "utf8mb4")
-_WAIT_SECONDS: Final = 5  # for locks
-_PAUSE_SECONDS: Final = 0.01  # between transactions, so that the cores of one machine do for all
 
 
-class Counts(NamedTuple):
-    """What the writers did so far."""
+class Lives:
+    """Statements about a pool of tables, which others define too.
 
-    statements: Synchronized[int]
-    failed: Synchronized[int]
-    rows: Synchronized[int]
-    held: Synchronized[int]  # 1 while writers wait for those who read
-    until: Synchronized[float]
+    `columns_of` gives the columns of a table as it stands, none if there is no such table; `schema` is the default one
+    of the session, `quote` what it has around names. `tables` is how many each schema may have.
+    """
 
-
-def define(address: tuple[str, int], account: tuple[str, str], seed: int, mysql: bool, counts: Counts) -> None:
-    """One connection that defines tables, and writes rows behind each statement."""
-    with _connect(address, account) as cursor:
-        lives = _Lives(random.Random(seed), cursor, mysql)
-        while _goes_on(counts):
-            statement = lives.statement()
-            ok = _do(cursor, statement)
-            with counts.statements:
-                counts.statements.value += ok
-            with counts.failed:
-                counts.failed.value += not ok
-            for each in lives.rows():
-                _write(cursor, each, counts)
-
-
-def fill(address: tuple[str, int], account: tuple[str, str], seed: int, _mysql: bool, counts: Counts) -> None:
-    """One connection that writes rows into any table, whatever happens to it."""
-    dice = random.Random(seed)
-    with _connect(address, account) as cursor:
-        while _goes_on(counts):
-            table = f"{dice.choice(SCHEMAS)}.t{dice.randrange(TABLES)}"
-            many = ",".join(["()"] * dice.choice((1, 5, 30, 80)))
-            cursor.execute("BEGIN")
-            for _ in range(dice.choice((1, 1, 2))):
-                _write(cursor, f"INSERT INTO {table} () VALUES {many}", counts)
-            _do(cursor, "COMMIT")
-            time.sleep(_PAUSE_SECONDS)
-
-
-def _connect(address: tuple[str, int], account: tuple[str, str]) -> Any:
-    connection = pymysql.connect(
-        host=address[0], port=address[1], user=account[0], password=account[1], autocommit=True
-    )
-    cursor = connection.cursor()
-    cursor.execute(f"SET SESSION lock_wait_timeout = {_WAIT_SECONDS}, innodb_lock_wait_timeout = {_WAIT_SECONDS}")
-    cursor.execute("SET SESSION sql_mode = ''")
-    return cursor
-
-
-def _goes_on(counts: Counts) -> bool:
-    while counts.held.value and time.time() < counts.until.value:
-        time.sleep(0.05)
-    return time.time() < counts.until.value
-
-
-def _write(cursor: Any, statement: str, counts: Counts) -> None:
-    if _do(cursor, statement):
-        with counts.rows:
-            counts.rows.value += cursor.rowcount
-
-
-def _do(cursor: Any, statement: str) -> bool:
-    try:
-        cursor.execute(statement)
-    except pymysql.err.MySQLError as error:
-        if error.args[0] in (2006, 2013):
-            raise
-        return False
-    return True
-
-
-class _Lives:
-    """Statements about a pool of tables that others define too."""
-
-    def __init__(self, dice: random.Random, cursor: Any, mysql: bool) -> None:
+    def __init__(
+        self,
+        dice: random.Random,
+        mysql: bool,
+        columns_of: Callable[[str], list[str]],
+        schema: str,
+        quote: str,
+        tables: int = TABLES,
+    ) -> None:
         self._dice = dice
-        self._cursor = cursor
         self._mysql = mysql
-        self._table = ""
+        self._columns_of = columns_of
+        self._schema = schema
+        self._quote = quote
+        self._tables = tables
+        self._type = ""
+        self.table = ""
 
-    def statement(self) -> str:
-        """One statement, about a table that may be there."""
+    def statements(self) -> Iterable[str]:
+        """What comes next: one statement about `table`, or some that belong together."""
         dice = self._dice
-        self._table = self._any()
+        self._type = dice.choice(_ALIKE) if dice.random() < 0.7 else ""
+        if dice.random() < 0.02:
+            return self._short_life()
+        self.table = self._any()
         columns = self._columns()
         if not columns:
-            return self._create()
-        makers: tuple[tuple[int, Callable[[list[str]], str]], ...] = (
-            (60, self._alter),
-            (10, self._swap),
-            (6, self._rename),
-            (4, self._drop),
-            (3, lambda _: f"TRUNCATE TABLE {self._table}"),
-            (4, lambda _: self._like()),
-            (3, lambda _: f"CREATE INDEX i{dice.randrange(99)} ON {self._table} ({dice.choice(columns)})"),
+            return [self._create()]
+        makers: tuple[tuple[int, Callable[[list[str]], Iterable[str]]], ...] = (
+            (50, lambda each: [self._alter(each)]),
+            (8, lambda each: [self._swap(each)]),
+            (6, self._swap_in_steps),
+            (6, self._move),
+            (7, self._rename),
+            (5, self._drop),
+            (2, lambda _: [f"TRUNCATE TABLE {self.table}"]),
+            (4, self._copy),
+            (3, self._index),
+            (2, self._hide),
             (3, self._other),
-        )  # fmt: skip
-        weights = [weight for weight, _ in makers]
-        return dice.choices([maker for _, maker in makers], weights)[0](columns)
+        )
+        return dice.choices([maker for _, maker in makers], [weight for weight, _ in makers])[0](columns)
 
     def rows(self) -> Iterator[str]:
         """Rows of the table of the last statement."""
         dice = self._dice
-        many = ",".join(["()"] * dice.choice((1, 3, 10, 40)))
-        yield f"INSERT INTO {self._table} () VALUES {many}"
+        columns = self._columns()
+        if not columns:
+            return
+        yield insert(dice, self.table, columns)
         if dice.random() < 0.3:
-            yield f"DELETE FROM {self._table} LIMIT {dice.choice((1, 3, 200))}"
-        if dice.random() < 0.3 and (columns := self._columns()):
-            yield f"UPDATE IGNORE {self._table} SET {dice.choice(columns)} = NULL LIMIT 3"
-            yield f"UPDATE IGNORE {self._table} SET {dice.choice(columns)} = {dice.randrange(9)} LIMIT 3"
-
-    def _any(self) -> str:
-        return f"{self._dice.choice(SCHEMAS)}.t{self._dice.randrange(TABLES)}"
+            yield f"DELETE FROM {self.table} LIMIT {dice.choice((1, 3, 200))}"
+        if dice.random() < 0.3:
+            yield f"UPDATE IGNORE {self.table} SET {dice.choice(columns)} = NULL LIMIT 3"
+            yield f"UPDATE IGNORE {self.table} SET {dice.choice(columns)} = {dice.randrange(99)} LIMIT 3"
 
     def _columns(self) -> list[str]:
-        owner, name = self._table.split(".")
-        if not _do(self._cursor, f"SHOW COLUMNS FROM {owner}.{name}"):
-            return []
-        return [str(row[0]) for row in self._cursor.fetchall() if row[0] != "id"]
+        return [self._quoted(each) for each in self._columns_of(self.table)]
 
-    def _type(self) -> str:
+    def _quoted(self, name: str) -> str:
+        return f"{self._quote}{name}{self._quote}"
+
+    def _any(self) -> str:
+        """A table that all share."""
+        schema = self._dice.choices(SCHEMAS, (8, 8, 1))[0]
+        return self._named(schema, f"t{self._dice.randrange(self._tables)}")
+
+    def _named(self, schema: str, table: str) -> str:
+        if schema == self._schema and self._dice.random() < 0.5:
+            return self._quoted(table)
+        return f"{schema}.{self._quoted(table)}"
+
+    def _spare(self) -> str:
+        """A name that no table has."""
+        return self._named(self._dice.choice(SCHEMAS[:2]), f"spare{self._dice.randrange(10**9)}")
+
+    def _short_life(self) -> Iterator[str]:
+        """A table under a new name, with rows at once, until it is dropped."""
+        self.table = self._spare()
+        yield self._create()
+        for _ in range(self._dice.randrange(5)):
+            if columns := self._columns():
+                yield self._dice.choice((self._alter, self._swap))(columns)
+        before, self.table = self.table, self._spare()
+        yield f"RENAME TABLE {before} TO {self.table}"
+        yield f"DROP TABLE IF EXISTS {before}, {self.table}"
+
+    def _typed(self) -> str:
         dice = self._dice
-        return dice.choice(_BOTH) + (dice.choice(("", "", "", " NULL", " DEFAULT NULL", " COMMENT 'x, y'")))
+        others = (*_TYPES, *(_MYSQL_TYPES if self._mysql else _MARIADB_TYPES))
+        kind = self._type if self._type and dice.random() < 0.9 else dice.choice(others)
+        return kind + dice.choice(("", "", "", " NULL", " NOT NULL", " COMMENT 'x, y'", " COMMENT 'it''s (a b'"))
 
     def _create(self) -> str:
         dice = self._dice
-        names = dice.sample(_NAMES, dice.randint(2, 5))
-        columns = [f"{name} {self._type()}" for name in names]
-        columns.insert(dice.randrange(len(columns) + 1), "id BIGINT AUTO_INCREMENT PRIMARY KEY")
-        options = dice.choice(("", "", f" DEFAULT CHARSET {dice.choice(_CHARSETS)}"))
-        exists = dice.choice(("", "", "IF NOT EXISTS "))
-        if dice.random() < 0.1:
-            return f"CREATE TABLE {exists}{self._table} AS SELECT 1 AS a, 'x' AS b, 2 AS c"
-        return f"CREATE TABLE {exists}{self._table} ({', '.join(columns)}){options}"
+        columns = [f"{self._quoted(name)} {self._typed()}" for name in dice.sample(_NAMES, dice.randint(2, 6))]
+        if dice.random() < 0.2:
+            columns.append(f"{self._quoted('v')} INT AS (1 + 1) {dice.choice(('VIRTUAL', 'STORED'))}")
+        dice.shuffle(columns)
+        if dice.random() < 0.8:
+            columns.insert(dice.randrange(len(columns) + 1), "id BIGINT AUTO_INCREMENT PRIMARY KEY")
+        options = dice.choice(("", "", "", f" DEFAULT CHARSET {dice.choice(_CHARSETS)}"))
+        verb = dice.choice(("CREATE TABLE", "CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
+        if not self._mysql:
+            verb = dice.choice((verb, verb, "CREATE OR REPLACE TABLE"))
+            options += dice.choice((*[""] * 8, " WITH SYSTEM VERSIONING"))
+        kind = dice.random()
+        if kind < 0.06:
+            return f"{verb} {self.table} AS SELECT 1 AS a, 'x' AS b, 2 AS c"
+        if kind < 0.12:
+            return f"{verb} {self.table} ({', '.join(columns)}){options} SELECT 7 AS a, 8 AS h"
+        return f"{verb} {self.table} ({', '.join(columns)}){options}"
 
-    def _position(self, columns: list[str]) -> str:
+    def _position(self, columns: Sequence[str]) -> str:
         dice = self._dice
         return dice.choice(("", "", " FIRST", f" AFTER {dice.choice(columns)}"))
 
-    def _clause(self, column: str, columns: list[str]) -> str:
-        dice = self._dice
-        new = dice.choice(_NAMES)
-        return dice.choice((
-            f"ADD COLUMN {new} {self._type()}{self._position(columns)}",
-            f"ADD {new} {self._type()}{self._position(columns)}",
-            f"DROP COLUMN {column}",
-            f"MODIFY {column} {self._type()}{self._position(columns)}",
-            f"MODIFY COLUMN {column} {self._type()}{self._position(columns)}",
-            f"CHANGE {column} {new} {self._type()}{self._position(columns)}",
-            f"RENAME COLUMN {column} TO {new}",
-            f"RENAME COLUMN {column} TO {new}",
-            f"ADD INDEX ({column})", f"ALTER COLUMN {column} SET DEFAULT NULL", "COMMENT = 'RENAME COLUMN a TO b'",
-            f"ADD COLUMN ({new} {self._type()}, {new}2 {self._type()})",
-        ))  # fmt: skip
-
     def _alter(self, columns: list[str]) -> str:
+        """One ALTER TABLE. Its clauses are about different columns mostly: others do not come through."""
         dice = self._dice
-        # Each about a column of its own: MariaDB takes two about one, of which the relay says that it does not know.
-        about = dice.sample(columns, min(len(columns), dice.choice((1, 1, 1, 2, 2, 3, 4))))
-        clauses = [self._clause(column, columns) for column in about]
+        left = dice.sample(columns, len(columns))
+        new = [name for name in map(self._quoted, _NAMES) if name not in columns]
+        new = dice.sample(new, len(new))
+        clauses = []
+        for _ in range(dice.choice((1, 1, 2, 2, 3, 4, 5))):
+            if dice.random() < 0.05:
+                left, new = [*columns], [self._quoted(name) for name in _NAMES]
+            if not left or not new:
+                break
+            clauses.append(self._clause(left, new, columns))
         if dice.random() < 0.05:
             clauses.append(f"CONVERT TO CHARACTER SET {dice.choice(_CHARSETS)}")
+        if dice.random() < 0.05:
+            clauses.insert(dice.randrange(len(clauses) + 1), f"DEFAULT CHARACTER SET {dice.choice(_CHARSETS)}")
         if dice.random() < 0.03:
-            clauses.append(f"RENAME TO {self._any()}")
-        return f"ALTER TABLE {self._table} {', '.join(clauses)}"
+            before, self.table = self.table, self._any()
+            return f"ALTER TABLE {before} {', '.join([*clauses, f'RENAME TO {self.table}'])}"
+        clauses += dice.choice((*[[]] * 12, ["ALGORITHM = COPY"], ["ALGORITHM = INPLACE", "LOCK = NONE"]))
+        return f"ALTER TABLE {self.table} {', '.join(clauses)}"
+
+    def _clause(self, left: list[str], new: list[str], columns: Sequence[str]) -> str:
+        dice = self._dice
+        word = dice.choice(("", "COLUMN "))
+        match dice.choice("aaaammmmccccrrrrrdddaimo"):
+            case "a":
+                return f"ADD {word}{new.pop()} {self._typed()}{self._position(columns)}"
+            case "m":
+                return f"MODIFY {word}{left.pop()} {self._typed()}{self._position(columns)}"
+            case "c":
+                name = left.pop()
+                return f"CHANGE {word}{name} {dice.choice((name, new.pop()))} {self._typed()}{self._position(columns)}"
+            case "r":
+                return f"RENAME COLUMN {left.pop()} TO {new.pop()}"
+            case "d":
+                return f"DROP {word}{left.pop()}"
+            case "i":
+                return f"ADD {dice.choice(('INDEX', 'KEY', 'UNIQUE'))} ({dice.choice(columns)})"
+            case "o":
+                return f"ADD COLUMN ({new.pop()} {self._typed()}, {self._quoted('more')} {self._typed()})"
+        return dice.choice((
+            f"ALTER COLUMN {left.pop()} SET DEFAULT 7", "COMMENT = 'RENAME COLUMN a TO b'", "DROP PRIMARY KEY",
+            f"ADD PRIMARY KEY ({dice.choice(columns)})", f"/*!40000 ADD COLUMN {new.pop()} INT FIRST */", "ORDER BY 1",
+            f"ADD {new.pop()} INT AS (5) VIRTUAL AFTER {dice.choice(columns)}", "AUTO_INCREMENT = 100",
+        ))  # fmt: skip
 
     def _swap(self, columns: list[str]) -> str:
-        if len(columns) < 2:
-            return self._alter(columns)
-        one, other, *more = self._dice.sample(columns, min(len(columns), 3))
-        chain = [one, other, *more]
-        pairs = zip(chain, [*chain[1:], chain[0]], strict=True)
-        return f"ALTER TABLE {self._table} " + ", ".join(f"RENAME COLUMN {old} TO {new}" for old, new in pairs)
-
-    def _rename(self, _: list[str]) -> str:
-        other = self._any()
-        if self._dice.random() < 0.5:
-            return f"RENAME TABLE {self._table} TO {other}"
-        spare = f"{self._dice.choice(SCHEMAS)}.spare{self._dice.randrange(10**9)}"
-        return f"RENAME TABLE {self._table} TO {spare}, {other} TO {self._table}, {spare} TO {other}"
-
-    def _drop(self, _: list[str]) -> str:
-        other = f", {self._any()}" if self._dice.random() < 0.3 else ""
-        return f"DROP TABLE {self._table}{other}"
-
-    def _like(self) -> str:
-        other, self._table = self._table, self._any()
-        return f"CREATE TABLE {self._table} LIKE {other}"
-
-    def _other(self, columns: list[str]) -> str:
+        """Columns that take each other's names in one statement."""
         dice = self._dice
+        chain = dice.sample(columns, min(len(columns), dice.choice((2, 2, 3, 4))))
+        pairs = list(zip(chain, [*chain[1:], chain[0]], strict=True))
+        if dice.random() < 0.5:
+            clauses = [f"RENAME COLUMN {old} TO {new}" for old, new in pairs]
+        else:
+            clauses = [f"CHANGE {old} {new} {self._type or 'INT'}{self._position(columns)}" for old, new in pairs]
+        return f"ALTER TABLE {self.table} {', '.join(clauses)}"
+
+    def _swap_in_steps(self, columns: list[str]) -> list[str]:
+        one, other = self._dice.sample(columns, 2) if len(columns) > 1 else (columns[0], columns[0])
+        names = ((one, "aside"), (other, one), ("aside", other))
+        return [f"ALTER TABLE {self.table} RENAME COLUMN {old} TO {new}" for old, new in names]
+
+    def _move(self, columns: list[str]) -> list[str]:
+        clauses = (
+            f"MODIFY {each} {self._type or 'INT'}{self._position(columns)}"
+            for each in self._dice.sample(columns, min(len(columns), self._dice.choice((1, 2, 3))))
+        )
+        return [f"ALTER TABLE {self.table} {', '.join(clauses)}"]
+
+    def _rename(self, _: list[str]) -> list[str]:
+        other, spare = self._any(), self._spare()
+        kind = self._dice.random()
+        if kind < 0.4:
+            before, self.table = self.table, other
+            return [f"RENAME TABLE {before} TO {other}"]
+        if kind < 0.6:
+            third = self._any()
+            return [
+                f"RENAME TABLE {self.table} TO {spare}, {other} TO {self.table}, {third} TO {other}, {spare} TO {third}"
+            ]
+        return [f"RENAME TABLE {self.table} TO {spare}, {other} TO {self.table}, {spare} TO {other}"]
+
+    def _drop(self, _: list[str]) -> list[str]:
+        dice = self._dice
+        drop = f"DROP TABLE {dice.choice(('', 'IF EXISTS '))}{self.table}"
+        if dice.random() < 0.3:
+            drop += f", {self._any()}"
+        return [drop, self._create()] if dice.random() < 0.7 else [drop]
+
+    def _copy(self, columns: list[str]) -> list[str]:
+        before, self.table = self.table, self._any()
+        if self._dice.random() < 0.6:
+            return [f"CREATE TABLE {self.table} LIKE {before}"]
+        some = self._dice.sample(columns, self._dice.randint(1, len(columns)))
+        return [f"CREATE TABLE {self.table} SELECT {', '.join(some)}, 1 AS more FROM {before} LIMIT 5"]
+
+    def _index(self, columns: list[str]) -> list[str]:
+        name = f"i{self._dice.randrange(9)}"
+        kind = self._dice.choice(("", "UNIQUE "))
+        return self._dice.choice((
+            [f"CREATE {kind}INDEX {name} ON {self.table} ({self._dice.choice(columns)})"],
+            [f"DROP INDEX {name} ON {self.table}"],
+        ))  # fmt: skip
+
+    def _hide(self, _: list[str]) -> list[str]:
+        """A temporary table before another of the same name."""
+        return [
+            f"CREATE TEMPORARY TABLE {self.table} (z INT, y INT)", f"ALTER TABLE {self.table} RENAME COLUMN z TO x",
+            f"INSERT INTO {self.table} VALUES (1, 2)", f"DROP TEMPORARY TABLE {self.table}",
+        ]  # fmt: skip
+
+    def _other(self, columns: list[str]) -> list[str]:
+        dice = self._dice
+        name = self._quoted(dice.choice(_NAMES))
         kinds = [
-            f"CREATE TEMPORARY TABLE {self._table}x (z INT)",
-            f"ALTER TABLE {self._table} FORCE",
-            f"ALTER TABLE {self._table} ENGINE = InnoDB",
-            f"ALTER TABLE {self._table} ADD UNIQUE (id)",
+            [f"ALTER TABLE {self.table} FORCE"],
+            [f"ALTER TABLE {self.table} ENGINE = InnoDB, COMMENT = 'x'"],
+            [f"OPTIMIZE TABLE {self.table}"],
+            [f"CREATE VIEW {self._spare()} AS SELECT * FROM {self.table}"],
+            [f"DROP DATABASE {_DROPPED}", f"CREATE DATABASE {_DROPPED} CHARACTER SET {dice.choice(_CHARSETS)}"],
         ]
         if not self._mysql:
             kinds += [
-                f"ALTER TABLE {self._table} ADD COLUMN IF NOT EXISTS {dice.choice(_NAMES)} INT FIRST",
-                f"ALTER TABLE {self._table} DROP COLUMN IF EXISTS {dice.choice(_NAMES)}",
-                f"CREATE OR REPLACE TABLE {self._table} (id INT, a INT, b INT)",
-                f"ALTER TABLE {self._table} ADD SYSTEM VERSIONING",
+                [f"ALTER TABLE {self.table} ADD COLUMN IF NOT EXISTS {name} INT FIRST"],
+                [f"ALTER TABLE {self.table} DROP COLUMN IF EXISTS {name}, ADD COLUMN IF NOT EXISTS {columns[0]} INT"],
+                [f"ALTER TABLE {self.table} {dice.choice(('ADD', 'DROP'))} SYSTEM VERSIONING"],
+                [f"ALTER TABLE IF EXISTS {self.table} CHANGE COLUMN IF EXISTS {name} {name} INT"],
             ]
         return dice.choice(kinds)
+
+
+def insert(dice: random.Random, table: str, columns: Sequence[str]) -> str:
+    """Rows whose values differ from column to column."""
+    lines = [", ".join(f"'{dice.randrange(99)}'" for _ in columns) for _ in range(dice.choice((1, 3, 10, 40)))]
+    return f"INSERT IGNORE INTO {table} ({', '.join(columns)}) VALUES {', '.join(f'({line})' for line in lines)}"

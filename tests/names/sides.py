@@ -1,36 +1,48 @@
-"""Two sides of the same transactions: the names of their rows in the relay's journal, and in the replica's binlog."""
+"""Two sides of the same transactions: rows in the relay's journal, and the same rows in the replica's binlog."""
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
+import msgspec
+
+from relay._native import RowImages
 from relay.binlog import BinlogError, events
 from relay.binlog.eventstream import EventStream
+from relay.binlog.rowvalues import Row
+from relay.journal.frames import Definition
 from relay.verify.journal import Journal
 from relay.verify.sides import ROWS, Step
 
-_UNPROVEN: Final = "@1"
+POSITIONAL: Final = "@1"
 
 
-class Named(NamedTuple):
-    """Rows that follow each other and have the same names: table, kind (1 insert, 2 update, 4 delete), names."""
+class Run(NamedTuple):
+    """Rows of one transaction that follow each other: of one table, and of one kind (1 insert, 2 update, 4 delete).
+
+    `values` has for each column, by name, how many values it has and the sum of their CRCs: where nothing tells rows
+    apart, a replica changes them in an order of its own. `first` spells out the first row.
+    """
 
     table: tuple[str, str]
     kind: int
-    names: tuple[str, ...]
     rows: int
+    names: tuple[str, ...]
+    proven: bool
+    values: dict[str, tuple[int, int]]
+    first: str
 
-    @property
-    def unproven(self) -> bool:
-        """Whether the names are none."""
-        return self.names[:1] == (_UNPROVEN,)
 
+class Transaction(NamedTuple):
+    """Rows that were committed together."""
 
-Rows = list[Named]
+    gtid: str
+    runs: list[Run]
 
 
 class JournalSide:
@@ -41,54 +53,79 @@ class JournalSide:
         ((self._last, _),) = self._journal.segments()[:1]
         self._step: Step | None = None
 
-    def transactions(self) -> Iterator[tuple[str, Rows]]:
-        """Those that came since the last call, with rows."""
+    def transactions(self) -> Iterator[Transaction]:
+        """Those that came since the last call, with rows. Raises `RelayError`."""
         for step in self._journal.steps(self._step or self._last):
-            rows: Rows = []
-            if step.rows:
-                for each in self._journal.rows(step):
-                    names = tuple(column.name for column in each.table.definition.columns)
-                    table = (each.table.definition.schema, each.table.definition.table)
-                    _add(rows, Named(table, each.kind, names, each.rows))
+            assert not step.lost, step.lost
+            runs: list[Run] = []
+            for each in self._journal.rows(step) if step.rows else ():
+                definition = each.table.definition
+                proven = definition.proven and definition.columns[0].name != POSITIONAL
+                images = RowImages(_without_displays(definition), each.kind, each.body)
+                rows = [Row(*msgspec.msgpack.decode(row)) for row in images.render("sides")]
+                names = (column.name for column in definition.columns)
+                _add(runs, (definition.schema, definition.table), each.kind, names, rows, proven)
             self._step = step
-            if rows:
-                yield step.gtid, rows
+            if runs:
+                yield Transaction(step.gtid, runs)
 
 
 class BinlogSide:
-    """What the replica wrote, whose table maps tell names; read as it comes."""
+    """What the replica wrote, whose table maps tell names; a thread reads it as it comes."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
-        self.found: deque[tuple[str, Rows]] = deque()
+        self._found: deque[Transaction] = deque()
+        self.closing = threading.Event()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
 
-    def run(self) -> None:
-        """Read until the stream ends."""
-        with suppress(BinlogError):  # its server was stopped
-            self._read()
+    def new(self) -> Iterator[Transaction]:
+        """Those that came since the last call, with rows."""
+        while self._found:
+            yield self._found.popleft()
 
-    def _read(self) -> None:
-        gtid, rows = "", Rows()
+    def _run(self) -> None:
+        try:
+            for transaction in self._transactions():
+                self._found.append(transaction)
+        except BinlogError:
+            if not self.closing.is_set():
+                raise
+
+    def _transactions(self) -> Iterator[Transaction]:
+        gtid, runs = "", list[Run]()
         for event in self._stream:
             match event:
                 case events.MariadbGtidEvent():
-                    gtid, rows = f"{event.domain_id}-{event.header.server_id}-{event.sequence_nr}", []
+                    gtid, runs = f"{event.domain_id}-{event.header.server_id}-{event.sequence_nr}", []
                 case events.GtidEvent():
-                    gtid, rows = f"{event.source_id}:{event.sequence_nr}", []
+                    gtid, runs = f"{event.source_id}:{event.sequence_nr}", []
                 case events.RowsEvent():
-                    assert event.table_map is not None
-                    table = event.table_map
-                    names = tuple(column.name or "?" for column in table.columns)
-                    count = len(self._stream.rows(event))
-                    _add(rows, Named((table.database, table.table), ROWS[event.type], names, count))
-                case events.XidEvent() | events.QueryEvent():
-                    if rows and (isinstance(event, events.XidEvent) or event.statement == "COMMIT"):
-                        self.found.append((gtid, rows))
-                        rows = []
+                    assert event.table_map is not None, "rows without a table map"
+                    table = (event.table_map.database, event.table_map.table)
+                    names = (column.name or "?" for column in event.table_map.columns)
+                    _add(runs, table, ROWS[event.type], names, self._stream.rows(event), proven=True)
+                case events.XidEvent() | events.QueryEvent() if runs:
+                    yield Transaction(gtid, runs)
+                    runs = []
 
 
-def _add(rows: Rows, more: Named) -> None:
-    if rows and rows[-1][:3] == more[:3]:
-        rows[-1] = more._replace(rows=rows[-1].rows + more.rows)
-    else:
-        rows.append(more)
+def _add(
+    runs: list[Run], table: tuple[str, str], kind: int, names: Iterable[str], rows: list[Row], proven: bool
+) -> None:
+    run = Run(table, kind, 0, tuple(names), proven, {}, repr(rows[0]))
+    if runs and (*runs[-1][:2], *runs[-1][3:5]) == (*run[:2], *run[3:5]):
+        run = runs.pop()
+    for side in (side for row in rows for side in (row.before, row.after) if side is not None):
+        for name, value in side.items():
+            count, total = run.values.get(name, (0, 0))
+            data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "backslashreplace")
+            run.values[name] = count + 1, total + crc32(data)
+    runs.append(run._replace(rows=run.rows + len(rows)))
+
+
+def _without_displays(definition: Definition) -> bytes:
+    """The packed definition, without what no event tells: ZEROFILL, digits of FLOAT(M,D), UUID and INET."""
+    columns = [msgspec.structs.replace(column, sql_type="") for column in definition.columns]
+    return msgspec.msgpack.encode(msgspec.structs.replace(definition, columns=columns))

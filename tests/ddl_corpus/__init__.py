@@ -1,0 +1,28 @@
+"""Statements that define tables: what a server makes of each is what the schema history has to say of it.
+
+A case is a list of statements that are executed one after the other in an empty schema `d`; every other schema that
+one makes begins with `d_`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.ddl_corpus.both import BOTH
+from tests.ddl_corpus.chains import CHAINS
+from tests.ddl_corpus.mariadb import MARIADB, MARIADB_118
+from tests.ddl_corpus.mysql import MYSQL
+
+CASES: Final[dict[str, dict[str, list[str]]]] = {
+    "mysql97": {**BOTH, **CHAINS, **MYSQL},
+    "mariadb118": {**BOTH, **CHAINS, **MARIADB, **MARIADB_118},
+    "mariadb1011": {**BOTH, **CHAINS, **MARIADB},
+}
+FAILING: Final = frozenset({"statements that fail", "two phases"})
+"""Cases with statements that the server refuses."""
+UNKNOWN: Final[dict[str, frozenset[str]]] = {
+    "mysql97": frozenset({"temporary tables that are logged", "texts sized by the old column"}),
+    "mariadb118": frozenset({"temporary tables that are logged"}),
+    "mariadb1011": frozenset({"temporary tables that are logged"}),
+}
+"""Cases of which the history says, at some point, that it does not know: docs/schema.md tells why."""

@@ -1,0 +1,1 @@
+"""What other readers of statements make of the corpus, beside ours: make opinions."""
