@@ -12,7 +12,8 @@ from zlib import crc32
 import msgspec
 
 from relay._native import RowImages
-from relay.binlog import BinlogError, events
+from relay.binlog import BinlogError, events, tablemap
+from relay.binlog.collations import CHARSET_OF
 from relay.binlog.eventstream import EventStream
 from relay.binlog.rowvalues import Row
 from relay.journal.frames import Definition
@@ -105,10 +106,17 @@ class BinlogSide:
                     assert event.table_map is not None, "rows without a table map"
                     table = (event.table_map.database, event.table_map.table)
                     names = (column.name or "?" for column in event.table_map.columns)
-                    _add(runs, table, ROWS[event.type], names, self._stream.rows(event), proven=True)
+                    rows = self._stream.rows(event, _told(event.table_map))
+                    _add(runs, table, ROWS[event.type], names, rows, proven=True)
                 case events.XidEvent() | events.QueryEvent() if runs:
                     yield Transaction(gtid, runs)
                     runs = []
+
+
+def _told(event: events.TableMapEvent) -> Definition:
+    """What the table map says itself, so that no statement has a part in what counts as true."""
+    table_map = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
+    return tablemap.definition(table_map, CHARSET_OF)
 
 
 def _add(
