@@ -21,7 +21,7 @@ CASES: Final[dict[str, dict[str, list[str]]]] = {
 FAILING: Final = frozenset({"statements that fail", "two phases"})
 """Cases with statements that the server refuses."""
 UNKNOWN: Final[dict[str, frozenset[str]]] = {
-    "mysql97": frozenset({"temporary tables that are logged", "texts sized by the old column"}),
+    "mysql97": frozenset({"temporary tables that are logged"}),
     "mariadb118": frozenset({"temporary tables that are logged"}),
     "mariadb1011": frozenset({"temporary tables that are logged"}),
 }
