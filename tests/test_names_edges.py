@@ -12,10 +12,12 @@ import pytest
 from pymysql.cursors import Cursor
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay.client import RelayClient
 from relay.errors import ExitCode
 from tests.laggard import Delivered, delivered, write
 from tests.pairs import HOSTS, executed, pair_of, wait_for
 from tests.readerproc import Reader
+from tests.relayproc import SECRET, RelayProcess
 from tests.waiting import until
 
 Read = Callable[..., Reader]
@@ -259,3 +261,25 @@ def test_a_mysql_that_lowers_names_is_followed(mysql97: DatabaseServer, tmp_path
             cursor.execute("RENAME TABLE T TO D.Other, Other TO T")
             play(cursor, "d", SWAP)
         assert_true(rows_of(reader, 4), "a,b", "b,a", "a,b", "b,a")
+
+
+def test_a_session_that_chose_its_schema_before_another_charset_was_given_to_it_is_not_misread(
+    server: DatabaseServer, db: str, start_relay: Callable[..., RelayProcess]
+) -> None:
+    """MariaDB gives this session's tables the character set of before, and the binlog does not say so."""
+    server.execute("SET GLOBAL binlog_row_metadata = DEFAULT", f"ALTER DATABASE {db} CHARACTER SET latin1")
+    relay = start_relay(server)
+    with (
+        RelayClient("127.0.0.1", relay.port, "reads", SECRET) as client,
+        server.connect(database=db, charset="utf8mb4") as connection,
+        connection.cursor() as cursor,
+    ):
+        client.add_filter(db, "*")
+        server.execute(f"ALTER DATABASE {db} CHARACTER SET utf8mb4")
+        for table, kind in (("t", "TEXT"), (f"{db}.q", "TEXT"), ("u", "ENUM('x', 'é')")):
+            if table == "u":
+                server.execute(f"DROP DATABASE {db}", f"CREATE DATABASE {db} CHARACTER SET latin2")
+            cursor.execute(f"CREATE TABLE {table} (a {kind})")
+            cursor.execute(f"INSERT INTO {table} VALUES ('é')")
+            row = client.poll(wait=20)
+            assert row is not None and row.after == {"a": "é"}, (table, relay.stat()["stop"])

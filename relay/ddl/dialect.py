@@ -22,6 +22,8 @@ class SqlMode(IntFlag):
 
 
 DEFAULT_SQL_MODE: Final = SqlMode.STRICT_TRANS_TABLES
+_CHARSET_AT_ONCE: Final = 80_000
+"""MySQL's first release that asks its dictionary."""
 _MARIADB_ONLY: Final = "mariadb"
 _NUMBER: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
@@ -53,6 +55,11 @@ class Dialect(msgspec.Struct, frozen=True, array_like=True):
     def strict(self) -> bool:
         """Whether a type that is too long is an error, not a longer type."""
         return self.has(SqlMode.STRICT_TRANS_TABLES | SqlMode.STRICT_ALL_TABLES)
+
+    @property
+    def caches_charsets(self) -> bool:
+        """Whether a session gives tables the character set that its schema had when it chose the schema."""
+        return self.mariadb or self.version < _CHARSET_AT_ONCE
 
 
 def packed(dialect: Dialect) -> bytes:

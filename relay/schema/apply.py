@@ -55,9 +55,9 @@ class Effects(NamedTuple):
     schemas: dict[str, Schema]
 
 
-def effects(statement: Statement, before: Schemas, dialect: Dialect) -> Effects:
+def effects(statement: Statement, default_schema: str, before: Schemas, dialect: Dialect) -> Effects:
     """What a definition leaves, unless it is opaque: then the tables that it mentions are not known any more."""
-    work = _Work(before, dialect)
+    work = _Work(before, default_schema, dialect)
     for change in statement.changes:
         work.apply(change)
     return Effects(work.tables, work.schemas)
@@ -89,8 +89,9 @@ def _is_neutral(clause: Clause) -> bool:
 class _Work:
     """The changes of one statement, each on top of those before it."""
 
-    def __init__(self, before: Schemas, dialect: Dialect) -> None:
+    def __init__(self, before: Schemas, default_schema: str, dialect: Dialect) -> None:
         self._before = before
+        self._default_schema = default_schema
         self._dialect = dialect
         self.tables: dict[TableName, State] = {}
         self.schemas: dict[str, Schema] = {}
@@ -118,7 +119,7 @@ class _Work:
                 options = Options(charset=change.charset, collation=change.collation)
                 before = self._schema(change.schema)
                 charset = self._schema_charset(options, before.charset)
-                self.schemas[change.schema] = Schema(charset, before.complete)
+                self.schemas[change.schema] = before.becoming(charset)
             case DropSchema():
                 self._empty(change.schema, "")
 
@@ -131,13 +132,16 @@ class _Work:
         return self._before.schema(schema) or Schema("")
 
     def _charset(self, schema: str) -> str:
-        return self._schema(schema).charset
+        found = self._schema(schema)
+        if found.earlier and self._dialect.caches_charsets and schema.lower() == self._default_schema.lower():
+            return ""
+        return found.charset
 
     def _empty(self, schema: str, charset: str) -> None:
         """The schema has no tables any more, and those that it gets are seen."""
         for table in self._before.tables(schema):
             self.tables[table] = ABSENT
-        self.schemas[schema] = Schema(charset, True)
+        self.schemas[schema] = Schema("", True, self._schema(schema).becoming("").earlier).becoming(charset)
 
     def _create(self, table: TableName, replaces: bool, conditional: bool, make: Callable[[], State]) -> None:
         before = self._state(table)
@@ -210,10 +214,9 @@ class _Work:
         charset = self._schema_charset(options, self._dialect.server_charset or "")
         if change.or_replace or not change.if_not_exists:
             self._empty(change.schema, charset)
-        elif not self._charset(change.schema):
+        elif not (before := self._schema(change.schema)).charset:
             # Unless it is known to be gone, it may have been there before, with another character set.
-            gone = self._schema(change.schema).complete
-            self.schemas[change.schema] = Schema(charset, True) if gone else Schema("")
+            self.schemas[change.schema] = before.becoming(charset) if before.complete else Schema("")
 
     def _schema_charset(self, options: Options, otherwise: str) -> str:
         if options.charset == "default" or options.collation == "default":

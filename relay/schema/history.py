@@ -93,7 +93,7 @@ class History:
         )
         if query.statement.opaque:
             return self._opaque(query, start)
-        made = effects(query.statement, schemas, query.dialect)
+        made = effects(query.statement, query.schema, schemas, query.dialect)
         if query.failed or query.temporary:
             why = f"a statement ended with error {query.failed}" if query.failed else "a temporary table may be meant"
             known = keeps_columns(query.statement)
@@ -200,9 +200,10 @@ class History:
         found: list[Outcome] = [(*table, lost) for table in tables]
         for schema in self._store.schemas():
             if "" in owners or fold(schema) in owners | mentioned.schemas:
-                known = self._schema(schema, start)
-                charset = known.charset if known and not mentioned.schemas else ""
-                found.append((schema, "", Schema(charset, False)))
+                known = self._schema(schema, start) or Schema("")
+                if mentioned.schemas:
+                    known = known.becoming("")
+                found.append((schema, "", msgspec.structs.replace(known, complete=False)))
         return found
 
     def _moves(self, table: TableName, state: State, start: Place) -> bool:

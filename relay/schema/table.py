@@ -78,10 +78,16 @@ ABSENT: Final = Absent()
 
 class Schema(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """A schema: the character set of tables that name none, empty if it is not known; `complete`: all of its tables are
-    known, so that others are not there."""
+    known, so that others are not there; `earlier`: other character sets that it had before."""
 
     charset: str
     complete: bool = False
+    earlier: tuple[str, ...] = ()
+
+    def becoming(self, charset: str) -> Schema:
+        """With that character set from now on."""
+        had = {*self.earlier, self.charset} - {charset, ""}
+        return Schema(charset, self.complete, tuple(sorted(had)))
 
 
 def same_name(one: str, other: str) -> bool:

@@ -14,7 +14,10 @@ _OPTIONS: Final = (
     "--binlog-expire-logs-seconds=300", "--max-connections=500",
 )  # fmt: skip
 _MYSQL: Final = ("--log-replica-updates", "--replica-parallel-workers=4")
-_MARIADB: Final = ("--log-slave-updates", "--slave-parallel-threads=4", "--slave-parallel-mode=optimistic")
+_MARIADB: Final = (
+    "--log-slave-updates", "--slave-parallel-threads=4", "--slave-parallel-mode=optimistic",
+    "--slave-type-conversions=ALL_NON_LOSSY,ALL_LOSSY",  # MariaDB gives some tables the character set of another time
+)  # fmt: skip
 _DELAYS: Final = (0, 200_000, 1_000)  # µs
 
 
