@@ -116,11 +116,8 @@ def selected(
 
 
 def shape(field: Field) -> tuple[str, str, str, str]:
-    """All but labels and lengths, which metadata may tell in another way; MariaDB does not show labels of bytes."""
-    kind = field.type
-    if field.source_type.startswith(("enum", "set")):
-        kind = kind.replace("binary", "string")
-    return field.name, kind, field.column, field.side
+    """All but labels and lengths, which metadata may tell in another way."""
+    return field.name, field.type, field.column, field.side
 
 
 def differences(ours: pa.RecordBatch, logged: pa.Table) -> Iterator[str]:

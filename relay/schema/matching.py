@@ -6,7 +6,7 @@ not contradict it proves nothing, since columns of one type can change places un
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from relay.binlog.columntypes import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
@@ -78,7 +78,7 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
     kind, meta = (seen.type, seen.meta) if seen else in_table_map(known.type, dialect)
     if kind in OLD_TEMPORAL:
         meta = known.type.length or 0
-    charset, labels = _labels(known.type.labels)
+    charset, labels = _labels(known.type)
     return FrameColumn(
         name=known.name,
         name_id=0,
@@ -93,12 +93,14 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
     )
 
 
-def _labels(labels: Sequence[str | Bytes]) -> tuple[str, list[str]]:
+def _labels(kind: DataType) -> tuple[str, list[str]]:
     """What a definition has for labels: their character set, and they themselves."""
-    texts = [label for label in labels if isinstance(label, str)]
-    if len(texts) == len(labels):
+    texts = [label for label in kind.labels if isinstance(label, str)]
+    # MariaDB shows bytes that are no text as question marks.
+    shown = kind.charset == "binary" and any("?" in label for label in texts)
+    if len(texts) == len(kind.labels) and not shown:
         return "", texts
-    encoded = (label.encode() if isinstance(label, str) else label.data for label in labels)
+    encoded = (label.encode() if isinstance(label, str) else label.data for label in kind.labels)
     return "binary", [label.decode("latin-1") for label in encoded]
 
 
