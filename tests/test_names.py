@@ -135,22 +135,6 @@ def _seconds(server: DatabaseServer, client: RelayClient, table: str) -> float:
     return time.monotonic() - began
 
 
-def test_a_client_that_polls_400_times_gets_the_first_row_of_a_table(
-    server: DatabaseServer, db: str, start_relay: Start
-) -> None:
-    server.execute("SET GLOBAL binlog_row_metadata = DEFAULT")
-    relay = start_relay(server)
-    with RelayClient("127.0.0.1", relay.port, "polls", SECRET) as client:
-        client.add_filter(db, "t")
-        server.execute(f"CREATE TABLE {db}.t (id INT)", f"INSERT INTO {db}.t VALUES (5)")
-        rows = []
-        for _ in range(400):
-            if (row := client.poll()) is not None:
-                rows.append(row)
-            time.sleep(0.001)
-    assert [row.after for row in rows] == [{"id": 5}]
-
-
 def test_a_definition_that_the_binlog_does_not_have_is_asked_for_and_never_guessed(
     server: DatabaseServer, db: str, start_relay: Start
 ) -> None:
