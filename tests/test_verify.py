@@ -203,11 +203,11 @@ def test_names_are_compared_where_the_range_holds_the_statements_that_made_them(
     try:
         before = followed.mark()
         followed.execute(
-            "CREATE TABLE named (a INT, b INT)", "ALTER TABLE named RENAME COLUMN a TO b, RENAME COLUMN b TO a",
-            "INSERT INTO named (a, b) VALUES (1, 2)",
+            "CREATE TABLE told (a INT, b INT)", "ALTER TABLE told RENAME COLUMN a TO b, RENAME COLUMN b TO a",
+            "INSERT INTO told (a, b) VALUES (1, 2)",
         )  # fmt: skip
         behind = followed.mark()
-        followed.execute("INSERT INTO named (a, b) VALUES (3, 4)")
+        followed.execute("INSERT INTO told (a, b) VALUES (3, 4)")
         assert faults.NO_NAMES not in followed.since(before)["faults"]
         assert followed.since(behind)["faults"][faults.NO_NAMES] == 1, "nothing in this range tells names"
     finally:

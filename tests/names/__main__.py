@@ -13,7 +13,6 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import closing
-from itertools import islice
 from multiprocessing import Process
 from pathlib import Path
 from typing import Final
@@ -161,8 +160,8 @@ def _causes(log: str, history: Path) -> list[str]:
         for name, file, position, cause in found[:_MOST_TOLD]:
             lines.append(f"{name} at {file}:{position}: {cause}")
             place = Place(file, int(position))
-            before = (each for each in store.versions(TableName(*name.split("."))) if each.since <= place)
-            for version in islice(before, 3):
+            before = [each for each in store.versions(TableName(*name.split("."))) if each.since <= place]
+            for version in before[:3]:
                 known = version.state.cause if isinstance(version.state, Unknown) else "known"
                 lines.append(f"  {version.since} {version.proof}: {version.statement[:200]!r}: {known}")
     more = Counter(re.sub(r"\d+", "#", cause) for *_, cause in found[_MOST_TOLD:])
