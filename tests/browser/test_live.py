@@ -18,10 +18,12 @@ from playwright.sync_api import Locator, Page, expect
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from relay.wire.classic import Discard
+from tests import binlogs
 from tests.browser import reading
 from tests.browser.chromium import Watched
 from tests.relayproc import SECRET, RelayProcess, write_conf
 from tests.test_stops import unprovable_row
+from tests.waiting import until
 
 Open = Callable[..., Page]
 Start = Callable[..., RelayProcess]
@@ -97,6 +99,8 @@ def shows(place: Locator, text: str) -> None:
 def test_the_server_section_says_where_the_relay_reads(living: Living, open_page: Open) -> None:
     page = open_page(living.url)
     server = reading.section(page, "Server")
+    end = binlogs.place(living.server)
+    until(lambda: living.document("api/stat")["source"]["position"] == end.position, what="it is not told in full")
     stat = living.document("api/stat")
     shows(reading.fact(server, "Server"), f"127.0.0.1:{living.server.port}")
     shows(reading.fact(server, "State"), "streaming")
