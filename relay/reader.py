@@ -53,8 +53,9 @@ def run(context: ReaderContext) -> int:
     with closing(Catalog(context.data_dir / "state.db")) as catalog:
         writer = JournalWriter(context.journal_dir, context.config.relay.segment_bytes)
         gap = _check_generation(context, catalog, writer)
-        context.arena.attach_writer(writer)
         context.arena.first = writer.first()
+        if writer.state().identity:  # else nobody may rely on it before it has its beginning
+            context.arena.attach_writer(writer)
         with (
             closing(reading.store(context.data_dir, writer, catalog, context.log)) as store,
             Keeper(writer, context.arena, _limits(context.config), context.log) as keeper,
@@ -231,7 +232,7 @@ class _Reader:
     def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:
         """Stop if the source lacks what it sent; not at once,
         since it sends a transaction before it counts it as done."""
-        stop = resume.missing(known, server, facts.binlog_position(connection, server))
+        stop = resume.missing(known, server, facts.executed(connection, server))
         if stop is None:
             self._lacking = None
             return
@@ -255,7 +256,11 @@ class _Reader:
         return place
 
     def _begin(self, place: BinlogStatus, server: ServerFacts) -> None:
+        """The journal goes on at that place. Broker and CDC port wait for the first one: what they acknowledge holds
+        from there on, whatever dies."""
         self._writer.source(place.position, place.file, place.gtid_set, server.identity)
+        self._keeper.flush()
+        self._arena.attach_writer(self._writer)
 
     def _skip_gap(self, error: RelayError, connection: Connection[Any], server: ServerFacts) -> None:
         """Go on after what is lost: with the oldest that the source has if it purged, else with what is new to us."""
