@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final
 
 from pymysql.connections import Connection
@@ -21,8 +21,10 @@ from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.compression import zstd_parts
 from relay.binlog.definitions import Question
 from relay.binlog.dump import Dump, Request, open_dump
+from relay.binlog.errors import BinlogError
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
+from relay.binlog.lineage import Lineage
 from relay.binlog.pauses import Pauses
 from relay.binlog.place import Place
 from relay.binlog.sources import Sources
@@ -44,7 +46,8 @@ LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
 BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
 _LOOKED: Final = "looked"  # fact of the schema history: the epoch whose tables were asked for
-_GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE})
+_FROM_THE_START: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.BINLOG_RESET})  # all that the source has is new
+_GAPS: Final = _FROM_THE_START | {StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE}
 
 
 def run(context: ReaderContext) -> int:
@@ -117,6 +120,7 @@ class _Reader:
         self._ingest = Ingest(writer, context.journal_dir, zstd_parts)
         self._ingest.count_into(context.arena.counters_address)
         self._low = resume.LowPlace(catalog)
+        self._lineage = Lineage(catalog)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
         self._gap = gap  # accepted, and not yet written down
@@ -172,9 +176,17 @@ class _Reader:
                 connection.close()
         self._context.log("streaming", host=self._sources.host, source=server.identity, position=request.where)
         try:
-            self._read(dump, answers)
+            try:
+                self._read(dump, answers, server)
+            finally:
+                self._lineage.keep(self._ingest.mark)
+        except BinlogError:
+            with suppress(SourceLost):  # what it says of its binlog may be the consequence of another history
+                self._lineage.check(self._sources.account, Place(self._ingest.file, self._ingest.position))
+            raise
         finally:
             dump.close()
+            self._lineage.close()
             self._writer.rollback()  # what has not ended comes again
             answers.settle()
 
@@ -188,6 +200,8 @@ class _Reader:
             self._begin(self._first_place(connection, server), server)
         here = self._ingest.resume()
         known = resume.Known(*here[:3], self._writer.state().identity, here.by_gtid_possible)
+        if known.identity == server.identity and known.file:
+            self._lineage.check(self._sources.account, Place(known.file, known.position))
         self._check_source(connection, server, known)
         start = resume.plan(known, server, self._low)
         if start.moved:
@@ -258,6 +272,7 @@ class _Reader:
     def _begin(self, place: BinlogStatus, server: ServerFacts) -> None:
         """The journal goes on at that place. Broker and CDC port wait for the first one: what they acknowledge holds
         from there on, whatever dies."""
+        self._lineage.forget()
         self._writer.source(place.position, place.file, place.gtid_set, server.identity)
         self._keeper.flush()
         self._arena.attach_writer(self._writer)
@@ -267,7 +282,7 @@ class _Reader:
         state = self._writer.state()
         if error.code is StopCode.JOURNAL_LOST:
             place = self._first_place(connection, server)
-        elif error.code is StopCode.BINLOG_PURGED:
+        elif error.code in _FROM_THE_START:
             place = facts.binlog_start(connection, server)
         elif error.code is StopCode.EVENT_TOO_LARGE:
             place = facts.binlog_after(connection, server, error.position.rpartition(":")[0])
@@ -312,7 +327,7 @@ class _Reader:
             self._arena.count_skipped()
         self._context.log(event, **fields)
 
-    def _read(self, dump: Dump, answers: Answers) -> None:
+    def _read(self, dump: Dump, answers: Answers, server: ServerFacts) -> None:
         """Until told to stop, or, in a drain or pause, to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
         fd, wake = dump.descriptor(), self._context.broker_wake
@@ -346,6 +361,8 @@ class _Reader:
             if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
                 self._keep_low_place()
             self._report(now, at_once=attention is None and not received)
+            place = Place(self._ingest.file, self._ingest.position)
+            self._lineage.follow(self._ingest.mark, place, self._sources.account, server)
             pauses.look(now, intake.transactions)
 
     @staticmethod
