@@ -116,7 +116,7 @@ class _Reader:
         self._store = store
         self._writer = writer
         self._keeper = keeper
-        self._sources = Sources(context.config)
+        self._sources = Sources(context.config, context.log)
         self._ingest = Ingest(writer, context.journal_dir, zstd_parts)
         self._ingest.count_into(context.arena.counters_address)
         self._low = resume.LowPlace(catalog)
