@@ -156,7 +156,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.SOURCE_DENIED: Meaning(
         ExitCode.SOURCE, "check Login and Password in [Server]; `relay check` prints the grants that are needed"
     ),
-    StopCode.STATEMENT_FORMAT: Meaning(ExitCode.STOPPED, "set binlog_format = ROW on the source, for every session"),
+    StopCode.STATEMENT_FORMAT: Meaning(
+        ExitCode.STOPPED,
+        "set binlog_format = ROW on the source, for every session; `OnUnknown = skip` in [Relay] leaves out the rows"
+        " that such a statement changed, which no client, lake or log gets, and counts it",
+    ),
     StopCode.JOURNAL_LOST: Meaning(
         ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
     ),

@@ -11,7 +11,7 @@ from contextlib import closing
 
 import pytest
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.errors import ExitCode
 from relay.journal.frames import Commit, Ddl, Gap, Rows, Source
 from tests.readerproc import Reader
@@ -210,6 +210,7 @@ def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
     assert stopped.stop("code") == "statement_format"
+    assert "`OnUnknown = skip`" in stopped.stop("hint") and "no client, lake or log gets" in stopped.stop("hint")
     running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
     server.execute(f"INSERT INTO {db}.t VALUES (2)")
     running.until(lambda: running.count() == 1)
@@ -348,3 +349,26 @@ def test_a_source_that_lost_what_it_sent_is_a_named_stop(
     running = make_reader(server, accept_gap=True).streaming()
     server.execute("INSERT INTO d.t VALUES (2)")
     running.until(lambda: running.count() == 2)
+
+
+@pytest.mark.parametrize("wrong", ["password", "host", "server"])
+def test_an_account_for_schema_queries_that_does_not_serve_holds_nothing_up(
+    server: DatabaseServer,
+    db: str,
+    make_reader: Callable[..., Reader],
+    capfd: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    wrong: str,
+) -> None:
+    """As in the original's file: root at localhost, which it reaches by a socket."""
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    account = {"MySQL.Host": "localhost", "MySQL.Login": "root", "MySQL.Password": "mypassword"}
+    if wrong == "host":
+        account["MySQL.Port"] = str(free_port())
+    if wrong == "server":
+        other = request.getfixturevalue("mariadb118" if server.name == "mysql97" else "mysql97")
+        account |= {"MySQL.Port": str(other.port), "MySQL.Login": USER, "MySQL.Password": PASSWORD}
+    running = make_reader(server, account).streaming()
+    server.execute(f"INSERT INTO {db}.t VALUES (1)")
+    running.until(lambda: running.rows() == [("id", 1)])
+    assert "schema_account_unusable" in "".join(capfd.readouterr())
