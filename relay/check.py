@@ -215,7 +215,8 @@ def _schema_account(config: Config) -> Iterator[Finding]:
         with connect.connect(account):
             yield _ok(account.address, f"{given.login} of [MySQL] can connect")
     except (RelayError, SourceLost) as error:
-        yield _refused(account, error)
+        text = f"{error}; the account of [Server] will ask for definitions instead"
+        yield _warn(account.address, text, "leave Login in [MySQL] empty, or correct it")
 
 
 def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Iterator[Finding]:

@@ -118,7 +118,9 @@ def boolean(value: str) -> bool:
 
 
 def address(value: str) -> str:
-    """An IPv4 or IPv6 address to listen on."""
+    """An IPv4 or IPv6 address to listen on, or localhost."""
+    if value.lower() == "localhost":
+        return "127.0.0.1"
     ipaddress.ip_address(value)
     return value
 
@@ -291,10 +293,10 @@ KEYS: Final[tuple[Key, ...]] = (
         "addresses and networks admin commands may come from, besides loopback", applies=LIVE),
     Key("Server", "ClientsFrom", "clients_from", networks, "",
         "addresses and networks clients may log in from, loopback too only if it is named; empty: all", applies=LIVE),
-    Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to"),
+    Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to, or localhost"),
     Key("Server", "ServerPort", "server_port", _PORT, "6001",
         "port that clients connect to; 0 picks a free one, which the ready line names"),
-    Key("Server", "HTTPAddress", "http_address", address, "0.0.0.0", "address of the monitoring page"),
+    Key("Server", "HTTPAddress", "http_address", address, "0.0.0.0", "address of the monitoring page, or localhost"),
     Key("Server", "HTTPPort", "http_port", _PORT, "6081",
         "port of the monitoring page; 0 picks a free one, which the ready line names"),
     Key("Server", "HTTPFrom", "http_from", networks, "",

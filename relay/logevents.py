@@ -57,6 +57,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     "event_skipped": Event(_E, "code position cause", "an event was left out (`OnUnknown = skip`), and counted"),
     "table_skipped": Event(_E, "table position cause", "a table is left out (`OnUnknown = skip`), and counted"),
     "labels_uncertain": Event(_W, "table position cause", "labels of ENUM or SET that the source cannot tell apart"),
+    "schema_account_unusable": Event(
+        _W, "account cause", "the account of [MySQL] does not serve; that of [Server] asks for definitions instead"
+    ),
     "schema_reading": Event(_I, "tables of", "at the first start the source is asked for all tables: so many by now"),
     "schema_read": Event(_I, "tables seconds", "the source was asked for all tables"),
     "schema_contradicted": Event(_W, "table position cause", "rows are not of the table that the history knows"),

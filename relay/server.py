@@ -93,7 +93,7 @@ class _Loop:
         self._numbers = count(1)
         self._access = Access(context.config)
         self._door = Door(context, self._epoll, self._access, self._admit)
-        self._broker = BrokerLink(context.broker, self._kicked)
+        self._broker = BrokerLink(context.broker, self._kicked, lambda: bool(context.arena.committed))
         self._answers = Answers(context, self._broker, self, self._access)
         self._wakeup, wakeup = socket.socketpair()
         for end in (self._wakeup, wakeup):
