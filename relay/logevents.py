@@ -50,6 +50,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     ),
     # the reader
     "streaming": Event(_I, "host source position", "the binlog is read from here on"),
+    "source_unproven": Event(
+        _W, "host hint", "the login needed what the source has cached; a restarted source would be refused the password"
+    ),
     "source_lost": Event(_W, "cause retry_in", "the source is not to be reached; next attempt in `retry_in` seconds"),
     "failed_over": Event(_W, "host source before", "another server took the source's place, by GTID"),
     "gap_accepted": Event(_E, "cause before after", "events between two places are lost (`--accept-gap`)"),

@@ -9,6 +9,7 @@ from pymysql.connections import Connection
 from relay.binlog.connect import Account, connect
 from relay.binlog.facts import ServerFacts, facts
 from relay.binlog.failures import SourceLost
+from relay.binlog.login import SourceConnection
 from relay.config import Config
 from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
@@ -34,13 +35,13 @@ class Sources:
     @property
     def account(self) -> Account:
         """The account on that host."""
-        return self._account(self.host)
+        return Account.at(self._config, self.host)
 
-    def connect(self) -> tuple[Connection[Any], ServerFacts]:
+    def connect(self) -> tuple[SourceConnection, ServerFacts]:
         """A connection for a stream. Raises `SourceLost`, and the next attempt is at the next host; `RelayError`."""
         self.close()
         try:
-            connection = connect(self._account(self.host))
+            connection = connect(self.account)
             self._server = facts(connection)
         except SourceLost:
             self._current = (self._current + 1) % len(self._config.server.ip_addr)
@@ -67,7 +68,7 @@ class Sources:
             self._asking = self._binlog = self._connect_asking(self._connected)
             look.prepare(self._asking, self._connected)
             if self._config.schema_account.login != self._config.server.login:
-                self._binlog = connect(self._account(self.host))
+                self._binlog = connect(self.account)
         return self._asking, self._binlog
 
     @property
@@ -87,7 +88,7 @@ class Sources:
         wanted = self._config.schema_account
         elsewhere = wanted.host not in self._config.server.ip_addr
         host, port = (wanted.host, wanted.port) if elsewhere else (self.host, self._config.server.port)
-        connection = connect(self._account(host, port, wanted.login, wanted.password))
+        connection = connect(Account.at(self._config, host, port, wanted.login, wanted.password))
         found = facts(connection).identity
         if found != server.identity:
             connection.close()
@@ -98,14 +99,3 @@ class Sources:
                 hint="leave Host in [MySQL] empty, or name the server that the binlog is read from",
             )
         return connection
-
-    def _account(self, host: str, port: int = 0, login: str = "", password: str = "") -> Account:
-        server = self._config.server
-        return Account(
-            host=host,
-            port=port or server.port,
-            login=login or server.login,
-            password=password if login else server.password,
-            tls=server.source_tls,
-            ca=server.source_ca,
-        )
