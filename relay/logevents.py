@@ -50,6 +50,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     ),
     # the reader
     "streaming": Event(_I, "host source position", "the binlog is read from here on"),
+    "source_unproven": Event(
+        _W, "host hint", "the login needed what the source has cached; a restarted source would be refused the password"
+    ),
     "source_lost": Event(_W, "cause retry_in", "the source is not to be reached; next attempt in `retry_in` seconds"),
     "failed_over": Event(_W, "host source before", "another server took the source's place, by GTID"),
     "gap_accepted": Event(_E, "cause before after", "events between two places are lost (`--accept-gap`)"),
@@ -94,6 +97,11 @@ EVENTS: Final[Mapping[str, Event]] = {
     "tls_failed": Event(_W, "reason", "a TLS connection failed"),
     "address_refused": Event(_W, "client peer rule", "nobody, or not this client, may come from there; `rule` says so"),
     "auth_failed": Event(_W, "client peer", "a login was refused"),
+    "logins_slowed": Event(
+        _W, "client peer failed", "logins of a client, of an address, or all, fail often: they wait for their turn"
+    ),
+    "logins_slowed_end": Event(_I, "client peer failed waited", "they do not any more; how many failed, and waited"),
+    "refusals_left_out": Event(_W, "of count", "of this event there were so many more, since the last such line"),
     "filter_denied": Event(_W, "client schema table", "a client asked for a table that its section does not allow"),
     "client_taken_over": Event(_I, "client peer former", "a client logged in again: its former connection is closed"),
     "client_kicked": Event(_I, "client peer reason", "a client's connection was closed"),

@@ -167,6 +167,8 @@ class _Reader:
     def _stream(self) -> None:
         """One connection from its beginning to its end."""
         connection, server = self._sources.connect()
+        if connection.by_cache:
+            self._context.log("source_unproven", host=self._sources.host, hint=connection.remedy)
         try:
             answers = self._answers(connection, server)
             request = self._request(connection, server, answers)

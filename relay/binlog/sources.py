@@ -9,6 +9,7 @@ from pymysql.connections import Connection
 from relay.binlog.connect import Account, connect
 from relay.binlog.facts import ServerFacts, facts
 from relay.binlog.failures import SourceLost
+from relay.binlog.login import SourceConnection
 from relay.config import Config
 from relay.ddl.syntax import TableName
 from relay.errors import RelayError
@@ -36,13 +37,13 @@ class Sources:
     @property
     def account(self) -> Account:
         """The account on that host."""
-        return self._account(self.host)
+        return Account.at(self._config, self.host)
 
-    def connect(self) -> tuple[Connection[Any], ServerFacts]:
+    def connect(self) -> tuple[SourceConnection, ServerFacts]:
         """A connection for a stream. Raises `SourceLost`, and the next attempt is at the next host; `RelayError`."""
         self.close()
         try:
-            connection = connect(self._account(self.host))
+            connection = connect(self.account)
             self._server = facts(connection)
         except SourceLost:
             self._current = (self._current + 1) % len(self._config.server.ip_addr)
@@ -90,7 +91,7 @@ class Sources:
         wanted = self._config.schema_account
         elsewhere = wanted.host not in self._config.server.ip_addr
         host, port = (wanted.host, wanted.port) if elsewhere else (self.host, self._config.server.port)
-        account = self._account(host, port, wanted.login, wanted.password)
+        account = Account.at(self._config, host, port, wanted.login, wanted.password)
         if account == self.account:
             return None
         try:
@@ -105,14 +106,3 @@ class Sources:
         cause = f"it is {found}, the stream comes from {server.identity}"
         self._log("schema_account_unusable", account=f"{account.login} at {account.address}", cause=cause)
         return None
-
-    def _account(self, host: str, port: int = 0, login: str = "", password: str = "") -> Account:
-        server = self._config.server
-        return Account(
-            host=host,
-            port=port or server.port,
-            login=login or server.login,
-            password=password if login else server.password,
-            tls=server.source_tls,
-            ca=server.source_ca,
-        )
