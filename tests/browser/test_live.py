@@ -176,6 +176,17 @@ def test_schema_shows_columns_with_types_and_metadata(living: Living, open_page:
             expect(line).to_contain_text(re.compile(re.escape(text), re.IGNORECASE))
 
 
+def test_schema_shows_a_table_soon_after_its_first_row(living: Living, open_page: Open) -> None:
+    page = open_page(living.url)
+    page.locator("#schema summary").click()
+    shows(reading.table(page, SHOP, ORDERS, "schema").locator(".opener"), f"{SHOP}.{ORDERS}")
+    living.server.execute("CREATE TABLE test.later (id INT PRIMARY KEY)", "INSERT INTO test.later VALUES (1)")
+    try:
+        expect(reading.table(page, "test", "later", "schema").locator(".opener")).to_be_visible(timeout=10_000)
+    finally:
+        living.server.execute("DROP TABLE test.later")
+
+
 def test_schema_shows_a_tables_history(living: Living, open_page: Open) -> None:
     page = open_page(living.url)
     page.locator("#schema summary").click()

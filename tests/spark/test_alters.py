@@ -37,6 +37,8 @@ ALTERS = (
     "MODIFY day VARCHAR(30)", "CHANGE n m INT", "RENAME COLUMN n TO m, RENAME COLUMN price TO n", "ADD UNIQUE (n)",
     "CONVERT TO CHARACTER SET utf8mb4", "DROP PRIMARY KEY, ADD PRIMARY KEY (id, word)", "ENGINE = MyISAM",
 )  # fmt: skip
+# MariaDB 11.8.9 leaves it out of the images of deletes; tests/types has what the relay says then.
+NOT_ON_MARIADB = "ADD c INT AS (n + 1) STORED"
 PATIENCE = 120.0  # seconds for the lake to have everything
 
 
@@ -52,7 +54,8 @@ def test_a_table_equals_its_source_after_any_alter(
     server = own_server(kind, "--binlog-row-metadata=FULL")
     server.execute("CREATE DATABASE alters CHARACTER SET utf8mb4")
     lake_path = str(tmp_path / "lake")
-    tables = {Table("alters", f"t{number}"): alter for number, alter in enumerate(ALTERS)}
+    alters = [alter for alter in ALTERS if kind != "mariadb118" or alter != NOT_ON_MARIADB]
+    tables = {Table("alters", f"t{number}"): alter for number, alter in enumerate(alters)}
     with closing(server.connect(database="alters")) as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_mode = ''")  # takes whatever becomes of values
         early = list(tables)[::2]  # have rows that only a snapshot can bring

@@ -62,15 +62,22 @@ export class Refresher {
     this.answered = answered;
     this.failed = failed;
     this.next = 0;
+    this.asking = false;
+  }
+
+  /** What is shown is out of date: the next tick loads. */
+  expire() {
+    this.next = 0;
   }
 
   /** Called with each new stat document. */
   async tick() {
     const now = performance.now();
-    if (now < this.next) return;
-    this.next = Infinity;
-    const tell = await outcome(this);
+    if (this.asking || now < this.next) return;
     this.next = now + this.every;
+    this.asking = true;
+    const tell = await outcome(this);
+    this.asking = false;
     tell();
   }
 }

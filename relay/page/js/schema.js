@@ -51,13 +51,21 @@ export class Schema {
     this.refresher = new Refresher(EVERY, api.schema, answered, (error) =>
       setText(this.note, `The relay did not say: ${error.message}.`),
     );
-    this.disclosure.addEventListener("toggle", () => this.update());
+    this.count = 0;
+    this.disclosure.addEventListener("toggle", () => this.ask());
     byId("nav-schema").addEventListener("click", () => {
       this.disclosure.open = true;
     });
   }
 
-  update() {
+  /** @param {{stat: api.Stat}} view */
+  update({ stat: { usage } }) {
+    if (usage.tables.length !== this.count) this.refresher.expire();
+    this.count = usage.tables.length;
+    this.ask();
+  }
+
+  ask() {
     if (this.disclosure.open) this.refresher.tick();
   }
 }
