@@ -424,6 +424,12 @@ class Resume(NamedTuple):
     gtid_set: str
     by_gtid_possible: bool
 
+class Mark(NamedTuple):
+    file: str
+    created: int
+    start: int
+    head: bytes
+
 def inflate_zlib(data: bytes, size: int) -> bytes: ...
 
 class Ingest:
@@ -459,6 +465,8 @@ class Ingest:
     def position(self) -> int: ...
     @property
     def timestamp(self) -> int: ...
+    @property
+    def mark(self) -> Mark: ...
     @property
     def server(self) -> str: ...
     @property

@@ -17,10 +17,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from pymysql.connections import Connection
 
 from relay import admin
 from relay.binlog import Flag, Replication, Stream, connect
+from relay.binlog.errors import BinlogError
 from relay.binlog.facts import NEW_STATUS_SINCE, expiry, size_limit
 from relay.binlog.failures import SourceLost
 from relay.cdc.users import path_of
@@ -155,14 +157,16 @@ def _port(key: str, address: str, port: int) -> Finding:
 
 def _source(config: Config, host: str) -> Iterator[Finding]:
     """One host of the source."""
-    server = config.server
-    account = connect.Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
+    account = _without_pins(connect.Account.at(config, host))
     try:
         with connect.connect(account) as connection:
             variables = _variables(connection)
             mariadb = "mariadb" in variables["version"].lower()
             product = "MariaDB" if mariadb else "MySQL"
             yield _ok(account.address, f"{product} {variables['version']}, {_tls(connection)}")
+            if connection.by_cache:
+                text = "the login needed what the source has cached; restarted, it would be refused the password"
+                yield _warn(account.address, text, connection.remedy)
             yield from _settings(config, variables, mariadb)
             yield from _grants(config, connection, variables, mariadb)
             yield from _server_id(config, connection, variables)
@@ -177,7 +181,7 @@ def _source(config: Config, host: str) -> Iterator[Finding]:
 
 def _lake_grants(config: Config) -> Finding:
     """Whether rows from before the export can be fetched."""
-    account = source.accounts(config)[0]
+    account = _without_pins(source.accounts(config)[0])
     subject = "grants for the lake"
     try:
         with connect.connect(account) as connection:
@@ -194,10 +198,15 @@ def _lake_grants(config: Config) -> Finding:
     return _ok(subject, text)
 
 
+def _without_pins(account: connect.Account) -> connect.Account:
+    """The account for a look: the first use is the relay's, which owns the file of pins."""
+    return account if os.access(account.pins, os.W_OK) else msgspec.structs.replace(account, pins="")
+
+
 def _refused(account: connect.Account, error: RelayError | SourceLost) -> Finding:
     if isinstance(error, SourceLost):
         return _fail(account.address, str(error), MEANINGS[ErrorCode.SOURCE_UNREACHABLE].hint)
-    if error.code is not StopCode.SOURCE_DENIED:
+    if error.code is not StopCode.SOURCE_DENIED or not isinstance(error, BinlogError):  # else the source said so
         return _fail(account.address, str(error), error.hint)
     # The names that both products, old and new, understand: the host it would connect from is not known here.
     user = f"'{account.login}'@'%'"
@@ -210,12 +219,13 @@ def _schema_account(config: Config) -> Iterator[Finding]:
     server, given = config.server, config.schema_account
     if (given.login, given.password) == (server.login, server.password):
         return
-    account = connect.Account(given.host, given.port, given.login, given.password, server.source_tls, server.source_ca)
+    account = _without_pins(connect.Account.at(config, given.host, given.port, given.login, given.password))
     try:
         with connect.connect(account):
             yield _ok(account.address, f"{given.login} of [MySQL] can connect")
     except (RelayError, SourceLost) as error:
-        yield _refused(account, error)
+        text = f"{error}; the account of [Server] will ask for definitions instead"
+        yield _warn(account.address, text, "leave Login in [MySQL] empty, or correct it")
 
 
 def _settings(config: Config, variables: dict[str, str], mariadb: bool) -> Iterator[Finding]:

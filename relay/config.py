@@ -39,6 +39,8 @@ class ServerConfig(msgspec.Struct, frozen=True):
     database: str
     source_tls: str
     source_ca: str
+    source_key: list[str]
+    password_to_unverified_source: str
     auth_secret: str
     admin_secret: str
     admin_from: list[str]

@@ -30,6 +30,10 @@ _MYSQL_GTID: Final = re.compile(
 _MARIADB_GTID: Final = re.compile(r"\d+-\d+-\d+")
 
 
+FIRST_USE: Final = "first-use"
+"""The value of SourceKey that pins the key which each source shows first."""
+
+
 class Secret(str):
     """Text that does not show itself in logs and tracebacks."""
 
@@ -118,7 +122,9 @@ def boolean(value: str) -> bool:
 
 
 def address(value: str) -> str:
-    """An IPv4 or IPv6 address to listen on."""
+    """An IPv4 or IPv6 address to listen on, or localhost."""
+    if value.lower() == "localhost":
+        return "127.0.0.1"
     ipaddress.ip_address(value)
     return value
 
@@ -126,6 +132,15 @@ def address(value: str) -> str:
 def networks(value: str) -> list[str]:
     """A list of addresses and networks in CIDR notation."""
     return [str(ipaddress.ip_network(item, strict=False)) for item in listing(value)]
+
+
+def source_keys(value: str) -> list[str]:
+    """`first-use`, or a list of keys `sha256:HEX`."""
+    keys = [item.lower() for item in listing(value)]
+    for key in keys:
+        if not re.fullmatch(r"sha256:[0-9a-f]{64}", key) and keys != [FIRST_USE]:
+            raise ValueError(f"{key!r} is neither sha256: with 64 hex digits, nor {FIRST_USE} alone")
+    return keys
 
 
 def tables(value: str) -> list[str]:
@@ -250,7 +265,7 @@ class Key(NamedTuple):
 
         Nothing behind the `=` means the default, except where nothing is a text of its own.
         """
-        if not content and self.read not in (text, secret, lake_path, listing, networks, tables, columns):
+        if not content and self.read not in (text, secret, lake_path, listing, networks, tables, columns, source_keys):
             content = self.default
         try:
             return self.read(content)
@@ -283,6 +298,12 @@ KEYS: Final[tuple[Key, ...]] = (
         "TLS to the source: off, prefer, required, or verify (also checks the certificate)", applies=_ACCOUNT),
     Key("Server", "SourceCA", "source_ca", text, "", "file of CA certificates for verify; empty: the system's",
         applies=_ACCOUNT),
+    Key("Server", "SourceKey", "source_key", source_keys, "",
+        "keys that the source may show: sha256:HEX, ... or first-use, which pins the first; empty: any",
+        applies=_ACCOUNT),
+    Key("Server", "PasswordToUnverifiedSource", "password_to_unverified_source", choice("refuse", "send"), "refuse",
+        "a source off this machine that asks to read the password, with nothing to prove it: refuse, or send",
+        applies=_ACCOUNT),
     Key("Server", "AuthSecret", "auth_secret", secret, "", "secret shared by all clients; required", files=True,
         applies=LIVE),
     Key("Server", "AdminSecret", "admin_secret", secret, "", "secret of admin commands; empty switches them off",
@@ -291,10 +312,10 @@ KEYS: Final[tuple[Key, ...]] = (
         "addresses and networks admin commands may come from, besides loopback", applies=LIVE),
     Key("Server", "ClientsFrom", "clients_from", networks, "",
         "addresses and networks clients may log in from, loopback too only if it is named; empty: all", applies=LIVE),
-    Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to"),
+    Key("Server", "BindAddress", "bind_address", address, "0.0.0.0", "address that clients connect to, or localhost"),
     Key("Server", "ServerPort", "server_port", _PORT, "6001",
         "port that clients connect to; 0 picks a free one, which the ready line names"),
-    Key("Server", "HTTPAddress", "http_address", address, "0.0.0.0", "address of the monitoring page"),
+    Key("Server", "HTTPAddress", "http_address", address, "0.0.0.0", "address of the monitoring page, or localhost"),
     Key("Server", "HTTPPort", "http_port", _PORT, "6081",
         "port of the monitoring page; 0 picks a free one, which the ready line names"),
     Key("Server", "HTTPFrom", "http_from", networks, "",

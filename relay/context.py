@@ -75,7 +75,7 @@ class Context:
         settings.acknowledge(self.slot, number)
 
     def await_journal(self) -> bool:
-        """Waits until the reader has opened the journal; False if told to stop before."""
+        """Waits until the journal has its beginning, and has it on disk; False if told to stop before."""
         while not self.arena.committed:
             if self.stopping:
                 return False

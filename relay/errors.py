@@ -34,6 +34,7 @@ class StopCode(StrEnum):
 
     BINLOG_PURGED = "binlog_purged"
     GTID_GAP = "gtid_gap"
+    BINLOG_RESET = "binlog_reset"
     WRONG_SOURCE = "wrong_source"
     SERVER_ID_CLASH = "server_id_clash"
     EVENT_TOO_LARGE = "event_too_large"
@@ -122,6 +123,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
     StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),
+    StopCode.BINLOG_RESET: Meaning(
+        ExitCode.STOPPED,
+        "RESET MASTER, or a restored copy of the server, began another history: what was not read of the former one is"
+        " lost; `relay start --accept-gap` goes on at the beginning of the new one and records it for every client",
+    ),
     StopCode.WRONG_SOURCE: Meaning(
         ExitCode.STOPPED,
         "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir; " + _ACCEPT_GAP,
@@ -150,7 +156,11 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.SOURCE_DENIED: Meaning(
         ExitCode.SOURCE, "check Login and Password in [Server]; `relay check` prints the grants that are needed"
     ),
-    StopCode.STATEMENT_FORMAT: Meaning(ExitCode.STOPPED, "set binlog_format = ROW on the source, for every session"),
+    StopCode.STATEMENT_FORMAT: Meaning(
+        ExitCode.STOPPED,
+        "set binlog_format = ROW on the source, for every session; `OnUnknown = skip` in [Relay] leaves out the rows"
+        " that such a statement changed, which no client, lake or log gets, and counts it",
+    ),
     StopCode.JOURNAL_LOST: Meaning(
         ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
     ),

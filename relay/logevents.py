@@ -50,6 +50,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     ),
     # the reader
     "streaming": Event(_I, "host source position", "the binlog is read from here on"),
+    "source_unproven": Event(
+        _W, "host hint", "the login needed what the source has cached; a restarted source would be refused the password"
+    ),
     "source_lost": Event(_W, "cause retry_in", "the source is not to be reached; next attempt in `retry_in` seconds"),
     "failed_over": Event(_W, "host source before", "another server took the source's place, by GTID"),
     "gap_accepted": Event(_E, "cause before after", "events between two places are lost (`--accept-gap`)"),
@@ -57,6 +60,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     "event_skipped": Event(_E, "code position cause", "an event was left out (`OnUnknown = skip`), and counted"),
     "table_skipped": Event(_E, "table position cause", "a table is left out (`OnUnknown = skip`), and counted"),
     "labels_uncertain": Event(_W, "table position cause", "labels of ENUM or SET that the source cannot tell apart"),
+    "schema_account_unusable": Event(
+        _W, "account cause", "the account of [MySQL] does not serve; that of [Server] asks for definitions instead"
+    ),
     "schema_reading": Event(_I, "tables of", "at the first start the source is asked for all tables: so many by now"),
     "schema_read": Event(_I, "tables seconds", "the source was asked for all tables"),
     "schema_contradicted": Event(_W, "table position cause", "rows are not of the table that the history knows"),
@@ -91,6 +97,11 @@ EVENTS: Final[Mapping[str, Event]] = {
     "tls_failed": Event(_W, "reason", "a TLS connection failed"),
     "address_refused": Event(_W, "client peer rule", "nobody, or not this client, may come from there; `rule` says so"),
     "auth_failed": Event(_W, "client peer", "a login was refused"),
+    "logins_slowed": Event(
+        _W, "client peer failed", "logins of a client, of an address, or all, fail often: they wait for their turn"
+    ),
+    "logins_slowed_end": Event(_I, "client peer failed waited", "they do not any more; how many failed, and waited"),
+    "refusals_left_out": Event(_W, "of count", "of this event there were so many more, since the last such line"),
     "filter_denied": Event(_W, "client schema table", "a client asked for a table that its section does not allow"),
     "client_taken_over": Event(_I, "client peer former", "a client logged in again: its former connection is closed"),
     "client_kicked": Event(_I, "client peer reason", "a client's connection was closed"),

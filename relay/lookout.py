@@ -74,9 +74,8 @@ class Lookout:
         """The one that reads the binlog, where it does so: whoever may read it may ask how far it is."""
         from relay.binlog.connect import Account
 
-        server = self._context.config.server
-        host = self._context.arena.source()["host"] or server.ip_addr[0]
-        return Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
+        config = self._context.config
+        return Account.at(config, self._context.arena.source()["host"] or config.server.ip_addr[0])
 
     def _place(self) -> Place:
         source = self._context.arena.source()

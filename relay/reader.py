@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final
 
 from pymysql.connections import Connection
@@ -21,8 +21,10 @@ from relay.binlog.commands import SHORT_POSITION
 from relay.binlog.compression import zstd_parts
 from relay.binlog.definitions import Question
 from relay.binlog.dump import Dump, Request, open_dump
+from relay.binlog.errors import BinlogError
 from relay.binlog.facts import BinlogStatus, ServerFacts
 from relay.binlog.failures import Backoff, SourceLost
+from relay.binlog.lineage import Lineage
 from relay.binlog.pauses import Pauses
 from relay.binlog.place import Place
 from relay.binlog.sources import Sources
@@ -44,7 +46,8 @@ LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
 BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
 SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
 _LOOKED: Final = "looked"  # fact of the schema history: the epoch whose tables were asked for
-_GAPS: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE})
+_FROM_THE_START: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.BINLOG_RESET})  # all that the source has is new
+_GAPS: Final = _FROM_THE_START | {StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE}
 
 
 def run(context: ReaderContext) -> int:
@@ -53,8 +56,9 @@ def run(context: ReaderContext) -> int:
     with closing(Catalog(context.data_dir / "state.db")) as catalog:
         writer = JournalWriter(context.journal_dir, context.config.relay.segment_bytes)
         gap = _check_generation(context, catalog, writer)
-        context.arena.attach_writer(writer)
         context.arena.first = writer.first()
+        if writer.state().identity:  # else nobody may rely on it before it has its beginning
+            context.arena.attach_writer(writer)
         with (
             closing(reading.store(context.data_dir, writer, catalog, context.log)) as store,
             Keeper(writer, context.arena, _limits(context.config), context.log) as keeper,
@@ -112,10 +116,11 @@ class _Reader:
         self._store = store
         self._writer = writer
         self._keeper = keeper
-        self._sources = Sources(context.config)
+        self._sources = Sources(context.config, context.log)
         self._ingest = Ingest(writer, context.journal_dir, zstd_parts)
         self._ingest.count_into(context.arena.counters_address)
         self._low = resume.LowPlace(catalog)
+        self._lineage = Lineage(catalog)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
         self._gap = gap  # accepted, and not yet written down
@@ -162,6 +167,8 @@ class _Reader:
     def _stream(self) -> None:
         """One connection from its beginning to its end."""
         connection, server = self._sources.connect()
+        if connection.by_cache:
+            self._context.log("source_unproven", host=self._sources.host, hint=connection.remedy)
         try:
             answers = self._answers(connection, server)
             request = self._request(connection, server, answers)
@@ -171,9 +178,17 @@ class _Reader:
                 connection.close()
         self._context.log("streaming", host=self._sources.host, source=server.identity, position=request.where)
         try:
-            self._read(dump, answers)
+            try:
+                self._read(dump, answers, server)
+            finally:
+                self._lineage.keep(self._ingest.mark)
+        except BinlogError:
+            with suppress(SourceLost):  # what it says of its binlog may be the consequence of another history
+                self._lineage.check(self._sources.account, Place(self._ingest.file, self._ingest.position))
+            raise
         finally:
             dump.close()
+            self._lineage.close()
             self._writer.rollback()  # what has not ended comes again
             answers.settle()
 
@@ -187,6 +202,8 @@ class _Reader:
             self._begin(self._first_place(connection, server), server)
         here = self._ingest.resume()
         known = resume.Known(*here[:3], self._writer.state().identity, here.by_gtid_possible)
+        if known.identity == server.identity and known.file:
+            self._lineage.check(self._sources.account, Place(known.file, known.position))
         self._check_source(connection, server, known)
         start = resume.plan(known, server, self._low)
         if start.moved:
@@ -231,7 +248,7 @@ class _Reader:
     def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:
         """Stop if the source lacks what it sent; not at once,
         since it sends a transaction before it counts it as done."""
-        stop = resume.missing(known, server, facts.binlog_position(connection, server))
+        stop = resume.missing(known, server, facts.executed(connection, server))
         if stop is None:
             self._lacking = None
             return
@@ -255,14 +272,19 @@ class _Reader:
         return place
 
     def _begin(self, place: BinlogStatus, server: ServerFacts) -> None:
+        """The journal goes on at that place. Broker and CDC port wait for the first one: what they acknowledge holds
+        from there on, whatever dies."""
+        self._lineage.forget()
         self._writer.source(place.position, place.file, place.gtid_set, server.identity)
+        self._keeper.flush()
+        self._arena.attach_writer(self._writer)
 
     def _skip_gap(self, error: RelayError, connection: Connection[Any], server: ServerFacts) -> None:
         """Go on after what is lost: with the oldest that the source has if it purged, else with what is new to us."""
         state = self._writer.state()
         if error.code is StopCode.JOURNAL_LOST:
             place = self._first_place(connection, server)
-        elif error.code is StopCode.BINLOG_PURGED:
+        elif error.code in _FROM_THE_START:
             place = facts.binlog_start(connection, server)
         elif error.code is StopCode.EVENT_TOO_LARGE:
             place = facts.binlog_after(connection, server, error.position.rpartition(":")[0])
@@ -307,7 +329,7 @@ class _Reader:
             self._arena.count_skipped()
         self._context.log(event, **fields)
 
-    def _read(self, dump: Dump, answers: Answers) -> None:
+    def _read(self, dump: Dump, answers: Answers, server: ServerFacts) -> None:
         """Until told to stop, or, in a drain or pause, to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
         fd, wake = dump.descriptor(), self._context.broker_wake
@@ -341,6 +363,8 @@ class _Reader:
             if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
                 self._keep_low_place()
             self._report(now, at_once=attention is None and not received)
+            place = Place(self._ingest.file, self._ingest.position)
+            self._lineage.follow(self._ingest.mark, place, self._sources.account, server)
             pauses.look(now, intake.transactions)
 
     @staticmethod

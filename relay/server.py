@@ -30,6 +30,7 @@ from relay.serving.answers import Answers
 from relay.serving.broker_link import BrokerLink
 from relay.serving.door import Door
 from relay.serving.peer import Peer
+from relay.serving.refusals import Refusals
 from relay.wire import classic
 from relay.wire.classic import Identity, Result
 from relay.wire.states import State
@@ -92,9 +93,10 @@ class _Loop:
         self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
         self._numbers = count(1)
         self._access = Access(context.config)
-        self._door = Door(context, self._epoll, self._access, self._admit)
-        self._broker = BrokerLink(context.broker, self._kicked)
-        self._answers = Answers(context, self._broker, self, self._access)
+        self._refusals = Refusals(context.log)
+        self._door = Door(context, self._epoll, self._access, self._refusals, self._admit)
+        self._broker = BrokerLink(context.broker, self._kicked, lambda: bool(context.arena.committed))
+        self._answers = Answers(context, self._broker, self, self._access, self._refusals)
         self._wakeup, wakeup = socket.socketpair()
         for end in (self._wakeup, wakeup):
             end.setblocking(False)
@@ -174,6 +176,7 @@ class _Loop:
         for peer in list(self._peers.values()):
             self._drop(peer)
         self._door.close()
+        self._refusals.close()
         self._wakeup.close()
         self._wakeup_end.close()
         self._epoll.close()
@@ -358,6 +361,7 @@ class _Loop:
         self._context.beat()
         self._broker.tick(self.now)
         self._answers.tick()
+        self._refusals.tick()
         self._native.release_before(self._context.arena.first)
         self._tell_damage()
         self._door.open()
@@ -401,7 +405,7 @@ class _Loop:
         if connections < self._max_connections and len(self._peers) - len(self._refused) < self._max_peers:
             self._add(sock, address)
             return
-        self._log("connection_refused", peer=address, connections=connections)
+        self._refusals("connection_refused", peer=address, connections=connections)
         if len(self._refused) >= RESERVED_DESCRIPTORS // 2:
             sock.close()  # there is room only for some who take their time to read why
             return

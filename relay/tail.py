@@ -17,6 +17,7 @@ from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
 from relay.eventlines import Form, lines
+from relay.log import logger
 
 
 def from_source(config: Config, place: str, to_end: bool, form: Form) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _opened(config: Config, place: str, to_end: bool) -> Iterator[Stream]:
 
 def _connected(config: Config) -> tuple[Connection[Any], ServerFacts]:
     """To the first host of the source that answers. Raises `SourceLost` if none does, `RelayError`."""
-    sources = Sources(config)
+    sources = Sources(config, logger("tail"))
     for _ in config.server.ip_addr[1:]:
         try:
             return sources.connect()

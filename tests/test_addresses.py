@@ -11,8 +11,8 @@ import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.config import Config, load
-from relay.serving.access import Access, Attempts
-from relay.serving.addresses import Addresses, neighbourhood
+from relay.serving.access import Access
+from relay.serving.addresses import Addresses
 from relay.wire.classic import Command, Result, encode_admin_request, encode_auth, fnv1a64
 from tests.cdcbench import Bench
 from tests.cdcclient import CdcClient
@@ -70,23 +70,6 @@ def test_an_address_is_in_a_list_as_what_it_is(networks: list[str], address: str
 
 def test_an_empty_list_of_the_configuration_lets_everybody_in() -> None:
     assert Addresses([]).admit("192.0.2.1") and "192.0.2.1" not in Addresses([])
-
-
-def test_guesses_count_for_an_ipv4_address_and_for_a_network_of_ipv6() -> None:
-    attempts = Attempts(3)
-    for address in ("2001:db8::1", "2001:db8::ffff:2", "2001:db8::3"):
-        assert not attempts.blocked(address, 1.0)
-        attempts.failed(address, 1.0)
-    assert attempts.blocked("2001:db8::4444", 2.0), "the same host has them all"
-    assert not attempts.blocked("2001:db8:0:1::1", 2.0)
-    attempts.failed("192.0.2.1", 1.0)
-    assert neighbourhood("::ffff:192.0.2.1") == neighbourhood("192.0.2.1") != neighbourhood("192.0.2.2")
-
-
-def test_guesses_from_many_ipv4_addresses_behind_one_mapping_stay_apart() -> None:
-    attempts = Attempts(1)
-    attempts.failed("::ffff:192.0.2.1", 1.0)
-    assert attempts.blocked("192.0.2.1", 1.0) and not attempts.blocked("::ffff:192.0.2.2", 1.0)
 
 
 def test_who_may_give_admin_commands_may_connect_where_clients_may_not() -> None:

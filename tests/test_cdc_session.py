@@ -230,6 +230,8 @@ class TestRegister:
             (b"REGISTER UUID=a, TYPE=JSON_LINES", "a", Form.JSON),
             (b"please REGISTER UUID=a, TYPE=JSON", "a", Form.JSON),
             (b"REGISTER UUID=\xff, TYPE=JSON\r\n", "\ufffd", Form.JSON),
+            (b"REGISTER TYPE=JSON, UUID=XXX-YYY_YYY\n", "XXX-YYY_YYY", Form.JSON),
+            (b"REGISTER TYPE=AVRO UUID=a\r\n", "a", Form.AVRO),
         ],
     )  # fmt: skip
     def test_is_taken_in_all_forms_that_clients_use(self, message: bytes, uuid: str, form: Form) -> None:
@@ -243,6 +245,13 @@ class TestRegister:
         assert session.feed(REGISTER[:cut]) == []
         assert session.patience == LOGIN_PATIENCE
         assert session.feed(REGISTER[cut:])[-1] == Send(b"OK\n")
+
+    def test_that_names_the_form_first_ends_as_any_command(self) -> None:
+        session = unregistered()
+        assert session.feed(b"REGISTER TYPE=AVRO, UUID=a") == []
+        assert session.patience == COMMAND_GAP
+        assert session.gap() == [Send(b"OK\n")]
+        assert (session.uuid, session.form) == ("a", Form.AVRO)
 
     @pytest.mark.parametrize(
         "message",

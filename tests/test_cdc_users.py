@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from relay.cdc import users
-from relay.cdc.users import Guard, Users
+from relay.cdc.users import Users
 from relay.cli import run
 from relay.errors import ErrorCode, ExitCode, RelayError
-from relay.serving.access import WINDOW, Attempts
 from relay.wire.cdcwords import digest_of
 
 FOOBAR = "foobar:534EBD301EF499621802C63709693765CB5E81E0\n"  # foopasswd
@@ -151,17 +150,6 @@ def test_a_file_of_which_nobody_can_say_whether_it_is_there_lets_no_service_user
     known = of(path.parent / "no folder" / path.name, "when-no-users")
     assert not known.check("service", digest_of(b"secret"))
     assert known.problem.startswith("Not a directory: ")
-
-
-def test_an_address_that_guesses_is_not_listened_to_for_a_minute(path: Path) -> None:
-    path.write_text(FOOBAR)
-    guard = Guard(of(path), Attempts(3))
-    assert all(not guard.admits("foobar", MAXPWD, "192.0.2.1", at) for at in (0.0, 1.0))
-    assert guard.admits("foobar", RIGHT, "192.0.2.1", 2.0)
-    assert not guard.admits("foobar", MAXPWD, "192.0.2.1", 3.0)
-    assert not guard.admits("foobar", RIGHT, "192.0.2.1", 4.0)
-    assert guard.admits("foobar", RIGHT, "192.0.2.2", 4.0)
-    assert guard.admits("foobar", RIGHT, "192.0.2.1", WINDOW)
 
 
 def test_users_are_added_as_the_original_did_and_removed_without_a_trace(path: Path) -> None:

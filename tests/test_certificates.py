@@ -255,11 +255,13 @@ def test_a_source_is_believed_by_its_certificate_only(
     assert "state=streaming" in start_relay(secure, settings).ready
 
 
+def packet(number: int, body: bytes) -> bytes:
+    """A packet of the servers' protocol."""
+    return struct.pack("<I", len(body))[:3] + bytes((number,)) + body
+
+
 def asking(plugin: bytes) -> Callable[[socket.socket], bytes]:
     """A server that greets, hears the login, and asks for the password by this plugin."""
-
-    def packet(number: int, body: bytes) -> bytes:
-        return struct.pack("<I", len(body))[:3] + bytes((number,)) + body
 
     def greet(peer: socket.socket) -> bytes:
         capabilities = 0x000A8209  # LONG_PASSWORD, CONNECT_WITH_DB, PROTOCOL_41, SECURE_CONNECTION, PLUGIN_AUTH; no SSL

@@ -380,3 +380,8 @@ def test_the_tree_has_one_attribute_for_every_key_of_the_table() -> None:
     }
     for section, struct in sections.items():
         assert set(struct.__struct_fields__) == {key.attribute for key in KEYS if key.section == section}
+
+
+def test_localhost_is_an_address_to_listen_on(read: Reader) -> None:
+    config = read("[Server]\nLogin=relay\nAuthSecret=s\nHTTPAddress = localhost\nBindAddress = localhost\n")
+    assert (config.server.http_address, config.server.bind_address) == ("127.0.0.1", "127.0.0.1")

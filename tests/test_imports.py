@@ -77,7 +77,7 @@ ORDER = ["command line", "supervisor", "processes", "parts", "contexts", "codecs
 SHELLS = {"relay.reader", "relay.broker", "relay.server", "relay.monitor", "relay.exporter", "relay.snapshotter"}
 SHELLS |= {"relay.logger"}
 # What talks to a server or keeps something on disk; all else beside it parses.
-_TALKING = ("catalog", "connect", "dump", "facts", "files", "reading", "sources", "stream")
+_TALKING = ("catalog", "connect", "dump", "facts", "files", "lineage", "login", "reading", "sources", "stream")
 DOING_IO = {f"relay.binlog.{name}" for name in _TALKING}
 DOING_IO |= {f"relay.schema.{name}" for name in ("look", "restore", "store")}
 IO = {"asyncio", "io", "mmap", "multiprocessing", "os", "pathlib", "pymysql", "select", "selectors", "shutil", "signal"}

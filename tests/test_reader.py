@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.errors import ExitCode
 from relay.journal.frames import Commit, Ddl, Gap, Rows, Source
 from tests.readerproc import Reader
@@ -208,6 +210,7 @@ def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
     assert stopped.stop("code") == "statement_format"
+    assert "`OnUnknown = skip`" in stopped.stop("hint") and "no client, lake or log gets" in stopped.stop("hint")
     running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
     server.execute(f"INSERT INTO {db}.t VALUES (2)")
     running.until(lambda: running.count() == 1)
@@ -337,9 +340,35 @@ def test_a_source_that_lost_what_it_sent_is_a_named_stop(
     running.until(lambda: running.count() == 1)
     running.signal(signal.SIGTERM)
     server.execute("RESET BINARY LOGS AND GTIDS" if kind == "mysql97" else "RESET MASTER")
+    with closing(sqlite3.connect(running.context.data_dir / "state.db")) as state, state:
+        state.execute("DELETE FROM source WHERE key = 'mark'")  # as of a release that kept none
+    server.execute("INSERT INTO d.t VALUES " + ", ".join(f"({n})" for n in range(10, 500)))  # as far, and fewer GTIDs
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
     assert stopped.stop("code") == "gtid_gap"
     running = make_reader(server, accept_gap=True).streaming()
     server.execute("INSERT INTO d.t VALUES (2)")
     running.until(lambda: running.count() == 2)
+
+
+@pytest.mark.parametrize("wrong", ["password", "host", "server"])
+def test_an_account_for_schema_queries_that_does_not_serve_holds_nothing_up(
+    server: DatabaseServer,
+    db: str,
+    make_reader: Callable[..., Reader],
+    capfd: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+    wrong: str,
+) -> None:
+    """As in the original's file: root at localhost, which it reaches by a socket."""
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+    account = {"MySQL.Host": "localhost", "MySQL.Login": "root", "MySQL.Password": "mypassword"}
+    if wrong == "host":
+        account["MySQL.Port"] = str(free_port())
+    if wrong == "server":
+        other = request.getfixturevalue("mariadb118" if server.name == "mysql97" else "mysql97")
+        account |= {"MySQL.Port": str(other.port), "MySQL.Login": USER, "MySQL.Password": PASSWORD}
+    running = make_reader(server, account).streaming()
+    server.execute(f"INSERT INTO {db}.t VALUES (1)")
+    running.until(lambda: running.rows() == [("id", 1)])
+    assert "schema_account_unusable" in "".join(capfd.readouterr())

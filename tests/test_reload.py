@@ -50,7 +50,8 @@ def test_every_key_says_what_applies_it_and_names_processes_that_there_are() -> 
 
 OTHERS = {
     "IPAddr": "db.example", "Port": "3307", "Login": "other", "Password": "p", "Database": "d", "SourceTLS": "off",
-    "SourceCA": __file__, "AuthSecret": "t", "AdminSecret": "a", "AdminFrom": "192.0.2.0/24",
+    "SourceCA": __file__, "SourceKey": "first-use",
+    "PasswordToUnverifiedSource": "send", "AuthSecret": "t", "AdminSecret": "a", "AdminFrom": "192.0.2.0/24",
     "ClientsFrom": "192.0.2.0/24", "From": "192.0.2.0/24", "HTTPFrom": "192.0.2.0/24",
     "BindAddress": "127.0.0.1", "ServerPort": "7001", "HTTPAddress": "127.0.0.1", "HTTPPort": "7081",
     "TLSCert": __file__, "TLSKey": __file__,

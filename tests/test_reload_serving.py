@@ -46,7 +46,6 @@ def test_old_secrets_stop_and_new_ones_work(tmp_path: Path) -> None:
     with Serving(tmp_path, Server__AuthAttempts="1") as serving:
         old = serving.client("a", "shop.orders")
         assert old.authenticate("a", key).result == Result.ERROR
-        assert old.authenticate("a").result == Result.ERROR, "one attempt is allowed"
         serving.reload(Server__AuthSecret="new", Server__AdminSecret=new, Server__AuthAttempts="1000")
         assert old.authenticate("a").result == Result.ERROR
         assert old.authenticate("a", key).result == Result.OK

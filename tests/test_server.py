@@ -492,16 +492,6 @@ def test_legacy_keys_can_be_switched_off(tmp_path: Path) -> None:
         assert client.authenticate("a").result == Result.OK
 
 
-def test_guessing_is_braked(tmp_path: Path) -> None:
-    with Serving(tmp_path, workers=1, Server__AuthAttempts="3") as serving:
-        client = serving.connect()
-        for guess in range(3):
-            assert client.authenticate("a", guess).result == Result.ERROR
-        assert client.authenticate("a").result == Result.ERROR
-        assert "too many failed attempts" in admin(client, Command.STAT).text
-        assert serving.connect().authenticate("a").result == Result.ERROR
-
-
 def test_event_position_can_be_timestamped_or_a_sequence(tmp_path: Path) -> None:
     with Serving(tmp_path / "t", Relay__EventPosition="timestamped") as serving:
         client = serving.client("a", "shop.orders")

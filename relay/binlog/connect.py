@@ -1,7 +1,7 @@
 """Connecting to the source with PyMySQL, and taking its socket over for the stream.
 
-PyMySQL knows the handshakes (native, caching_sha2, ed25519) and TLS. All that is private of it and used here is in
-`take_socket`; its version is pinned.
+PyMySQL knows the handshakes and TLS. All that is private of it and used is in `take_socket` and in `login`; its version
+is pinned.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, cast
 
-import msgspec
 import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CR
@@ -20,39 +18,22 @@ from pymysql.constants import CR
 from relay.binlog.commands import ServerError
 from relay.binlog.errors import Misuse, MisuseError
 from relay.binlog.failures import SourceLost, judge
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.binlog.login import Account as Account
+from relay.binlog.login import SourceConnection
+from relay.errors import ErrorCode, RelayError
 
 CONNECT_SECONDS: Final = 10
 QUERY_SECONDS: Final = 20
 
-_CLEAR: Final = ("mysql_clear_password", "dialog", "mysql_old_password")
-"""Plugins that tell the password to whoever asks, or as good as."""
 
-
-class Account(msgspec.Struct, frozen=True):
-    """Where and as whom to connect. `tls` is off, prefer, required or verify; `ca` a file of CA certificates."""
-
-    host: str
-    port: int
-    login: str
-    password: str
-    tls: str = "prefer"
-    ca: str = ""
-
-    @property
-    def address(self) -> str:
-        """`host:port`."""
-        return f"{self.host}:{self.port}"
-
-
-def connect(account: Account, **options: Any) -> Connection[Any]:
+def connect(account: Account, **options: Any) -> SourceConnection:
     """An authenticated connection; `options` are PyMySQL's, over those of `settings`.
 
     Raises `SourceLost` if it may work later, `RelayError` (source_denied, source_unreachable) if not.
     """
     operation = f"connect to {account.address}"
     try:
-        return pymysql.connect(**(settings(account) | options))
+        return SourceConnection(account, **(settings(account) | options))
     except pymysql.MySQLError as error:
         cause: BaseException | None = getattr(error, "original_exception", None)
         if isinstance(cause, ssl.SSLCertVerificationError):
@@ -72,8 +53,6 @@ def settings(account: Account) -> dict[str, Any]:
     options: dict[str, Any] = {"ssl_disabled": True} if account.tls == "off" else {}
     if account.tls in ("required", "verify"):
         options["ssl"] = _tls(account)
-    if account.tls != "verify":
-        options["auth_plugin_map"] = dict.fromkeys(_CLEAR, partial(_Unwilling, account))
     return options | {
         "host": account.host,
         "port": account.port,
@@ -141,22 +120,6 @@ def has_unread_result(connection: Connection[Any]) -> bool:
 
 def _refuse(*_: object, **__: object) -> None:
     raise MisuseError(Misuse.CONNECTION_TAKEN, "use the connection")
-
-
-class _Unwilling:
-    """Gives no password away to a source that asks for it in clear text, unless it has proved who it is."""
-
-    def __init__(self, account: Account, connection: object) -> None:
-        self._account = account
-
-    def authenticate(self, packet: object) -> NoReturn:
-        """By PyMySQL, when the source asks."""
-        raise RelayError(
-            StopCode.SOURCE_DENIED,
-            f"connect to {self._account.address}",
-            "the source asks for the password in clear text, and nothing proves that it is the source",
-            hint="set SourceTLS = verify and SourceCA in [Server], or give the account a plugin that keeps the secret",
-        )
 
 
 def _tls(account: Account) -> ssl.SSLContext:

@@ -15,7 +15,7 @@ from relay.errors import RelayError, StopCode
 
 _VARIABLES: Final = (
     "version", "server_id", "server_uuid", "gtid_domain_id", "log_bin", "binlog_format", "binlog_row_image",
-    "binlog_row_metadata", "binlog_checksum", "gtid_mode", "gtid_purged", "gtid_binlog_pos", "time_zone",
+    "binlog_row_metadata", "binlog_checksum", "gtid_mode", "gtid_purged", "time_zone",
     "system_time_zone",
     "binlog_expire_logs_seconds", "binlog_expire_logs_auto_purge", "expire_logs_days", "binlog_row_value_options",
 )  # fmt: skip
@@ -138,6 +138,13 @@ def binlog_position(connection: Connection[Any], server: ServerFacts) -> BinlogS
         )
     gtid_set = "" if server.mariadb or len(rows[0]) < 5 else re.sub(r"\s", "", str(rows[0][4]))
     return BinlogStatus(str(rows[0][0]), int(rows[0][1]), gtid_set)
+
+
+def executed(connection: Connection[Any], server: ServerFacts) -> str:
+    """The GTIDs of all transactions in the binlog up to now, "" if there are none. Raises as `binlog_position`."""
+    if not server.mariadb:
+        return binlog_position(connection, server).gtid_set
+    return str(query(connection, "SELECT @@GLOBAL.gtid_binlog_pos", "read the GTID position")[0][0] or "")
 
 
 def binlog_start(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:

@@ -80,8 +80,8 @@ def spelled_out(start_position: str) -> BinlogStatus:
     return BinlogStatus("", FIRST_POSITION, start_position)
 
 
-def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError | None:
-    """The stop, if the source does not have all that the journal holds.
+def missing(known: Known, server: ServerFacts, theirs: str) -> RelayError | None:
+    """The stop, if the source, whose transactions so far are `theirs`, does not have all that the journal holds.
 
     Where the journal was read from it: its binlog was begun anew, or it lost its end in a crash, and a position in it
     may mean something else by now. Another server, which is to go on by GTID: it has not replicated that yet, or never
@@ -89,7 +89,6 @@ def missing(known: Known, server: ServerFacts, end: BinlogStatus) -> RelayError 
     """
     if not known.gtid_set or not server.has_gtids or known.identity.partition(":")[0] != server.flavor:
         return None
-    theirs = end.gtid_set or server.variables.get("gtid_binlog_pos", "")
     lacks = GtidSet(known.gtid_set) - GtidSet(theirs)
     if not lacks:
         return None

@@ -9,9 +9,11 @@ from pymysql.connections import Connection
 from relay.binlog.connect import Account, connect
 from relay.binlog.facts import ServerFacts, facts
 from relay.binlog.failures import SourceLost
+from relay.binlog.login import SourceConnection
 from relay.config import Config
 from relay.ddl.syntax import TableName
-from relay.errors import RelayError, StopCode
+from relay.errors import RelayError
+from relay.log import Log
 from relay.schema import look
 from relay.schema.facts import Answer
 
@@ -19,8 +21,9 @@ from relay.schema.facts import Answer
 class Sources:
     """Connects to one host after the other, and stays with the one that answers."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, log: Log) -> None:
         self._config = config
+        self._log = log
         self._current = 0
         self._server: ServerFacts | None = None
         self._asking: Connection[Any] | None = None
@@ -34,13 +37,13 @@ class Sources:
     @property
     def account(self) -> Account:
         """The account on that host."""
-        return self._account(self.host)
+        return Account.at(self._config, self.host)
 
-    def connect(self) -> tuple[Connection[Any], ServerFacts]:
+    def connect(self) -> tuple[SourceConnection, ServerFacts]:
         """A connection for a stream. Raises `SourceLost`, and the next attempt is at the next host; `RelayError`."""
         self.close()
         try:
-            connection = connect(self._account(self.host))
+            connection = connect(self.account)
             self._server = facts(connection)
         except SourceLost:
             self._current = (self._current + 1) % len(self._config.server.ip_addr)
@@ -64,10 +67,10 @@ class Sources:
         """The connections for questions about tables, and about the binlog, which the account for the first may not
         ask. They are made if there are none. Raises `SourceLost`, `RelayError`."""
         if self._asking is None or self._binlog is None:
-            self._asking = self._binlog = self._connect_asking(self._connected)
+            self.close()
+            self._binlog = connect(self.account)
+            self._asking = self._connect_asking(self._connected) or self._binlog
             look.prepare(self._asking, self._connected)
-            if self._config.schema_account.login != self._config.server.login:
-                self._binlog = connect(self._account(self.host))
         return self._asking, self._binlog
 
     @property
@@ -82,30 +85,24 @@ class Sources:
                 connection.close()
         self._asking = self._binlog = None
 
-    def _connect_asking(self, server: ServerFacts) -> Connection[Any]:
-        """With the account for schema queries, to the server that the stream comes from: positions are its own."""
+    def _connect_asking(self, server: ServerFacts) -> Connection[Any] | None:
+        """With the account of [MySQL], to the server that the stream comes from: positions are its own. None where that
+        is the stream's account, or does not serve: then the stream's has to do."""
         wanted = self._config.schema_account
         elsewhere = wanted.host not in self._config.server.ip_addr
         host, port = (wanted.host, wanted.port) if elsewhere else (self.host, self._config.server.port)
-        connection = connect(self._account(host, port, wanted.login, wanted.password))
-        found = facts(connection).identity
-        if found != server.identity:
-            connection.close()
-            raise RelayError(
-                StopCode.WRONG_SOURCE,
-                "ask for columns",
-                f"{host}:{port} is {found}, the stream comes from {server.identity}",
-                hint="leave Host in [MySQL] empty, or name the server that the binlog is read from",
-            )
-        return connection
-
-    def _account(self, host: str, port: int = 0, login: str = "", password: str = "") -> Account:
-        server = self._config.server
-        return Account(
-            host=host,
-            port=port or server.port,
-            login=login or server.login,
-            password=password if login else server.password,
-            tls=server.source_tls,
-            ca=server.source_ca,
-        )
+        account = Account.at(self._config, host, port, wanted.login, wanted.password)
+        if account == self.account:
+            return None
+        try:
+            connection = connect(account)
+            found = facts(connection).identity
+        except (RelayError, SourceLost) as error:
+            self._log("schema_account_unusable", account=f"{account.login} at {account.address}", cause=error)
+            return None
+        if found == server.identity:
+            return connection
+        connection.close()
+        cause = f"it is {found}, the stream comes from {server.identity}"
+        self._log("schema_account_unusable", account=f"{account.login} at {account.address}", cause=cause)
+        return None

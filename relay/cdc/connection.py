@@ -46,8 +46,8 @@ class Owner(Protocol):
     def position(self) -> int:
         """Of the journal, up to which streams may go."""
 
-    def admits(self, connection: Connection, asked: Check) -> bool:
-        """Whether the user may come in."""
+    def admit(self, connection: Connection, asked: Check) -> None:
+        """Let the user in, or refuse it, now or later."""
 
     def find(self, connection: Connection, request: Request) -> None:
         """Answer the request, now or later."""
@@ -250,7 +250,7 @@ class Connection(asyncio.BufferedProtocol):
             case Send():
                 self._write(action.data)
             case Check():
-                self.perform(self.session.checked(self._service.admits(self, action)))
+                self._service.admit(self, action)
             case Request():
                 self._service.find(self, action)
             case Last() | Transaction():

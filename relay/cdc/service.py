@@ -20,7 +20,8 @@ from relay.cdc.stream import NO_GTIDS, Stream, Style
 from relay.config import Config
 from relay.log import Log
 from relay.serving import patterns
-from relay.serving.access import Attempts
+from relay.serving.brake import Brake
+from relay.serving.refusals import Refusals
 from relay.wire.cdc import Check, Last, Transaction
 from relay.wire.cdcwords import Gtid, Request, encode_transaction
 
@@ -91,7 +92,8 @@ class Service:
         self._streaming = Members()
         self._wanting = Members()
         self._asking: list[tuple[Connection, Callable[[], None]]] = []  # before all was known that is committed
-        self._attempts = Attempts(config.cdc.auth_attempts)
+        self.refusals = Refusals(log)
+        self._brake = Brake(config.cdc.auth_attempts, self.refusals)
         self._refused = 0
         self._problem = ""
         self._journal = JournalReader(data_dir / "journal")
@@ -105,10 +107,9 @@ class Service:
         """Work with this configuration from now on."""
         cdc, relay = config.cdc, config.relay
         self.command_gap = cdc.command_gap / 1000
-        self._attempts.allowed = cdc.auth_attempts
+        self._brake.allowed = cdc.auth_attempts
         server = config.server
-        rule = users.Users(users.path_of(config), cdc.service_user, server.login, server.password)
-        self._guard = users.Guard(rule, self._attempts)
+        self._users = users.Users(users.path_of(config), cdc.service_user, server.login, server.password)
         self._tables = patterns.compiled(cdc.tables)
         self._style = Style(cdc.values, cdc.codec, relay.time_zone == "UTC", relay.on_unproven == "positional")
         for table in self._wanting.tables():
@@ -116,6 +117,7 @@ class Service:
 
     def close(self) -> None:
         """Keep what is known."""
+        self.refusals.close()
         self._catalogue.keep()
         self._store.close()
 
@@ -126,17 +128,35 @@ class Service:
 
     # -- what connections ask for --
 
-    def admits(self, connection: Connection, asked: Check) -> bool:
-        """Whether the user may come in."""
-        right = self._guard.admits(asked.user, asked.digest, connection.address, time.monotonic())
-        if not right:
-            self._refused += 1
-            self.log("auth_failed", client=asked.user, peer=connection.address)
-        problem = self._guard.users.problem
-        if problem and problem != self._problem:
-            self.log("cdc_users_unreadable", error=problem)
-        self._problem = problem
-        return right
+    def admit(self, connection: Connection, asked: Check) -> None:
+        """Let the user in, or refuse it, now or when it is its turn."""
+
+        def check() -> bool | None:
+            if connection not in self.connections:
+                return None
+            right = self._users.check(asked.user, asked.digest)
+            problem = self._users.problem
+            if problem and problem != self._problem:
+                self.log("cdc_users_unreadable", error=problem)
+            self._problem = problem
+            if right:
+                connection.perform(connection.session.checked(True))
+            else:
+                refuse()
+            return right
+
+        def refuse() -> None:
+            if connection in self.connections:
+                self._refused += 1
+                self.refusals("auth_failed", client=asked.user, peer=connection.address)
+                connection.perform(connection.session.checked(False))
+
+        self._brake.attempt(connection.address, asked.user, time.monotonic(), check, refuse)
+
+    def tick(self) -> None:
+        """To be called about once a second."""
+        self._brake.tick(time.monotonic())
+        self.refusals.tick()
 
     def find(self, connection: Connection, request: Request) -> None:
         """Answer the request: by its stream, now or once there is such a table."""

@@ -78,6 +78,7 @@ async def _beat(context: StreamsContext, service: Service) -> None:
     while True:
         context.beat()
         service.release()
+        service.tick()
         if share.due():
             with share:
                 service.status(context.status)
@@ -112,7 +113,6 @@ class Door:
     def __init__(self, context: StreamsContext, service: Service) -> None:
         assert context.listener is not None
         self._listener = context.listener
-        self._log = context.log
         self._service = service
         self._loop = asyncio.get_running_loop()
         self._pending: set[asyncio.Task[None]] = set()  # asyncio itself keeps no hold of them
@@ -138,12 +138,12 @@ class Door:
     def _accept(self) -> None:
         for sock, address in accepted(self._listener, _ACCEPT_BATCH, self._failed):
             if not self._from.admit(address[0]):
-                self._log("address_refused", client="", peer=address[0], rule="[CDC] From")
+                self._service.refusals("address_refused", client="", peer=address[0], rule="[CDC] From")
                 sock.close()
                 continue
             connections = len(self._service.connections) + len(self._pending)
             if connections >= self._most:
-                self._log("connection_refused", peer=address[0], connections=connections)
+                self._service.refusals("connection_refused", peer=address[0], connections=connections)
                 sock.close()
                 continue
             task = self._loop.create_task(self._admit(sock, *address[:2]))
@@ -151,7 +151,7 @@ class Door:
             task.add_done_callback(self._pending.discard)
 
     def _failed(self, error: OSError) -> None:
-        self._log("accept_failed", error=error)
+        self._service.refusals("accept_failed", error=error)
         self._loop.remove_reader(self._listener.fileno())
         self._loop.call_later(_ACCEPT_SECONDS, self.open)
 
@@ -164,7 +164,9 @@ class Door:
             await self._loop.connect_accepted_socket(lambda: connection, sock, ssl=context)
         except (OSError, TimeoutError, ssl.SSLError) as error:
             if context:
-                self._log("tls_failed", reason=getattr(error, "reason", None) or str(error) or "no first byte")
+                self._service.refusals(
+                    "tls_failed", reason=getattr(error, "reason", None) or str(error) or "no first byte"
+                )
             sock.close()
 
     async def _says_hello(self, sock: socket.socket) -> bool:

@@ -18,7 +18,6 @@ from typing import Final
 
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
-from relay.serving.access import Attempts
 from relay.wire.cdcwords import MAX_USER, digest_of, stored_of
 
 _LINE: Final = re.compile(rb"([^:\r\n]+):([0-9A-Fa-f]{40})\r?")
@@ -67,23 +66,6 @@ class Users:
         except OSError as error:
             self._users = {}
             self.problem = f"{error.strerror}: {self._path}"
-
-
-class Guard:
-    """Users and the brake on guessing: an address that has failed too often in a minute is not listened to."""
-
-    def __init__(self, users: Users, attempts: Attempts) -> None:
-        self.users = users
-        self.attempts = attempts
-
-    def admits(self, user: str, digest: bytes, address: str, now: float) -> bool:
-        """Whether this user, at this address and monotonic time, may come in."""
-        if self.attempts.blocked(address, now):
-            return False
-        if self.users.check(user, digest):
-            return True
-        self.attempts.failed(address, now)
-        return False
 
 
 def path_of(config: Config) -> Path:

@@ -31,6 +31,7 @@ class Keeper:
         self._ending = threading.Event()
         self._failure: Exception | None = None
         self._announced = False
+        self._flushing = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
 
     def __enter__(self) -> Self:
@@ -48,16 +49,21 @@ class Keeper:
         if self._failure is not None:
             raise self._failure
 
+    def flush(self) -> None:
+        """What is committed is on disk now. Raises `JournalError`."""
+        with self._flushing:
+            self._arena.flushed = self._writer.flush()
+
     def _run(self) -> None:
         try:
             while not self._ending.wait(SECONDS):
                 self._turn()
-            self._flush()
+            self.flush()
         except Exception as failure:
             self._failure = failure
 
     def _turn(self) -> None:
-        self._flush()
+        self.flush()
         self._writer.prepare(PREPARED_BYTES)
         # Nothing that is not on disk may be deleted: a recovery would find nothing to stand on.
         needed = min(self._arena.needed, self._arena.flushed)
@@ -73,9 +79,6 @@ class Keeper:
         if cut.ask > self._arena.cut_request:
             self._log("journal_cap_reached", cut=cut.ask, needed=needed)
             self._arena.cut_request = cut.ask
-
-    def _flush(self) -> None:
-        self._arena.flushed = self._writer.flush()
 
     def _announce(self, cut: Cut) -> None:
         if cut.near and not self._announced:

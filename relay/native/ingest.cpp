@@ -90,6 +90,7 @@ void Ingest::start(std::string_view file, uint64_t position, bool by_gtid) {
   tables_.clear();
   last_ = nullptr;
   checksum_ = Checksum::unknown;
+  mark_ = Mark();
   file_ = file;
   at_ = start_ = end_ = position;
   by_gtid_ = by_gtid;
@@ -183,11 +184,18 @@ bool Ingest::outer_event(Bytes bytes, Attention* out) {
   end_ = end_of(e, bytes.size);
   if (end_ != at_) start_ = end_ - std::min<uint64_t>(bytes.size, end_);
   if (!event(e, out)) return false;
+  if (describes) mark_ = {file_, e.timestamp, 0, ""};
+  else if (!group_.open && end_ != at_ && e.type != kRotateEvent) leave_mark(bytes.sub(0, bytes.size - checksum));
   if (e.type != kRotateEvent) at_ = std::max(at_, end_);
   ++counters_->events[e.type];
   counters_->bytes += bytes.size;
   if (e.timestamp) timestamp_ = e.timestamp;
   return true;
+}
+
+void Ingest::leave_mark(Bytes bytes) {
+  mark_.start = start_;
+  mark_.head.assign(bytes.text().substr(0, kMarkBytes));
 }
 
 // The header has the low 32 bits of the end, or, in a transaction of MariaDB 11.4 and later, none.

@@ -98,6 +98,16 @@ class Ingest {
   const std::string& file() const { return file_; }
   uint64_t position() const { return at_; }
   uint32_t timestamp() const { return timestamp_; }  // of the last event
+  // What tells this history from another one of the same files: when the source made the file, and the last event in it
+  // that ended a group or stands between groups, as far as it was kept.
+  struct Mark {
+    std::string file;
+    uint32_t created = 0;
+    uint64_t start = 0;
+    std::string head;
+  };
+  static constexpr size_t kMarkBytes = 64;
+  const Mark& mark() const { return mark_; }
   const std::string& server() const { return server_; }  // the version of the one that wrote it; empty: not said yet
   uint64_t heartbeats() const { return heartbeats_; }
   uint64_t abandoned() const { return abandoned_; }  // groups that the source began and never ended
@@ -147,6 +157,7 @@ class Ingest {
   Bytes verified(Bytes bytes);
   void format_description(const Event& event);
   void rotate(const Event& event);
+  void leave_mark(Bytes bytes);
   bool payload(const Event& event);
   bool has_inner(size_t bytes);
   void begin_group(const Event& event);
@@ -202,6 +213,7 @@ class Ingest {
   std::string file_;
   uint64_t at_ = 0;  // end of the last event
   uint32_t timestamp_ = 0;
+  Mark mark_;
   std::string server_;
   enum class Checksum { unknown, none, crc32 } checksum_ = Checksum::unknown;
   bool by_gtid_ = false;

@@ -62,6 +62,12 @@ cdef extern from "ingest.hpp" namespace "relay":
         CGtidSet gtids
         cbool by_gtid_possible
 
+    cdef cppclass CMark "relay::Ingest::Mark":
+        string file
+        uint32_t created
+        uint64_t start
+        string head
+
     cdef cppclass CIngest "relay::Ingest":
         CIngest(CJournalWriter& writer, string directory, CIngestLimits limits,
                 CInflate inflate) except +raise_failure
@@ -88,6 +94,7 @@ cdef extern from "ingest.hpp" namespace "relay":
         const string& file()
         uint64_t position()
         uint32_t timestamp()
+        const CMark& mark()
         const string& server()
         uint64_t heartbeats()
         uint64_t abandoned()
@@ -136,6 +143,16 @@ class Resume(NamedTuple):
     position: int
     gtid_set: str
     by_gtid_possible: bool
+
+
+class Mark(NamedTuple):
+    """What tells a history from another one of the same files: when the source made the file (Unix seconds), and an
+    event in it that begins at `start`: its first bytes, 64 at most, without a checksum. `start` 0: none yet."""
+
+    file: str
+    created: int
+    start: int
+    head: bytes
 
 
 cdef str shown(string s):
@@ -346,6 +363,12 @@ cdef class Ingest:
     def timestamp(self):
         """Of the last event, Unix seconds of the source; 0 before one."""
         return self.c.timestamp()
+
+    @property
+    def mark(self):
+        """The Mark that the stream left last; its file is "" before a FORMAT_DESCRIPTION."""
+        cdef const CMark* m = &self.c.mark()
+        return Mark(text_of(m.file), m.created, m.start, <bytes>m.head)
 
     @property
     def server(self):

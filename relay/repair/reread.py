@@ -45,7 +45,7 @@ def reread(config: Config, begin: State, before: State, end: int, folder: Path, 
     """
     data_dir = Path(config.relay.data_dir)
     _copy(data_dir / "state.db", folder / "state.db")
-    sources = Sources(config)
+    sources = Sources(config, log)
     with closing(Catalog(folder / "state.db")) as catalog, closing(_history(data_dir, folder)) as store:
         try:
             connected = sources.connect()

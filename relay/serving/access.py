@@ -2,42 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import Final
-
 from relay.config import Config
 from relay.serving import patterns
-from relay.serving.addresses import Addresses, neighbourhood, plain
+from relay.serving.addresses import Addresses, plain
 from relay.wire import classic
-
-WINDOW: Final = 60.0
-"""Seconds over which failed attempts of an address are counted."""
-
-MAX_ADDRESSES: Final = 4096
-"""Addresses, or networks of IPv6, whose failures are remembered; then the oldest is forgotten."""
-
-
-class Attempts:
-    """Failed attempts by address, over a window of time: the brake on guessing. `allowed` may be changed."""
-
-    def __init__(self, allowed: int) -> None:
-        self.allowed = allowed
-        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # start of the window, failures in it
-
-    def blocked(self, address: str, now: float) -> bool:
-        """Whether the address has used up its attempts."""
-        started, failures = self._failures.get(neighbourhood(address), (now, 0))
-        return now - started < WINDOW and failures >= self.allowed
-
-    def failed(self, address: str, now: float) -> None:
-        """Count one."""
-        place = neighbourhood(address)
-        started, failures = self._failures.get(place, (now, 0))
-        if now - started >= WINDOW:
-            started, failures = now, 0
-        self._failures[place] = (started, failures + 1)
-        if len(self._failures) > MAX_ADDRESSES:
-            self._failures.popitem(last=False)
 
 
 class Access:

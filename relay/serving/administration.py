@@ -10,15 +10,18 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from relay import messages, reload
+from relay.config import Config
 from relay.context import ServerContext
 from relay.deliveries import deliveries
 from relay.errors import RelayError
 from relay.explain import explain
 from relay.messages import Done, Reply
-from relay.serving.access import Access, Attempts
+from relay.serving.access import Access
+from relay.serving.brake import Brake
 from relay.serving.broker_link import BrokerLink
 from relay.serving.desk import Desk
 from relay.serving.peer import Peer
+from relay.serving.refusals import Refusals
 from relay.stat import Stat
 from relay.wire import classic
 from relay.wire.classic import Command, MalformedPayload, Result
@@ -63,19 +66,25 @@ class Administration:
     """Carries out admin commands, or refuses them."""
 
     def __init__(
-        self, context: ServerContext, broker: BrokerLink, desk: Desk, access: Access, attempts: Attempts
+        self, context: ServerContext, broker: BrokerLink, desk: Desk, access: Access, refusals: Refusals
     ) -> None:
         self._context = context
         self._log = context.log
         self._broker = broker
         self._desk = desk
         self._access = access
-        self._attempts = attempts
+        self._refusals = refusals
+        self._brake = Brake(context.config.server.auth_attempts, refusals)  # clients who guess hold up no administrator
         self._reload_numbers = count(1)
         self._reloads: dict[str, tuple[float, _Done]] = {}  # by request: when to give up, what to call
 
+    def apply(self, config: Config) -> None:
+        """Guessing is slowed down from now on as this configuration says."""
+        self._brake.allowed = config.server.auth_attempts
+
     def tick(self) -> None:
-        """Answer who waits for a reload, if it has come to its end."""
+        """Look at commands whose turn it is, and answer who waits for a reload, if it has come to its end."""
+        self._brake.tick(self._desk.now)
         if not self._reloads:
             return
         found = reload.outcomes(self._context.reloads)
@@ -93,22 +102,29 @@ class Administration:
         """Answer the command that the peer's session holds, now or when it has been carried out."""
         command = Command(peer.session.command)
         low, high = peer.session.credentials
+
+        def check() -> bool | None:
+            if not self._desk.is_open(peer):
+                return None
+            if not self._access.is_admin(high << 32 | low):
+                self._turn_away(peer, command, "wrong AdminSecret")
+                return False
+            self._carry_out(peer, command, payload)
+            return True
+
+        def refuse() -> None:
+            if self._desk.is_open(peer):
+                self._turn_away(peer, command, "too many failed attempts from this address; try again")
+
         if not self._access.has_admin:
-            self._turn_away(peer, command, "admin commands are switched off: AdminSecret is empty", counted=False)
+            self._turn_away(peer, command, "admin commands are switched off: AdminSecret is empty")
         elif not self._access.may_administrate(peer.address):
             self._turn_away(peer, command, "admin commands are not taken from this address (AdminFrom)")
-        elif self._attempts.blocked(peer.address, self._desk.now):
-            text = "too many failed attempts from this address; wait a minute"
-            self._turn_away(peer, command, text, counted=False)
-        elif not self._access.is_admin(high << 32 | low):
-            self._turn_away(peer, command, "wrong AdminSecret")
         else:
-            self._carry_out(peer, command, payload)
+            self._brake.attempt(peer.address, "", self._desk.now, check, refuse)
 
-    def _turn_away(self, peer: Peer, command: Command, text: str, *, counted: bool = True) -> None:
-        if counted:
-            self._attempts.failed(peer.address, self._desk.now)
-        self._log("admin_refused", command=_name(command), peer=peer.address, reason=text, client=peer.name)
+    def _turn_away(self, peer: Peer, command: Command, text: str) -> None:
+        self._refusals("admin_refused", command=_name(command), peer=peer.address, reason=text, client=peer.name)
         self._desk.answer(peer, classic.encode_error(text))
 
     def _carry_out(self, peer: Peer, command: Command, payload: bytes) -> None:

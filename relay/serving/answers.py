@@ -11,13 +11,15 @@ from relay.context import ServerContext
 from relay.errors import RelayError
 from relay.messages import Done, Filters, Registered, Reply
 from relay.serving import arrow
-from relay.serving.access import Access, Attempts
+from relay.serving.access import Access
 from relay.serving.administration import Administration
+from relay.serving.brake import Brake
 from relay.serving.broker_link import BrokerLink
 from relay.serving.desk import Desk
 from relay.serving.peer import Peer
+from relay.serving.refusals import Refusals
 from relay.wire import classic
-from relay.wire.classic import FilterName, Identity, MalformedPayload, Result, TableFilter
+from relay.wire.classic import Auth, FilterName, Identity, MalformedPayload, Result, TableFilter
 from relay.wire.states import NEEDS_TOKEN, Action, State, action
 
 _OK: Final = classic.encode_reply(Result.OK)
@@ -30,14 +32,15 @@ _WRONG_TOKEN: Final = classic.encode_error("wrong ClientID or ClientToken")
 class Answers:
     """Decides what a held request is answered. What the broker has to do is answered when it has."""
 
-    def __init__(self, context: ServerContext, broker: BrokerLink, desk: Desk, access: Access) -> None:
-        self._context = context
-        self._log = context.log
+    def __init__(
+        self, context: ServerContext, broker: BrokerLink, desk: Desk, access: Access, refusals: Refusals
+    ) -> None:
+        self._log = refusals
         self._broker = broker
         self._desk = desk
         self._access = access
-        self._attempts = Attempts(context.config.server.auth_attempts)
-        self._administration = Administration(context, broker, desk, self._access, self._attempts)
+        self._brake = Brake(context.config.server.auth_attempts, refusals)
+        self._administration = Administration(context, broker, desk, access, refusals)
         self._handlers: dict[Action, Callable[[Peer, bytes], None]] = {
             Action.PONG: lambda peer, _: desk.answer(peer, _PONG),
             Action.AUTHENTICATE: self._authenticate,
@@ -53,10 +56,12 @@ class Answers:
 
     def apply(self, config: Config) -> None:
         """Guessing is slowed down from now on as this configuration says."""
-        self._attempts.allowed = config.server.auth_attempts
+        self._brake.allowed = config.server.auth_attempts
+        self._administration.apply(config)
 
     def tick(self) -> None:
         """To be called about once a second."""
+        self._brake.tick(self._desk.now)
         self._administration.tick()
 
     def handle(self, peer: Peer) -> None:
@@ -76,19 +81,25 @@ class Answers:
 
     def _authenticate(self, peer: Peer, payload: bytes) -> None:
         auth = classic.parse_auth(payload)
-        if self._attempts.blocked(peer.address, self._desk.now):
-            self._deny(peer, auth.key)
-            return
+
+        def refuse() -> None:
+            if self._desk.is_open(peer):
+                self._refuse("auth_failed", peer, auth)
+
+        self._brake.attempt(peer.address, auth.name, self._desk.now, lambda: self._check(peer, auth), refuse)
+
+    def _check(self, peer: Peer, auth: Auth) -> bool | None:
+        """Let the peer in, or refuse it; whether it may come in, None if it is gone."""
+        if not self._desk.is_open(peer):
+            return None
         right = self._access.may_log_in(auth.name, auth.key)
         misplaced = self._access.misplaced(auth.name, peer.address)
-        if not right or misplaced:  # the same answer: whoever guesses elsewhere is not told when it was right
-            self._attempts.failed(peer.address, self._desk.now)
-            if misplaced:
-                self._log("address_refused", client=auth.name, peer=peer.address, rule=misplaced)
-            else:
-                self._log("auth_failed", client=auth.name, peer=peer.address)
-            self._deny(peer, auth.key)
-            return
+        if misplaced:  # the same answer: whoever guesses elsewhere is not told when it was right
+            self._refuse("address_refused", peer, auth, rule=misplaced)
+            return False
+        if not right:
+            self._refuse("auth_failed", peer, auth)
+            return False
 
         def registered(reply: Reply) -> None:
             if not self._desk.is_open(peer):
@@ -100,9 +111,11 @@ class Answers:
             self._desk.identified(peer, reply.client_id, reply.slot)
 
         self._broker.ask(messages.Register(self._broker.next_id(), auth.name), self._desk.now, registered)
+        return True
 
-    def _deny(self, peer: Peer, key: int) -> None:
-        payload = classic.encode_identity(Identity(key, 0, 0))
+    def _refuse(self, event: str, peer: Peer, auth: Auth, **fields: str) -> None:
+        self._log(event, client=auth.name, peer=peer.address, **fields)
+        payload = classic.encode_identity(Identity(auth.key, 0, 0))
         self._desk.answer(peer, classic.encode_reply(Result.ERROR, payload))
 
     def _add_filter(self, peer: Peer, payload: bytes) -> None:

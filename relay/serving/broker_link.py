@@ -13,6 +13,9 @@ from relay.messages import Done, Kick, Reply, Request
 GIVE_UP_AFTER: Final = 30.0
 """Seconds after which a request without a reply has failed."""
 
+GIVE_UP_UNBEGUN: Final = 5.0
+"""The same while the journal has no beginning: most clients do not wait for longer."""
+
 Then = Callable[[Reply], None]
 
 
@@ -26,11 +29,13 @@ class _Pending:
 
 
 class BrokerLink:
-    """Requests in flight to the broker. `kicked` gets what the broker says unasked."""
+    """Requests in flight to the broker. `kicked` gets what the broker says unasked; `begun` tells whether the journal
+    has its beginning, for which the broker waits."""
 
-    def __init__(self, sock: socket.socket, kicked: Callable[[Kick], None]) -> None:
+    def __init__(self, sock: socket.socket, kicked: Callable[[Kick], None], begun: Callable[[], bool]) -> None:
         self._socket = sock
         self._kicked = kicked
+        self._begun = begun
         self._ids = messages.request_ids(os.getpid())
         self._pending: dict[int, _Pending] = {}
 
@@ -68,10 +73,13 @@ class BrokerLink:
 
     def tick(self, now: float) -> None:
         """Send again what got no reply, and give up what did not for long."""
+        patience, why = GIVE_UP_AFTER, "the broker does not answer; try again"
+        if not self._begun():
+            patience, why = GIVE_UP_UNBEGUN, "the relay has not reached its source yet, and keeps no rows; try again"
         for number, pending in list(self._pending.items()):
-            if now - pending.asked >= GIVE_UP_AFTER:
+            if now - pending.asked >= patience:
                 del self._pending[number]
-                pending.then(Done(number, "the broker does not answer; try again"))
+                pending.then(Done(number, why))
             elif now - pending.sent >= messages.RESEND_AFTER:
                 pending.sent = now
                 self._send(pending.packet)

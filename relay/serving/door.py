@@ -13,6 +13,7 @@ from relay.context import ServerContext
 from relay.serving import tls
 from relay.serving.accepting import accepted
 from relay.serving.access import Access
+from relay.serving.refusals import Refusals
 
 ACCEPT_BATCH: Final = 64
 """Connections accepted at a time, before others get their turn."""
@@ -32,9 +33,11 @@ class Door:
     and may go on in another process, while the bridge stays. Whoever could do nothing here is hung up on unread.
     """
 
-    def __init__(self, context: ServerContext, epoll: select.epoll, access: Access, admit: Admit) -> None:
+    def __init__(
+        self, context: ServerContext, epoll: select.epoll, access: Access, refusals: Refusals, admit: Admit
+    ) -> None:
         assert context.listener is not None
-        self._log = context.log
+        self._log = refusals
         self._listener = context.listener
         self._epoll = epoll
         self._access = access

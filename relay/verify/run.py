@@ -19,6 +19,7 @@ from relay.binlog.rules import Rules
 from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError, StopCode
+from relay.log import logger
 from relay.verify import compare, places
 from relay.verify.journal import Journal
 from relay.verify.places import Range
@@ -75,7 +76,7 @@ class _Source(NamedTuple):
 
 def _ask(config: Config) -> _Source:
     """Ask the first host that answers."""
-    sources = Sources(config)
+    sources = Sources(config, logger("verify"))
     for _ in config.server.ip_addr:
         try:
             return _answers(config, sources)

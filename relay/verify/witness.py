@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 import pymysql
-from pymysql.connections import Connection
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
@@ -27,6 +26,7 @@ from relay.binlog.decoder import Decoder
 from relay.binlog.dump import replica_uuid
 from relay.binlog.events import EventType, TableMapEvent
 from relay.binlog.failures import judge
+from relay.binlog.login import SourceConnection
 from relay.binlog.place import Place
 from relay.binlog.progress import event_end
 from relay.binlog.replication import Flag
@@ -127,13 +127,13 @@ class _Tap:
         raise RelayError(ErrorCode.UNVERIFIED, _OPERATION, cause, position=str(self.place), hint=hint)
 
 
-class _Connection(Connection):
+class _Connection(SourceConnection):
     """The connection that the witness reads through; like the witness it uses PyMySQL's privates."""
 
-    def __init__(self, tap: _Tap, **options: Any) -> None:
+    def __init__(self, tap: _Tap, account: Account, **options: Any) -> None:
         self._tap = tap
         self._greeted = self._streams = False
-        super().__init__(**options)
+        super().__init__(account, **options)
         self._greeted = True
 
     def _write_bytes(self, data: bytes) -> None:
@@ -162,6 +162,7 @@ class Witness:
 
     def __init__(self, account: Account, start: Place, end: Place, checksum: str, server_id: int) -> None:
         """`checksum` is the source's binlog_checksum; `server_id` has to be nobody else's."""
+        self._account = account
         self._tap = _Tap(start, end, 0 if checksum == "NONE" else _CHECKSUM)
         self._maps: dict[int, _Packet] = {}
         self._unread: dict[int, str] = {}  # why it could not read the map of a table
@@ -224,7 +225,7 @@ class Witness:
     def _connect(self, **options: Any) -> _Connection:
         if "db" in options:  # which PyMySQL calls by another name now, and warns of
             options["database"] = options.pop("db")
-        return _Connection(self._tap, **options)
+        return _Connection(self._tap, self._account, **options)
 
     def _settle(self, event: Any, failure: Exception | None) -> Iterator[Seen]:
         """What the packets since the last time mean: the last of them is the event's, or that which failed."""

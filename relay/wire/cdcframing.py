@@ -22,6 +22,8 @@ _FORMS: Final = tuple(b"TYPE=%s" % form.encode() for form in Form)
 _REGISTER: Final = re.compile(
     _BEGINNING + rb"(?P<uuid>[^, \r\n]*+)[, ]++TYPE=(?P<form>JSON|AVRO)(?:[^ \r\nCQR][^ \r\n]*)?"
 )
+# With the form first nothing says where the id ends: it ends as any command does.
+_FORM_FIRST: Final = re.compile(rb"REGISTER TYPE=(?P<form>JSON|AVRO)[^, \r\n]*+[, ]++UUID=(?P<uuid>[^, \r\n]*)")
 _REGISTER_BEGUN: Final = re.compile(_BEGINNING + rb"[^, \r\n]*+[, ]*+")
 _BLANKS: Final = re.compile(rb"[ \r\n]*")
 _CLOSE: Final = b"CLOSE"
@@ -133,7 +135,7 @@ def _understood(line: bytes, has_line_end: bool) -> Said:
         return Said(Message.CLOSE)
     if command == _CLOSE:
         return Said(Message.CLOSE_LINE)
-    if registration := _REGISTER.search(command):
+    if registration := _REGISTER.search(command) or _FORM_FIRST.search(command):
         return _registered(registration)
     for verb, message in ((_REQUEST, Message.REQUEST), (_LAST, Message.LAST), (_TRANSACTION, Message.TRANSACTION)):
         _, found, arguments = command.partition(verb)

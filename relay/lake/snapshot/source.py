@@ -35,7 +35,7 @@ def accounts(config: Config) -> list[Account]:
     server, wanted = config.server, config.schema_account
     hosts = server.ip_addr if wanted.host in server.ip_addr else [wanted.host]
     port = server.port if wanted.host in server.ip_addr else wanted.port
-    return [Account(host, port, wanted.login, wanted.password, server.source_tls, server.source_ca) for host in hosts]
+    return [Account.at(config, host, port, wanted.login, wanted.password) for host in hosts]
 
 
 def reach(config: Config, identity: str) -> Source:
@@ -73,9 +73,7 @@ def _for_binlog(config: Config, account: Account, asking: Connection[Any], ident
     lost: SourceLost | None = None
     for host in server.ip_addr:
         try:
-            connection = connect(
-                Account(host, server.port, server.login, server.password, server.source_tls, server.source_ca)
-            )
+            connection = connect(Account.at(config, host))
             if facts(connection).identity == identity:
                 return connection
             connection.close()
