@@ -20,6 +20,8 @@ RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     python3 -m venv /opt/relay \
     && /opt/relay/bin/pip install --no-cache-dir --no-index --find-links /wheels binlog-relay \
     && ln -s /opt/relay/bin/relay /usr/local/bin/relay
+# Only published ports are reached from outside.
+ENV RELAY_SERVER_HTTPADDRESS=0.0.0.0
 USER relay
 VOLUME /var/lib/relay
 EXPOSE 6001 6081

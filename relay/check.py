@@ -26,7 +26,7 @@ from relay.binlog.errors import BinlogError
 from relay.binlog.facts import NEW_STATUS_SINCE, expiry, size_limit
 from relay.binlog.failures import SourceLost
 from relay.cdc.users import path_of
-from relay.config import Config
+from relay.config import EXPOSURE_HINT, Config
 from relay.config_keys import is_url
 from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode, printable
 from relay.lake.snapshot import grants, source
@@ -96,11 +96,13 @@ def _surroundings(config: Config) -> Iterator[Finding]:
         yield _warn("disk space", text, "make room, or lower JournalMaxBytes")
     else:
         yield _ok("disk space", f"{gib(free)} free for a journal of at most {gib(wanted)}")
+    server = config.server
+    if server.exposure:
+        yield _warn("TLS for clients", server.exposure, EXPOSURE_HINT)
     pid = admin.running_pid(config)
     if pid is not None:
         yield _ok("ports", f"in use by the relay that runs as process {pid}")
         return
-    server = config.server
     for key, address, port in (
         ("ServerPort", server.bind_address, server.server_port),
         ("HTTPPort", server.http_address, server.http_port),

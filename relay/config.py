@@ -8,6 +8,7 @@ of the configuration file.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +20,9 @@ import msgspec
 from relay import inifile
 from relay.config_keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key, is_url, secret
 from relay.errors import ErrorCode, RelayError
+
+EXPOSURE_HINT: Final = "set TLS = required with TLSCert and TLSKey in [Server], or BindAddress = 127.0.0.1"
+"""What to do about `ServerConfig.exposure`."""
 
 SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.conf")
 """Where a configuration file is looked for when none is named; the second is the original's."""
@@ -50,6 +54,7 @@ class ServerConfig(msgspec.Struct, frozen=True):
     http_address: str
     http_port: int
     http_from: list[str]
+    http_hosts: list[str]
     tls: str
     tls_cert: str
     tls_key: str
@@ -57,6 +62,14 @@ class ServerConfig(msgspec.Struct, frozen=True):
     unlisted_clients: str
     max_connections: int
     auth_attempts: int
+
+    @property
+    def exposure(self) -> str:
+        """What is wrong if other machines reach the classic port without TLS, "" if they do not."""
+        if self.tls != "off" or ipaddress.ip_address(self.bind_address).is_loopback:
+            return ""
+        open_to = f"the clients' port {self.bind_address}:{self.server_port} is open to other machines without TLS"
+        return f"{open_to}: who reads the wire has the rows, and logins that can be sent again"
 
 
 class Account(msgspec.Struct, frozen=True):

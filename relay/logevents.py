@@ -27,6 +27,7 @@ _I, _W, _E = Level.INFO, Level.WARNING, Level.ERROR
 
 EVENTS: Final[Mapping[str, Event]] = {
     # the supervisor
+    "port_exposed": Event(_W, "cause hint", "other machines reach the clients' port, which speaks no TLS"),
     "ready": Event(_I, "classic http cdc source state workers pid", "all processes are up: what the ready line says"),
     "command": Event(_I, "command", "an admin command reached the supervisor"),
     "reloaded": Event(
@@ -107,7 +108,8 @@ EVENTS: Final[Mapping[str, Event]] = {
     "client_kicked": Event(_I, "client peer reason", "a client's connection was closed"),
     "client_stalled": Event(_W, "client peer unsent", "a client does not read its replies; its connection is closed"),
     "connection_failed": Event(_W, "client peer error", "a connection broke"),
-    "connection_refused": Event(_W, "peer connections", "MaxConnections, or MaxStreams of the CDC port, is reached"),
+    "connection_refused": Event(_W, "client peer reason", "there is no room for a connection; `reason` says of what"),
+    "login_late": Event(_W, "peer", "a connection did not log in within 30 s: it is closed"),
     "hand_over_failed": Event(_W, "client peer server error", "a connection could not be given to its client's owner"),
     "admin": Event(_I, "command peer arguments client outcome", "an admin command was carried out, or why it was not"),
     "admin_refused": Event(_W, "command peer reason client", "an admin command was refused"),

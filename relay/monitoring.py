@@ -41,7 +41,7 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
         return deliveries(context.arena, context.journal_dir, client_id) or []
 
     views = Views(lambda: context.config, recorder, lookout.usage, last_ten)
-    server = Server(application(latest, views, context.log))
+    server = Server(application(latest, views, context.log, lambda: context.config.server.http_hosts))
     server.admits = partial(_admits, context)
     server.serve(context.listener)
     context.arena.mark_running(context.slot)

@@ -8,7 +8,6 @@ receives, answers and sends by itself (`Poller`).
 from __future__ import annotations
 
 import array
-import heapq
 import secrets
 import select
 import signal
@@ -24,16 +23,17 @@ from relay.context import ServerContext
 from relay.errors import RelayError, StopCode
 from relay.messages import Handover, Kick
 from relay.serving import arrow, timezone
-from relay.serving.accepting import RESERVED_DESCRIPTORS, connections_for
 from relay.serving.access import Access
 from relay.serving.answers import Answers
 from relay.serving.broker_link import BrokerLink
+from relay.serving.deadlines import Deadlines
 from relay.serving.door import Door
 from relay.serving.peer import Peer
 from relay.serving.refusals import Refusals
+from relay.serving.room import MOST_EXTRA, Newcomers, Room
 from relay.wire import classic
 from relay.wire.classic import Identity, Result
-from relay.wire.states import State
+from relay.wire.states import ADMIN_COMMANDS, State
 
 BEAT_SECONDS: Final = 1.0
 """How often the loop turns at least."""
@@ -89,12 +89,12 @@ class _Loop:
         self._peers: dict[int, Peer] = {}  # by descriptor
         self._holders: dict[int, Peer] = {}  # by client id
         self._waiting: dict[int, Peer] = {}  # for rows, by descriptor
-        self._refused: set[int] = set()  # numbers of peers beyond the cap, who are being told so
-        self._deadlines: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor; a heap
+        self._newcomers = Newcomers()
+        self._deadlines = Deadlines(self._peers)
         self._numbers = count(1)
         self._access = Access(context.config)
         self._refusals = Refusals(context.log)
-        self._door = Door(context, self._epoll, self._access, self._refusals, self._admit)
+        self._door = Door(context, self._epoll, self._access, self._refusals, self._admit, self._may_accept)
         self._broker = BrokerLink(context.broker, self._kicked, lambda: bool(context.arena.committed))
         self._answers = Answers(context, self._broker, self, self._access, self._refusals)
         self._wakeup, wakeup = socket.socketpair()
@@ -107,6 +107,7 @@ class _Loop:
         for fd in (self._broker.fileno(), self._inbox.fileno(), self._wakeup.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
         context.connections[context.index] = 0
+        self._room = Room(context.connections, context.index, context.config)
         self._limit(context.config)
         context.apply = self._apply
         self._door.open()
@@ -114,13 +115,12 @@ class _Loop:
     def _limit(self, config: Config) -> None:
         self._native.max_reply = config.relay.max_buffered_bytes
         self._max_payload = config.relay.max_request_bytes
-        self._max_connections = config.server.max_connections
-        self._max_peers = connections_for(self._max_connections)
 
     def _apply(self, config: Config) -> None:
         """Work with this configuration from now on; who is connected stays so. Raises `RelayError`."""
         self._door.apply(config)
         self._access.apply(config)
+        self._room.apply(config)
         self._limit(config)
         self._answers.apply(config)
 
@@ -128,16 +128,14 @@ class _Loop:
         """Serve until `context.stopping`."""
         beat_due = 0.0
         while not self._context.stopping:
-            until = min(beat_due, self._deadlines[0][0]) if self._deadlines else beat_due
-            ready = self._poller.wait(until)
+            ready = self._poller.wait(min(beat_due, self._deadlines.first))
             self.now = time.monotonic()
             for fd, event, session, error in ready:
                 if session is None:
                     self._other(fd)
                 elif (peer := self._peers.get(fd)) is not None and peer.session is session:
                     self._go_on(peer, event, error)
-            if self._deadlines and self._deadlines[0][0] <= self.now:
-                self._expire()
+            self._expire()
             if self.now >= beat_due:
                 beat_due = self.now + BEAT_SECONDS
                 self._beat()
@@ -209,6 +207,10 @@ class _Loop:
         else:
             self._hand_over(peer, owner)
 
+    def proven(self, peer: Peer) -> None:
+        """The peer has given an admin command that was taken: it may stay."""
+        self._newcomers.known(peer)
+
     def serve_columns(self, peer: Peer) -> None:
         """Answer the held poll for columns, and from now on each without asking here."""
         self._native.encode_with(arrow.encode)
@@ -228,10 +230,11 @@ class _Loop:
         return peer
 
     def _publish_count(self) -> None:
-        self._context.connections[self._context.index] = len(self._peers) - len(self._refused)
+        self._context.connections[self._context.index] = len(self._peers) - self._newcomers.extra
 
     def _bind(self, peer: Peer, received: bytes, unsent: bytes) -> None:
         """Give the peer the client's queue; a connection that had it before is told at its next request."""
+        self._newcomers.known(peer)
         former = self._holders.get(peer.client_id)
         if former is not None:
             self._log("client_taken_over", client=peer.name, peer=peer.address, former=former.address)
@@ -261,7 +264,7 @@ class _Loop:
     def _drop(self, peer: Peer) -> None:
         self._let_go(peer)
         self._waiting.pop(peer.fd, None)
-        self._refused.discard(peer.number)
+        self._newcomers.gone(peer)
         del self._peers[peer.fd]
         self._poller.detach(peer.fd)
         self._epoll.unregister(peer.fd)  # closing is not enough: the socket may live on in another server
@@ -288,7 +291,10 @@ class _Loop:
         peer.busy = True
         while self.is_open(peer) and session.waits_for_answer and not peer.asked:
             peer.asked = True
-            self._answers.handle(peer)
+            if (full := self._newcomers.refusal(peer)) and peer.session.command not in ADMIN_COMMANDS:
+                self._turn_away(peer, full)
+            else:
+                self._answers.handle(peer)
         peer.busy = False
         if not self.is_open(peer):
             return
@@ -326,27 +332,10 @@ class _Loop:
     # -- deadlines --
 
     def _time(self, peer: Peer, about: str, seconds: float, mark: int) -> None:
-        """Set the peer's deadline, unless it has this one already."""
-        if peer.timed == about and peer.mark == mark:
-            return
-        peer.timed, peer.mark, peer.due = about, mark, self.now + seconds
-        heapq.heappush(self._deadlines, (peer.due, peer.number, peer.fd))
-        if len(self._deadlines) > 4 * len(self._peers) + 1000:
-            self._deadlines = [entry for entry in self._deadlines if self._timed(entry) is not None]
-            heapq.heapify(self._deadlines)
-
-    def _timed(self, entry: tuple[float, int, int]) -> Peer | None:
-        """The peer whose deadline the entry is, if it still is one."""
-        due, number, fd = entry
-        peer = self._peers.get(fd)
-        return peer if peer is not None and peer.number == number and peer.timed and peer.due == due else None
+        self._deadlines.set(peer, about, self.now + seconds, mark)
 
     def _expire(self) -> None:
-        while self._deadlines and self._deadlines[0][0] <= self.now:
-            peer = self._timed(heapq.heappop(self._deadlines))
-            if peer is None:
-                continue
-            about, peer.timed = peer.timed, ""
+        for peer, about in self._deadlines.over(self.now):
             if about == "rows":
                 peer.session.expire(peer.fd)
                 self._attend(peer)
@@ -364,7 +353,10 @@ class _Loop:
         self._refusals.tick()
         self._native.release_before(self._context.arena.first)
         self._tell_damage()
-        self._door.open()
+        for peer in self._newcomers.late(self.now):
+            self._refusals("login_late", peer=peer.address)
+            self._drop(peer)
+        self._door.tick(self.now)
 
     def _tell_damage(self) -> None:
         """A damaged journal keeps some clients' rows from them: a named stop, while all others are served."""
@@ -400,19 +392,29 @@ class _Loop:
             except (RelayError, RuntimeError, MemoryError) as error:
                 self._broken(peer, error)
 
+    @property
+    def _descriptors(self) -> int:
+        return len(self._peers) + self._door.descriptors - self._room.each * self._newcomers.extra  # those are reserved
+
+    def _may_accept(self) -> bool:
+        return not self._room.is_elsewhere(self._descriptors)
+
     def _admit(self, sock: socket.socket, address: str) -> None:
-        connections = sum(self._context.connections)
-        if connections < self._max_connections and len(self._peers) - len(self._refused) < self._max_peers:
-            self._add(sock, address)
-            return
-        self._refusals("connection_refused", peer=address, connections=connections)
-        if len(self._refused) >= RESERVED_DESCRIPTORS // 2:
+        full = self._room.full(self._descriptors)
+        if full and self._newcomers.extra >= MOST_EXTRA:
+            self._refusals("connection_refused", client="", peer=address, reason=full)
             sock.close()  # there is room only for some who take their time to read why
             return
         peer = self._add(sock, address)
-        self._refused.add(peer.number)
+        self._newcomers.add(peer, self.now, full)
         self._publish_count()
-        self.refuse(peer, classic.encode_error("too many connections (MaxConnections)"))
+        if full and not (self._access.has_admin and self._access.may_administrate(address)):
+            self._turn_away(peer, full)
+
+    def _turn_away(self, peer: Peer, full: str, unsent: bytes = b"") -> None:
+        """There is no room for the peer."""
+        self._refusals("connection_refused", client=peer.name, peer=peer.address, reason=full)
+        self.refuse(peer, unsent + classic.encode_error(full))
 
     # -- clients of other servers --
 
@@ -443,7 +445,12 @@ class _Loop:
             if not descriptors:
                 self._log("hand_over_failed", client=handover.name, peer=handover.peer, error="no descriptor received")
                 continue
+            full = self._room.exhausted(self._descriptors)
             peer = self._add(socket.socket(fileno=descriptors[0]), handover.peer)
-            peer.client_id, peer.slot = handover.client_id, handover.slot
             peer.name, peer.key = handover.name, handover.key
+            if full:
+                self._newcomers.add(peer, self.now, full)
+                self._turn_away(peer, full, handover.unsent)
+                continue
+            peer.client_id, peer.slot = handover.client_id, handover.slot
             self._bind(peer, handover.received, handover.unsent)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from relay import children, family, health, memory, privileges, process
 from relay.children import Child
-from relay.config import Config
+from relay.config import EXPOSURE_HINT, Config
 from relay.context import AsideContext
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.lockfile import held
@@ -215,6 +215,8 @@ class Supervisor:
         sys.stdout.flush()
         self._log("ready", **facts)
         self._notifier.ready()
+        if server_config.exposure:
+            self._log("port_exposed", cause=server_config.exposure, hint=EXPOSURE_HINT)
         if stop:
             print(f"relay: {stop['text']} (hint: {stop['hint']})", file=sys.stderr, flush=True)
         return True

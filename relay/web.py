@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import gzip
 import importlib.resources
+import ipaddress
 import re
 import socket
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from http import HTTPStatus
 from importlib.resources.abc import Traversable
@@ -114,10 +115,10 @@ class Latest:
         return content
 
 
-def application(latest: Latest, views: Views, log: Log) -> Application:
-    """All endpoints; docs/http.md lists them."""
+def application(latest: Latest, views: Views, log: Log, hosts: Callable[[], Sequence[str]] = tuple) -> Application:
+    """All endpoints; docs/http.md lists them. `hosts` are the names that the page may be asked by, `HTTPHosts`."""
     files = page_files()
-    parts = {"latest": latest, "views": views, "files": files, "log": log}
+    parts = {"latest": latest, "views": views, "files": files, "hosts": hosts, "log": log}
     return Application(
         [(path, handler, parts) for path, handler in ENDPOINTS],
         default_handler_class=_Nothing,
@@ -195,8 +196,16 @@ class Server(HTTPServer):
 
 
 class _Handler(RequestHandler):
-    def initialize(self, latest: Latest, views: Views, files: dict[str, Content], log: Log) -> None:
-        self.latest, self.views, self.files, self.log = latest, views, files, log
+    def initialize(
+        self, latest: Latest, views: Views, files: dict[str, Content], hosts: Callable[[], Sequence[str]], log: Log
+    ) -> None:
+        self.latest, self.views, self.files, self.hosts, self.log = latest, views, files, hosts, log
+
+    def prepare(self) -> None:
+        """A name that somebody else made to point here (DNS rebinding) is not answered."""
+        if not may_ask_by(self.request.host_name, self.hosts()):
+            text = f"this page is not known as {self.request.host_name}: add that name to HTTPHosts in [Server]"
+            raise HTTPError(HTTPStatus.MISDIRECTED_REQUEST, text)
 
     def set_default_headers(self) -> None:
         for name, value in _HEADERS.items():
@@ -238,8 +247,21 @@ class _Handler(RequestHandler):
             self.log("request_failed", path=self.request.path, error=repr(error), at=f"{where.name}:{where.lineno}")
 
 
+def may_ask_by(host: str, names: Sequence[str]) -> bool:
+    """Whether a request for this host is answered: an address, localhost, or one of the names; `*` stands for any."""
+    host = host.lower().removeprefix("[").removesuffix("]").removesuffix(".")
+    if host == "localhost" or "*" in names or host in (name.lower() for name in names):
+        return True
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
 class _Nothing(_Handler):
     def prepare(self) -> None:
+        super().prepare()
         raise HTTPError(HTTPStatus.NOT_FOUND, "there is no such path; docs/http.md lists those that there are")
 
 
@@ -304,6 +326,9 @@ class _Metrics(_Handler):
 
 
 class _Alive(_Handler):
+    def prepare(self) -> None:
+        """Whoever watches over a fleet asks by names of its own, and is told nothing else."""
+
     def get(self) -> None:
         self.tell(health.not_alive)
 

@@ -82,7 +82,7 @@ class Serving:
         self._control = [pair() for _ in range(workers)]
         self._inboxes = [pair() for _ in range(workers)]
         self.orders = pair()
-        self._connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
+        self.connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
         self.allocate: Callable[[int, int], None] = lambda offset, size: None
         self._pids: dict[str, int] = {}
         self._names = ["broker", *(f"server-{index}" for index in range(workers))]
@@ -139,7 +139,7 @@ class Serving:
             inboxes=self._inboxes,
             broker=self._control[index][0],
             broker_wake=self._broker_wake,
-            connections=self._connections,
+            connections=self.connections,
             supervisor=lambda command: self.orders[1].sendall(command.encode()),
             stat=lambda: stat.document(self.config, self.arena, self.folder, self._names, Boards()),
         )

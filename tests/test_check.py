@@ -259,3 +259,20 @@ def test_a_lake_that_the_export_cannot_use_is_named(
     monkeypatch.delitem(sys.modules, "relay.lake.arrow", raising=False)
     missing = of(look(mariadb1011, {"Lake.Path": tmp_path / "lake"}), "lake")
     assert missing.level is Level.FAIL and missing.remedy == "pip install 'binlog-relay[lake]'"
+
+
+@pytest.mark.parametrize(
+    ("settings", "warned"),
+    [
+        ({"Server.BindAddress": "0.0.0.0"}, True),
+        ({"Server.BindAddress": "::"}, True),
+        ({"Server.BindAddress": "127.0.0.1"}, False),
+        ({"Server.BindAddress": "localhost"}, False),
+    ],
+)
+def test_a_port_that_other_machines_reach_without_tls_is_a_warning(
+    mariadb1011: DatabaseServer, look: Look, settings: dict[str, str], warned: bool
+) -> None:
+    found = [finding for finding in look(mariadb1011, settings) if finding.subject == "TLS for clients"]
+    assert [finding.level for finding in found] == [Level.WARN] * warned
+    assert all("open to other machines without TLS" in finding.text for finding in found)

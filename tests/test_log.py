@@ -90,7 +90,11 @@ def logged() -> Iterator[tuple[str, str, set[str]]]:
                 continue
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             first = node.args[0]
-            if called in ("log", "_log") and isinstance(first, ast.Constant) and isinstance(first.value, str):
+            if (
+                called in ("log", "_log", "refusals", "_refusals")
+                and isinstance(first, ast.Constant)
+                and isinstance(first.value, str)
+            ):
                 place = f"{path.relative_to(ROOT)}:{node.lineno}"
                 yield place, first.value, {keyword.arg for keyword in node.keywords if keyword.arg}
 

@@ -53,7 +53,7 @@ OTHERS = {
     "SourceCA": __file__, "SourceKey": "first-use",
     "PasswordToUnverifiedSource": "send", "AuthSecret": "t", "AdminSecret": "a", "AdminFrom": "192.0.2.0/24",
     "ClientsFrom": "192.0.2.0/24", "From": "192.0.2.0/24", "HTTPFrom": "192.0.2.0/24",
-    "BindAddress": "127.0.0.1", "ServerPort": "7001", "HTTPAddress": "127.0.0.1", "HTTPPort": "7081",
+    "BindAddress": "127.0.0.1", "ServerPort": "7001", "HTTPAddress": "0.0.0.0", "HTTPPort": "7081",
     "TLSCert": __file__, "TLSKey": __file__,
     "LegacyKeys": "no", "UnlistedClients": "deny", "Host": "db.example", "Path": "/elsewhere", "Schema": "shop, stats",
     "Excludes": "x", "Format": "json", "Tables": "shop.*", "ExcludeTables": "a.b", "ExcludeColumns": "a.b.c",

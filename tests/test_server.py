@@ -515,10 +515,10 @@ def test_there_are_no_more_clients_than_max_clients(tmp_path: Path) -> None:
 
 
 def test_connections_beyond_the_cap_are_told_so(tmp_path: Path) -> None:
-    with Serving(tmp_path, workers=1, Server__MaxConnections="3") as serving:
+    with Serving(tmp_path, workers=1, Server__MaxConnections="3", Server__AdminSecret="") as serving:
         kept = [serving.client(name) for name in ("a", "b", "c")]
         refused = serving.connect()
-        assert refused.receive() == Reply(Result.ERROR, b"too many connections (MaxConnections)\0")
+        assert refused.receive() == Reply(Result.ERROR, b"too many connections (MaxConnections = 3)\0")
         assert refused.closed()
         kept.pop().close()
         time.sleep(0.1)

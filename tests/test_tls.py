@@ -8,14 +8,19 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypedDict
 
 import pytest
 
+from relay.admin import AdminClient
 from relay.client import RelayClient, Row
+from relay.serving.room import LOGIN_SECONDS
 from relay.wire.classic import Command, Reply, Result
-from tests.serving import SECRET, Client, Serving, many
+from tests.serving import ADMIN_SECRET, SECRET, Client, Serving, many
+from tests.test_addresses import log
+from tests.waiting import until
 
 PONG = Reply(Result.OK, b"PONG\0")
 
@@ -153,3 +158,37 @@ def test_idle_encrypted_connections_cost_no_cpu(
         before = ticks()
         time.sleep(2)
         assert ticks() - before <= 3
+
+
+def ended(sock: socket.socket) -> bool:
+    """Whether the other side has closed the connection; what it said before is read."""
+    sock.setblocking(False)
+    try:
+        return sock.recv(4096) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def test_who_does_not_log_in_is_hung_up_on_and_who_has_stays(tmp_path: Path, certificate: tuple[Path, Path]) -> None:
+    with Serving(tmp_path, workers=1, **settings(certificate, "optional")) as serving, ExitStack() as stack:
+
+        def idle() -> socket.socket:
+            return stack.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=10))
+
+        client = serving.client("a", "shop.orders")
+        silent = idle()  # may be TLS or not
+        handshake = idle()
+        handshake.send(b"\x16\x03\x01")
+        begun = idle()
+        begun.send(b"\x00")
+        commanding = stack.enter_context(AdminClient("127.0.0.1", serving.port, ADMIN_SECRET))
+        commanding.clients()
+        started = time.monotonic()
+        strangers = [silent, handshake, begun]
+        until(lambda: all(map(ended, strangers)), LOGIN_SECONDS + 10)
+        assert time.monotonic() - started > LOGIN_SECONDS - 5
+        assert log(serving).count(" login_late ") == 3
+        assert commanding.clients() and client.ask(Command.PING) == PONG
+        until(lambda: sum(serving.connections) == 2)

@@ -102,3 +102,32 @@ def test_a_peer_that_takes_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch
 
 def quiet(event: str, **fields: object) -> None:
     """A log that nobody reads."""
+
+
+@pytest.mark.parametrize(
+    ("host", "answered"),
+    [
+        ("127.0.0.1:6081", True), ("192.0.2.7", True), ("[::1]:6081", True), ("LOCALHOST:6081", True), ("", True),
+        ("relay.example:6081", True), ("Relay.Example.", True), ("evil.example", False),
+        ("localhost.evil.example", False), ("10.0.0.1.evil.example", False),
+    ],
+)  # fmt: skip
+def test_a_name_that_somebody_else_made_to_point_here_is_not_answered(host: str, answered: bool) -> None:
+    async def status(path: str) -> bytes:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            application = web.application(Latest(document), None, quiet, lambda: ["relay.example"])  # type: ignore[arg-type]
+            web.Server(application).serve(listener)
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            named = f"Host: {host}\r\n" if host else ""
+            writer.write(f"GET {path} HTTP/1.0\r\n{named}\r\n".encode())
+            answer = await reader.read()
+            writer.close()
+            return answer
+
+    for path in ("/", "/api/stat", "/metrics", "/static/main.js", "/nowhere"):
+        answer = asyncio.run(status(path))
+        assert (answer.split()[1] != b"421") == answered, path
+        assert answered or b"HTTPHosts" in answer
+    for path in ("/healthz", "/readyz"):
+        assert asyncio.run(status(path)).split()[1] in (b"200", b"503")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import signal
 import socket
 import ssl
@@ -16,8 +18,9 @@ from relay.cdc.service import Service
 from relay.config import Config
 from relay.context import StreamsContext
 from relay.serving import timezone, tls
-from relay.serving.accepting import accepted, connections_for
+from relay.serving.accepting import accepted, descriptors_for
 from relay.serving.addresses import Addresses
+from relay.serving.room import LOGIN_SECONDS
 
 BEAT_SECONDS: Final = 1.0
 STOP_SECONDS: Final = 1.0
@@ -123,7 +126,8 @@ class Door:
         self._tls = tls.server_context(config.cdc.tls, config.server)
         self._required = config.cdc.tls == "required"
         self._from = Addresses(config.cdc.allowed_from)
-        self._most = connections_for(config.cdc.max_streams)
+        self._most = config.cdc.max_streams
+        self._descriptors = descriptors_for(config.cdc.max_streams)
 
     def open(self) -> None:
         """Accept connections."""
@@ -135,7 +139,16 @@ class Door:
         for task in self._pending:
             task.cancel()
 
+    def _has_descriptors(self) -> bool:
+        """Whether there is one for another connection. If not, accepting is left to other processes for now."""
+        if len(self._service.connections) + len(self._pending) < self._descriptors or self._descriptors >= self._most:
+            return True
+        self._failed(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
+        return False
+
     def _accept(self) -> None:
+        if not self._has_descriptors():
+            return
         for sock, address in accepted(self._listener, _ACCEPT_BATCH, self._failed):
             if not self._from.admit(address[0]):
                 self._service.refusals("address_refused", client="", peer=address[0], rule="[CDC] From")
@@ -143,12 +156,15 @@ class Door:
                 continue
             connections = len(self._service.connections) + len(self._pending)
             if connections >= self._most:
-                self._service.refusals("connection_refused", peer=address[0], connections=connections)
+                reason = f"too many connections (MaxStreams = {self._most})"
+                self._service.refusals("connection_refused", client="", peer=address[0], reason=reason)
                 sock.close()
                 continue
             task = self._loop.create_task(self._admit(sock, *address[:2]))
             self._pending.add(task)
             task.add_done_callback(self._pending.discard)
+            if not self._has_descriptors():
+                return
 
     def _failed(self, error: OSError) -> None:
         self._service.refusals("accept_failed", error=error)
@@ -161,7 +177,10 @@ class Door:
             if context and not self._required and not await self._says_hello(sock):
                 context = None
             connection = Connection(self._service, address, port)
-            await self._loop.connect_accepted_socket(lambda: connection, sock, ssl=context)
+            patience = LOGIN_SECONDS if context else None
+            await self._loop.connect_accepted_socket(
+                lambda: connection, sock, ssl=context, ssl_handshake_timeout=patience
+            )
         except (OSError, TimeoutError, ssl.SSLError) as error:
             if context:
                 self._service.refusals(

@@ -34,8 +34,8 @@ def accepted(
         yield sock, address
 
 
-def connections_for(wanted: int) -> int:
-    """How many connections the process may have: those wanted, as far as the system lets us have descriptors."""
+def descriptors_for(wanted: int) -> int:
+    """How many descriptors the process's connections may have: those wanted, as far as the system lets us have them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     need = wanted + RESERVED_DESCRIPTORS
     if soft < need:

@@ -109,6 +109,7 @@ class Administration:
             if not self._access.is_admin(high << 32 | low):
                 self._turn_away(peer, command, "wrong AdminSecret")
                 return False
+            self._desk.proven(peer)
             self._carry_out(peer, command, payload)
             return True
 

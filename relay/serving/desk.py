@@ -24,5 +24,8 @@ class Desk(Protocol):
     def identified(self, peer: Peer, client_id: int, slot: int) -> None:
         """The peer has proved to be that client: bind it here, or where the client belongs."""
 
+    def proven(self, peer: Peer) -> None:
+        """The peer has given an admin command that was taken: it may stay."""
+
     def serve_columns(self, peer: Peer) -> None:
         """From now on polls for columns are answered; the one that the peer's session holds is the first."""

@@ -14,6 +14,7 @@ from relay.serving import tls
 from relay.serving.accepting import accepted
 from relay.serving.access import Access
 from relay.serving.refusals import Refusals
+from relay.serving.room import LOGIN_SECONDS
 
 ACCEPT_BATCH: Final = 64
 """Connections accepted at a time, before others get their turn."""
@@ -34,7 +35,13 @@ class Door:
     """
 
     def __init__(
-        self, context: ServerContext, epoll: select.epoll, access: Access, refusals: Refusals, admit: Admit
+        self,
+        context: ServerContext,
+        epoll: select.epoll,
+        access: Access,
+        refusals: Refusals,
+        admit: Admit,
+        may_accept: Callable[[], bool],
     ) -> None:
         assert context.listener is not None
         self._log = refusals
@@ -42,9 +49,10 @@ class Door:
         self._epoll = epoll
         self._access = access
         self._admit = admit
+        self._may_accept = may_accept
         self.apply(context.config)
         self._bridges: dict[int, tls.Bridge] = {}  # by either descriptor
-        self._undecided: dict[int, tuple[socket.socket, str]] = {}  # by descriptor
+        self._undecided: dict[int, tuple[socket.socket, str, float]] = {}  # by descriptor, and until when
         self._open = False
 
     def apply(self, config: Config) -> None:
@@ -52,9 +60,23 @@ class Door:
         self._tls = tls.make_context(config.server)
         self._tls_required = config.server.tls == "required"
 
+    @property
+    def descriptors(self) -> int:
+        """Those of connections that were not admitted yet, and of bridges."""
+        return len(self._undecided) + len(self._bridges)
+
+    def tick(self, now: float) -> None:
+        """Hang up on those who say nothing, and accept again. To be called about once a second."""
+        for sock, address, due in list(self._undecided.values()):
+            if due <= now:
+                self._log("login_late", peer=address)
+                self._forget(sock)
+                sock.close()
+        self.open()
+
     def open(self) -> None:
-        """Accept connections, from now on or again."""
-        if not self._open:
+        """Accept connections, from now on or again, unless that is better left to other processes."""
+        if not self._open and self._may_accept():
             self._epoll.register(self._listener.fileno(), _SHARED)
             self._open = True
 
@@ -74,7 +96,7 @@ class Door:
             time.sleep(BRIDGE_SECONDS / 100)
         for bridge in bridges:
             bridge.close()
-        for sock, _ in self._undecided.values():
+        for sock, _, _ in self._undecided.values():
             sock.close()
 
     def handle(self, fd: int) -> None:
@@ -97,8 +119,11 @@ class Door:
             elif self._tls_required:
                 self._bridge(sock, address[0])
             else:
-                self._undecided[sock.fileno()] = (sock, address[0])
+                self._undecided[sock.fileno()] = (sock, address[0], time.monotonic() + LOGIN_SECONDS)
                 self._epoll.register(sock.fileno(), select.EPOLLIN)
+            if not self._may_accept():
+                self.shut()
+                return
 
     def _failed(self, error: OSError) -> None:
         self._log("accept_failed", error=error)
@@ -106,21 +131,24 @@ class Door:
 
     def _decide(self, fd: int) -> None:
         """The first byte of a connection tells whether it is TLS."""
-        sock, address = self._undecided[fd]
+        sock, address, _ = self._undecided[fd]
         try:
             first = sock.recv(1, socket.MSG_PEEK)
         except BlockingIOError:
             return
         except OSError:
             first = b""
-        del self._undecided[fd]
-        self._epoll.unregister(fd)
+        self._forget(sock)
         if not first or (first[0] == tls.CLIENT_HELLO and self._tls is None):  # switched off in between
             sock.close()
         elif first[0] == tls.CLIENT_HELLO:
             self._bridge(sock, address)
         else:
             self._admit(sock, address)
+
+    def _forget(self, sock: socket.socket) -> None:
+        del self._undecided[sock.fileno()]
+        self._epoll.unregister(sock.fileno())
 
     def _bridge(self, sock: socket.socket, address: str) -> None:
         assert self._tls is not None

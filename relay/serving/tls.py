@@ -96,6 +96,8 @@ class Bridge:
             except ssl.SSLWantReadError:
                 if self._outer_eof:
                     raise ConnectionResetError("the client left during the handshake") from None
+                if _is_hung_up(self.inner):
+                    raise ConnectionResetError("the handshake took too long") from None
         if self._shaken:
             self._decrypt()
             self._encrypt()
@@ -135,6 +137,12 @@ class Bridge:
             _give(self.outer, self._encrypted)
         except OSError:
             self._encrypted.clear()
+
+
+def _is_hung_up(sock: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(sock, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _take(sock: socket.socket) -> bytes | None:

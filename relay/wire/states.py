@@ -50,7 +50,9 @@ DOCUMENTATION: Final[Mapping[Action, str]] = MappingProxyType(
     }
 )
 
-_ADMIN: Final = dict.fromkeys((c for c in Command if c >= Command.STAT), Action.ADMINISTRATE)
+ADMIN_COMMANDS: Final = frozenset(c for c in Command if c >= Command.STAT)
+"""Commands that take AdminSecret, and no login."""
+
 _OF_CLIENTS: Final = {
     Command.ADD_FILTER: Action.ADD_FILTER,
     Command.POLL: Action.POLL,
@@ -59,7 +61,9 @@ _OF_CLIENTS: Final = {
     Command.REMOVE_FILTER: Action.REMOVE_FILTER,
     Command.LIST_FILTERS: Action.LIST_FILTERS,
 }
-_ALWAYS: Final = {Command.PING: Action.PONG, Command.AUTH: Action.AUTHENTICATE, **_ADMIN}
+_ALWAYS: Final = {Command.PING: Action.PONG, Command.AUTH: Action.AUTHENTICATE} | dict.fromkeys(
+    ADMIN_COMMANDS, Action.ADMINISTRATE
+)
 
 TRANSITIONS: Final[Mapping[State, Mapping[Command, Action]]] = MappingProxyType(
     {
