@@ -32,15 +32,28 @@ def selected(server: DatabaseServer, schema: str, table: str, fields: Sequence[F
         types = {name.decode(): sql.decode() for name, sql in cursor.fetchall()}
         wanted = {field.column for field in fields}
         assert wanted == types.keys(), f"{table}: the lake has {sorted(wanted)}, the source {sorted(types)}"
-        cursor.execute(f"SELECT {', '.join(map(quoted, types))} FROM {quoted(table)}")
+        cursor.execute(f"SELECT {', '.join(expression(*each) for each in types.items())} FROM {quoted(table)}")
         places = {name: at for at, name in enumerate(types)}
         makers = [(places[field.column], maker(field, types[field.column])) for field in fields]
         for row in cursor:
             yield tuple(None if row[at] is None else make(row[at]) for at, make in makers)
 
 
+def has_empty_label(sql: str) -> bool:
+    """Whether a column of this type is an ENUM that prints a label and no label at all alike."""
+    return sql.lower().startswith("enum(") and re.search("[(,]''[,)]", sql) is not None
+
+
+def expression(column: str, sql: str) -> str:
+    """What to select of a column; its number is before the label where labels do not say all."""
+    return f"CONCAT({quoted(column)} + 0, ':', {quoted(column)})" if has_empty_label(sql) else quoted(column)
+
+
 def maker(field: Field, sql: str) -> Callable[[bytes], Any]:
     """From the text that SELECT prints of a column of type `sql` to the value that a field of the lake is to have."""
+    if has_empty_label(sql):
+        beside, none = field.side == "text", b"0:"
+        return lambda text: ("" if beside else None) if text == none else None if beside else text[2:].decode()
     match field.side:
         case "text":
             return _text_beside

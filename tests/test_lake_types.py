@@ -14,7 +14,9 @@ import pytest
 
 from relay.binlog.columntypes import Type
 from relay.journal.frames import Column, Definition
-from relay.lake.documents import Field, Table, TableVersion
+from relay.lake.documents import Field, Table, TableState, TableVersion
+from relay.lake.gathering import Gathering
+from relay.lake.paths import table_key
 from relay.lake.types import META_FIELDS, arrow_type, evolve, fields_of, file_schema, generation_schema, widens
 from tests.lakesamples import SAMPLES, padded, samples
 
@@ -238,3 +240,16 @@ def test_other_words_for_one_type_make_no_version(told: str, other: str, same: b
     versions = [evolve([], table, [Field("a", "int", "a", told)], [])]
     for before, now in ((versions, other), ([evolve([], table, [Field("a", "int", "a", other)], [])], told)):
         assert (evolve(before, table, [Field("a", "int", "a", now)], []) is before[0]) is same
+
+
+def test_a_key_that_gets_a_side_column_has_the_tables_rows_read_anew() -> None:
+    """As the first change does to a lake of a release that had none for the label ''."""
+    labels = column("e", Type.ENUM, primary=True, nullable=False, charset="latin1", labels=["a", ""])
+    definition = defined(labels, column("n"))
+    fields, key = fields_of(definition)
+    assert [(field.name, field.side) for field in fields] == [("e", ""), ("n", ""), ("e__text", "text")]
+    old = TableVersion(TABLE, 1, 1, [field for field in fields if not field.side], key)
+    gathering = Gathering({table_key(TABLE): TableState(TABLE, versions=[old], complete_from=3)})
+    version = gathering.define(definition, 7, 0)
+    assert (version.generation, version.version) == (1, 2)
+    assert [(marker.kind, marker.seq) for marker in gathering.markers] == [("reset", 7)]

@@ -85,7 +85,7 @@ class Gathering:
         table = Table(definition.schema, definition.table)
         before = self._known_versions(table)[-1:]
         version = self._version(table, *types.fields_of(definition))
-        if before and version.key and version.key != before[0].key:
+        if before and version.key and _key_of(version) != _key_of(before[0]):
             self._lose(table, seq, timestamp, "its key changed")
         elif before and version.generation != before[0].generation:
             self._lose(table, seq, timestamp, "its types changed")
@@ -166,6 +166,12 @@ class Gathering:
         self._groups.setdefault(key, _Group(version, date, [])).batches.append(batch)
         self.rows += batch.num_rows
         self.bytes += batch.nbytes
+
+
+def _key_of(version: TableVersion) -> list[tuple[str, str]]:
+    """The fields that tell its rows apart: those of the key, and the side columns of those."""
+    named = {field.column for field in version.fields if field.name in version.key and not field.side}
+    return [(field.name, field.side) for field in version.fields if field.column in named]
 
 
 def _versions_in(tables: Mapping[str, TableState], table: Table) -> list[TableVersion]:

@@ -126,6 +126,8 @@ def _is_text(column: Column) -> bool:
 def _side_of(column: Column, kind: str) -> Literal["", "text", "raw", "srid"]:
     if kind in _MOMENTS:
         return "text"
+    if column.type == Type.ENUM and "" in column.labels:
+        return "text"
     if column.type == Type.GEOMETRY:
         return "srid"
     return "raw" if _is_text(column) else ""

@@ -260,6 +260,12 @@ bool ColumnBatch::put_bit(Lane& lane, bool value) {
 }
 
 bool ColumnBatch::put_label(Lane& lane, uint64_t number) {
+  if (!number && lane.side) {
+    put_null(lane);
+    begin_sparse(*lane.side);
+    end_variable(*lane.side, rows_);
+    return true;
+  }
   const std::vector<int32_t>& codes = lane.dictionary->of_number;
   return number < codes.size() && put_fixed(lane, codes[number]);
 }

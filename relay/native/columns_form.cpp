@@ -1,6 +1,8 @@
 // Which columns a batch has.
 #include "columns_form.hpp"
 
+#include <algorithm>
+
 namespace relay {
 
 namespace {
@@ -60,6 +62,11 @@ std::string format_of(const Step& step, const Type& type) {
   return format;
 }
 
+// An ENUM that prints this label and no label at all, number 0, alike.
+bool has_empty_label(const Column& column) {
+  return column.type == kEnum && std::find(column.labels.begin(), column.labels.end(), "") != column.labels.end();
+}
+
 }  // namespace
 
 ColumnBatch::ColumnBatch(std::shared_ptr<const Definition> definition, Form form)
@@ -68,7 +75,7 @@ ColumnBatch::ColumnBatch(std::shared_ptr<const Definition> definition, Form form
   const std::vector<Step>& steps = d.layout->steps;
   const bool stream = form == Form::stream;
   auto has_side = [&](size_t i) {
-    bool more = is_text(steps[i], d.columns[i]) || d.columns[i].type == kGeometry;
+    bool more = is_text(steps[i], d.columns[i]) || d.columns[i].type == kGeometry || has_empty_label(d.columns[i]);
     return is_moment(steps[i].value) || (!stream && more);
   };
   own_ = stream ? size_t{kLeading} : 0;
@@ -82,7 +89,7 @@ ColumnBatch::ColumnBatch(std::shared_ptr<const Definition> definition, Form form
     Lane& lane = lanes_[own_ + i];
     make_own(own_ + i, steps[i], column);
     if (!has_side(i)) continue;
-    if (is_moment(steps[i].value)) {
+    if (is_moment(steps[i].value) || has_empty_label(column)) {
       make_lane(side, column.name + "__text", "u", Shape::sparse, 0);
     } else if (column.type == kGeometry) {
       make_lane(side, column.name + "__srid", "i", Shape::fixed, sizeof(int32_t));

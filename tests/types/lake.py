@@ -17,7 +17,7 @@ from relay.lake.documents import DataFile, Field, Table, TableVersion
 from relay.lake.folder import Folder
 from relay.lake.types import evolve, fields_of
 from relay.lake.writer import seal
-from tests.lakerows import maker, number_form
+from tests.lakerows import has_empty_label, maker, number_form
 from tests.types.compare import DELETE, INSERT, QUESTION, Change, Row
 from tests.types.run import Outcome
 
@@ -80,7 +80,7 @@ def _differences(
     for field in version.fields:
         if not field.side:
             beside = next((side for side in sides.values() if side.column == field.column), None)
-            make = maker(field, types[field.column])
+            make = bytes.decode if has_empty_label(types[field.column]) else maker(field, types[field.column])
             for number, (row, (_, texts)) in enumerate(zip(rows, expected, strict=True)):
                 value, aside = row[field.name], row[beside.name] if beside else None
                 if line := _difference(field, value, beside, aside, texts[field.column], make):
@@ -102,6 +102,8 @@ def _difference(
     """How a value, and what stands beside it, differ from a text; nothing if they are that."""
     side = beside.side if beside else ""
     wanted: Any = (None, None)
+    if text == b"" and has_empty_label(field.source_type):  # of two numbers; tests/spark/test_enum_keys.py knows which
+        return "" if {value, aside} == {"", None} else f"{(value, aside)!r} instead of nothing, or no label"
     if text is not None and side == "raw":
         # What is a question mark to the server, for want of a better character, has its bytes beside it too.
         wanted = text.decode(errors=QUESTION), aside if b"?" in text else None

@@ -145,13 +145,17 @@ def _version(
     table: Table, columns: Sequence[schema.Column], described: Definition, versions: Sequence[TableVersion]
 ) -> TableVersion:
     """The newest version, if rows of these columns can be written in it; else the one that follows it."""
+    fields, key = fields_of(described)
     if versions:
-        own = [field for field in versions[-1].fields if not field.side]
-        if [field.column for field in own] == [column.name for column in columns] and all(
-            map(_fits, columns, described.columns, own)
+        newest = versions[-1].fields
+        own = [field for field in newest if not field.side]
+        if (
+            [field.column for field in own] == [column.name for column in columns]
+            and {(field.column, field.side) for field in fields} <= {(field.column, field.side) for field in newest}
+            and all(map(_fits, columns, described.columns, own))
         ):
             return versions[-1]
-    return evolve(versions, table, *fields_of(described))
+    return evolve(versions, table, fields, key)
 
 
 def _fits(column: schema.Column, described: Column, field: Field) -> bool:

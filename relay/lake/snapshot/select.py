@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from relay.ddl.syntax import Bytes
 from relay.ddl.types import GEOMETRIES
 from relay.lake.documents import Field
 from relay.lake.snapshot import values
@@ -76,6 +77,11 @@ def selected(column: Column, field: Field) -> Selected:
     if data_type == "decimal" or (number and data_type != "bit"):
         # Without the zeros of ZEROFILL; of ENUM and SET the number; but a decimal that is a string is what is printed.
         return Selected(f"{name} + 0" if number else name, lambda got: (values.parsed(got, kind), None))
+    if {"", Bytes(b"")} & {*column.type.labels}:  # which prints as no label at all does
+        marked = f"CONCAT(IF({name} + 0 = 0, '0', '1'), CAST({name} AS BINARY))"
+        if data_type == "enum":
+            return Selected(marked, lambda got: values.labels(got, charset, kind))
+        return Selected(marked, lambda got: (values.marked_sets(got, charset, kind), None))
     if pa.types.is_boolean(kind):
         return Selected(name, lambda got: (values.booleans(got, kind), None))
     if pa.types.is_list(kind):

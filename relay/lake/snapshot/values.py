@@ -102,13 +102,34 @@ def texts(values: pa.Array, charset: str) -> Pair:
     return text, pa.array(wrong, pa.binary())
 
 
+def labels(values: pa.Array, charset: str, kind: pa.DataType) -> Pair:
+    """ENUM with a label that is empty: the first byte of a value is 0 where it is no label at all, else 1. That is
+    NULL, and the text that is printed of it, which is empty, stands beside it."""
+    encoded = values.dictionary_encode()
+    known = encoded.dictionary.to_pylist()
+    own = pa.array([value[1:] if value.startswith(b"1") else None for value in known], pa.binary())
+    own = own if pa.types.is_binary(kind) else texts(own, charset)[0]
+    beside = pa.array([None if value.startswith(b"1") else "" for value in known], pa.string())
+    return own.take(encoded.indices), beside.take(encoded.indices)
+
+
 def sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
     """SET as lists of labels; with none of them the list is empty."""
-    empty = pc.equal(values, pa.scalar(b"", values.type))
+    return pc.if_else(pc.equal(values, pa.scalar(b"", values.type)), pa.scalar([], kind), _split(values, charset, kind))
+
+
+def marked_sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
+    """SET with a label that is empty: the first byte of a value is 0 where it has no label, else 1."""
+    encoded = values.dictionary_encode()
+    none = pc.equal(encoded.dictionary, pa.scalar(b"0", values.type))
+    known = pa.array([value[1:] for value in encoded.dictionary.to_pylist()], pa.binary())
+    return pc.if_else(none, pa.scalar([], kind), _split(known, charset, kind)).take(encoded.indices)
+
+
+def _split(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
     text = values if pa.types.is_binary(kind.value_type) else texts(values, charset)[0]
     comma: str | bytes = b"," if pa.types.is_binary(kind.value_type) else ","
-    split = pc.split_pattern(text, comma).cast(kind)
-    return pc.if_else(empty, pa.scalar([], kind), split)
+    return pc.split_pattern(text, comma).cast(kind)
 
 
 def shapes(values: pa.Array) -> Pair:
