@@ -48,6 +48,7 @@ class StopCode(StrEnum):
     JOURNAL_CORRUPT = "journal_corrupt"
     NEWER_FORMAT = "newer_format"
     DISK_FULL = "disk_full"
+    SYNC_FAILED = "sync_failed"
     UNSUPPORTED_COLUMN = "unsupported_column"
     LAKE_DAMAGED = "lake_damaged"
     LAKE_CONFLICT = "lake_conflict"
@@ -163,6 +164,10 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     StopCode.JOURNAL_LOST: Meaning(
         ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
+    ),
+    StopCode.SYNC_FAILED: Meaning(
+        ExitCode.STOPPED,
+        "the disk lost what was written to it: look at the kernel's log, mend or replace the disk, then `relay resume`",
     ),
     StopCode.JOURNAL_CORRUPT: Meaning(
         ExitCode.STOPPED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from relay import memory
-from relay._native import Arena
+from relay._native import Arena, sync_failed
 from relay.board import CDC_BYTES, Board, Boards
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError
@@ -109,13 +110,39 @@ def assemble(config: Config, doors: Doors, data_dir: Path) -> Family:
     )
 
 
+def renew(family: Family, config: Config) -> None:
+    """Empty what the processes share, none of which may live. Their successors begin with what is on disk."""
+    for pair in (*family.control, *family.inboxes):
+        for end in pair:
+            _drain(end)
+    memory.wipe(family.block)
+    _formatted(family.block, _shape(config, family.workers))
+
+
+def _shape(config: Config, workers: int) -> tuple[int, int, int]:
+    return config.relay.max_clients, workers, config.relay.queue_memory
+
+
 def _arena(config: Config, data_dir: Path, workers: int) -> tuple[Arena, memory.Block]:
-    shape = (config.relay.max_clients, workers, config.relay.queue_memory)
+    shape = _shape(config, workers)
     left = memory.find(data_dir)
     if left is not None:
-        if Arena.fits(left.view, *shape):
+        if Arena.fits(left.view, *shape) and not sync_failed(data_dir / "journal"):
             return Arena(left.view), left
         memory.discard(data_dir, left)
     block = memory.create(data_dir, Arena.size(*shape))
+    return _formatted(block, shape), block
+
+
+def _formatted(block: memory.Block, shape: tuple[int, int, int]) -> Arena:
     memory.allocate(block, 0, Arena.fixed_size(*shape))
-    return Arena(block.view, *shape), block
+    return Arena(block.view, *shape)
+
+
+def _drain(end: socket.socket) -> None:
+    """Drop the messages that wait there, and the descriptors that come with them."""
+    with suppress(BlockingIOError):
+        while True:
+            _, descriptors, _, _ = socket.recv_fds(end, _MESSAGE_BUFFER, 8)
+            for descriptor in descriptors:
+                os.close(descriptor)

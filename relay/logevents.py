@@ -38,6 +38,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     "reload_refused": Event(_W, "code error hint", "a new configuration is not valid: nothing has changed"),
     "died": Event(_W, "process code restart_in", "a process ended; another takes its place in `restart_in` seconds"),
     "held": Event(_W, "process code text hint", "a process ended at a named stop or a drain's end; resume starts it"),
+    "renewed": Event(_E, "cause", "all processes begin anew with what is on disk, as after a loss of the host"),
     "hung": Event(_E, "process silent", "a process gave no sign of life for `silent` seconds and is killed"),
     "killed": Event(_W, "process", "a process did not end in time when the relay stopped"),
     "stopping": Event(_I, "", "the relay ends: nothing is accepted any more"),

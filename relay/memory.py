@@ -54,6 +54,13 @@ def allocate(block: Block, offset: int, size: int) -> None:
         os.close(fd)
 
 
+def wipe(block: Block) -> None:
+    """Have the block as it was made: zeros without pages. Nobody may look at it meanwhile."""
+    path = f"/dev/shm/{block.name}"
+    os.truncate(path, 0)
+    os.truncate(path, block.size)
+
+
 def find(data_dir: Path) -> Block | None:
     """The block that a killed supervisor of this DataDir left, if it is still there."""
     try:

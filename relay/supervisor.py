@@ -18,10 +18,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from relay import children, family, health, memory, privileges, process
+from relay._native import sync_failed
 from relay.children import Child
 from relay.config import EXPOSURE_HINT, Config
 from relay.context import AsideContext
-from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.errors import ErrorCode, ExitCode, RelayError, StopCode
 from relay.lockfile import held
 from relay.log import Log, logger
 from relay.notify import Notifier
@@ -80,10 +81,7 @@ class Supervisor:
         self._family = family.assemble(config, doors, self._data_dir)
         self._config = self._family.with_bound_ports(config)
         self._arena = self._family.arena
-        self._arena.paused = self._arena.draining = False
-        self._arena.clear_stop()
-        self._arena.exported = 0 if config.lake.path else NOBODY
-        self._arena.logged = 0 if config.logger.schema else NOBODY
+        self._begin()
         self._children = children.make(self._family, self._config, self._data_dir, accept_gap)
         self._settings = Settings(self._config, len(self._children))
         for child in self._children:
@@ -93,6 +91,12 @@ class Supervisor:
         self._end_by = math.inf  # then whatever is left is killed
         self._looked = self._awake = time.monotonic()
         self._notifier = Notifier(os.environ, log)
+
+    def _begin(self) -> None:
+        self._arena.paused = self._arena.draining = False
+        self._arena.clear_stop()
+        self._arena.exported = 0 if self._config.lake.path else NOBODY
+        self._arena.logged = 0 if self._config.logger.schema else NOBODY
 
     def serve(self) -> int:
         """Runs until told to stop; the second signal ends everything at once."""
@@ -125,9 +129,31 @@ class Supervisor:
 
     def _start_due(self) -> None:
         now = time.monotonic()
+        reader = self._children[0]
+        if not reader.pid and not reader.held and reader.due <= now and self._fallible():
+            self._renew()
         for child in self._children:
             if not child.pid and not child.held and child.due <= now:
                 self._fork(child, now)
+
+    def _fallible(self) -> bool:
+        """Whether somebody may stand behind the place where the next reader cuts the journal."""
+        return self._arena.committed > 0 and sync_failed(self._data_dir / "journal")
+
+    def _renew(self) -> None:
+        """Have all processes begin anew with what is on disk, as after a loss of the host."""
+        paused = self._arena.paused
+        self._log("renewed", cause="a sync of the journal failed: what was written since is read again from the source")
+        for child in self._children:
+            if child.pid:
+                os.kill(child.pid, signal.SIGKILL)
+                os.waitpid(child.pid, 0)
+                child.pid = 0
+            if not child.held:
+                self._make_due(child)
+        family.renew(self._family, self._config)
+        self._begin()
+        self._arena.paused = paused
 
     def _fork(self, child: Child, now: float) -> None:
         supervisor = os.getpid()
@@ -162,9 +188,10 @@ class Supervisor:
                 self._arena.clear_stop()
             self._make_due(child)
             return
-        if code in (ExitCode.STOPPED, ExitCode.SOURCE) or (code == 0 and self._arena.draining):
+        stop = None if isinstance(child.context, AsideContext) else self._arena.stop()
+        once = stop is not None and stop["code"] == StopCode.SYNC_FAILED and now - child.started > QUICK
+        if (code in (ExitCode.STOPPED, ExitCode.SOURCE) and not once) or (code == 0 and self._arena.draining):
             child.held = True
-            stop = None if isinstance(child.context, AsideContext) else self._arena.stop()
             self._log("held", process=child.context.name, **(stop or {}))
             return
         # SIGKILL comes from outside and says nothing about the next life; a defect that kills at once would come again.

@@ -157,6 +157,15 @@ cdef extern from "journal_writer.hpp" namespace "relay":
         void drop_before(uint64_t position) except +raise_failure nogil
 
 
+cdef extern from "sync_note.hpp" namespace "relay":
+    cdef enum class CTrust "relay::SyncNote::Trust":
+        none
+
+    cdef cppclass CSyncNote "relay::SyncNote":
+        @staticmethod
+        CTrust of(string directory)
+
+
 cdef RawBytes raw(bytes data):
     return RawBytes(<const char*>data, <size_t>len(data))
 
@@ -447,6 +456,12 @@ cdef class JournalWriter:
         """Deletes whole segments that end at or before a position; never the last."""
         with nogil:
             self.c.drop_before(position)
+
+
+def sync_failed(directory):
+    """Whether a sync of the journal in the folder has failed since the host was started. Its next writer cuts away what
+    was written since the last good one; nobody may stand behind that then."""
+    return CSyncNote.of(str(directory).encode("utf-8", "surrogateescape")) == CTrust.none
 
 
 cdef class JournalReader:

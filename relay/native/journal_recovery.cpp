@@ -30,6 +30,14 @@ void zero(Mapping& segment, uint64_t from, uint64_t to) {
   }
 }
 
+// Has every page written again by the next sync, also those that the kernel takes for written.
+void soil(Mapping& segment, uint64_t from, uint64_t to) {
+  for (uint64_t at = from - (from - segment.base) % kPage; at < to; at += kPage) {
+    volatile uint8_t* byte = segment.at(at);
+    *byte = *byte;
+  }
+}
+
 // Segments that were being made when the last writer was killed.
 void remove_unfinished(const std::string& directory) {
   for (const auto& entry : std::filesystem::directory_iterator(directory))
@@ -48,6 +56,7 @@ uint64_t random_generation() {
 void JournalWriter::recover() {
   remove_unfinished(directory_);
   bases_ = list_segments(directory_);
+  const SyncNote::Trust trust = note_->trust();
   if (!bases_.empty() &&
       header_is_blank(directory_, bases_.back())) {  // it appeared, but the host died before its page was written
     unlink(segment_path(directory_, bases_.back()).c_str());
@@ -58,6 +67,7 @@ void JournalWriter::recover() {
     start_segment(0, 0, state_);
     end_at_boundary();
     flush();
+    note_->settle();
     return;
   }
   uint64_t safe, scan;
@@ -67,6 +77,11 @@ void JournalWriter::recover() {
     safe = last->flushed_now();
     scan = last->flushed;  // what was written since this segment was made may have been lost with the host
   }
+  if (trust == SyncNote::Trust::none && !safe) {  // not even its beginning
+    for (uint64_t base : bases_) unlink(segment_path(directory_, base).c_str());
+    bases_.clear();
+    return recover();
+  }
   auto after = std::upper_bound(bases_.begin(), bases_.end(), scan);
   size_t from = after == bases_.begin() ? 0 : static_cast<size_t>(after - bases_.begin()) - 1;
   uint64_t cut = find_cut(from);
@@ -75,14 +90,21 @@ void JournalWriter::recover() {
     throw JournalError("journal_corrupt", "recover journal: " + segment_path(directory_, bases_[from]) +
                                               ": it is damaged before position " + std::to_string(safe) +
                                               ", which was on disk already");
+  if (trust == SyncNote::Trust::none) cut = safe;
   replay_state(from, cut);
   for (size_t i = from; i < bases_.size() && bases_[i] <= cut; ++i)
     dirty_.push_back(Mapping::open(directory_, bases_[i], true));
   segment_ = dirty_.back();
   cut_to(cut);
+  if (trust == SyncNote::Trust::unknown)
+    for (const auto& segment : dirty_) {
+      soil(*segment, segment->base, segment->base + kSegmentHeader);
+      soil(*segment, std::max(segment->base, safe), std::min(segment->end(), cut));
+    }
   sequence_ = state_.sequence;
   end_at_boundary();
   flush();
+  note_->settle();
   if (segment_->version == kVersion) return;
   // A release that knows only that version is to refuse what is written from now on, not to pass over it.
   start_segment(segment_->end(), 0, state_);

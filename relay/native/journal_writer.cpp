@@ -39,6 +39,7 @@ JournalWriter::JournalWriter(std::string directory, uint64_t segment_bytes, uint
   std::error_code failed;
   std::filesystem::create_directories(directory_, failed);
   if (failed) throw_system("journal_lost", "make journal directory", directory_, failed.value());
+  note_ = std::make_unique<SyncNote>(directory_);
   recover();
 }
 
@@ -191,8 +192,19 @@ void JournalWriter::link(uint64_t table_position, uint64_t resolved) {
   uint8_t* frame = segment->at(table_position);
   msgpack::put_u64(frame + kFrameHeader + 2, resolved);
   seal(frame, load<uint32_t>(frame));
-  if (earlier && fdatasync(earlier->fd) != 0)
-    throw_system("journal_lost", "flush journal segment", segment_path(directory_, earlier->base), errno);
+  if (!earlier) return;
+  note_->begin();
+  sync(*earlier);
+  note_->end();
+}
+
+void JournalWriter::sync(const Mapping& segment) {
+  if (fdatasync(segment.fd) != 0) fail_sync(segment_path(directory_, segment.base), errno);
+}
+
+void JournalWriter::fail_sync(const std::string& path, int error) {
+  note_->fail();
+  throw JournalError("sync_failed", "flush journal: " + path + ": " + std::strerror(error));
 }
 
 void JournalWriter::rows(Handle handle, RowKind kind, uint64_t end_position, uint32_t timestamp, uint32_t rows,
@@ -324,10 +336,13 @@ uint64_t JournalWriter::flush() {
     grown = dirty_.size() > 1 || !flushed();
   }
   if (upto == flushed()) return upto;
-  for (const auto& segment : dirty)
-    if (fdatasync(segment->fd) != 0)
-      throw_system("journal_lost", "flush journal segment", segment_path(directory_, segment->base), errno);
-  if (grown) sync_directory(directory_);
+  if (flushed() && note_->trust() == SyncNote::Trust::none)
+    throw JournalError("sync_failed", "flush journal: " + directory_ + ": an earlier flush has failed");
+  note_->begin();
+  for (const auto& segment : dirty) sync(*segment);
+  if (grown)
+    if (int error = sync_directory(directory_)) fail_sync(directory_, error);
+  note_->end();
   std::lock_guard<std::mutex> lock(mutex_);
   // The last one is written on, even if meanwhile a rollback has made another one the last.
   size_t done = 0;

@@ -8,6 +8,7 @@
 
 #include "gtid.hpp"
 #include "segment.hpp"
+#include "sync_note.hpp"
 
 namespace relay {
 
@@ -63,7 +64,8 @@ class JournalWriter {
 
   void hold(bool on);  // while on, nothing is published
   // Writes everything committed to the disk; the position up to which that now holds, which the last segment's header
-  // tells other processes. From any thread.
+  // tells other processes. From any thread. Throws sync_failed, then and ever after, if the disk did not take it:
+  // nothing behind `flushed` can be trusted any more, and the next writer cuts it away.
   uint64_t flush();
   // Brings the pages of the next `bytes` after what is committed into memory, as far as the segment goes, so that a burst
   // of rows does not wait for them. For the thread that flushes.
@@ -107,6 +109,8 @@ class JournalWriter {
   void release(Handle table);
   void link(uint64_t table_position, uint64_t resolved);
   void end_at_boundary();
+  void sync(const Mapping& segment);
+  [[noreturn]] void fail_sync(const std::string& path, int error);
 
   const std::string directory_;
   const uint64_t segment_bytes_;
@@ -122,6 +126,7 @@ class JournalWriter {
   std::vector<Table> tables_;
   std::vector<Handle> free_;
 
+  std::unique_ptr<SyncNote> note_;
   std::atomic<uint64_t> committed_{0};
   std::atomic<uint64_t>* word_ = nullptr;
   std::atomic<uint64_t> flushed_{0};

@@ -92,11 +92,11 @@ bool header_is_blank(const std::string& directory, uint64_t base) {
   return n >= 0 && std::all_of(head, head + sizeof head, [](uint8_t b) { return b == 0; });
 }
 
-void sync_directory(const std::string& directory) {
+int sync_directory(const std::string& directory) {
   int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   int failed = fd < 0 || fsync(fd) != 0 ? errno : 0;
   if (fd >= 0) close(fd);
-  if (failed) throw_system("journal_lost", "flush journal directory", directory, failed);
+  return failed;
 }
 
 uint64_t Mapping::flushed_now() const {

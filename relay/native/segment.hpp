@@ -57,7 +57,7 @@ std::string segment_path(const std::string& directory, uint64_t base);
 std::vector<uint64_t> list_segments(
     const std::string& directory);  // bases, ascending; empty if there is no such directory
 bool header_is_blank(const std::string& directory, uint64_t base);  // made, but its first page never reached the disk
-void sync_directory(const std::string& directory);
+int sync_directory(const std::string& directory);  // 0, or an errno
 
 // "what: path: the system's reason", as a JournalError of the code.
 [[noreturn]] void throw_system(const char* code, const std::string& what, const std::string& path, int error);

@@ -43,12 +43,16 @@ class Keeper:
     def keep(self) -> None:
         """Keep what was added and stands in the journal, and note how far that is, now and then in any case."""
         end = self._writer.end()
-        if self._writer.in_transaction() or not (self._store.changed or end - self._covered > _BEHIND_BYTES):
+        lost = end < self._covered  # the journal its end, with the host
+        far = end - self._covered > _BEHIND_BYTES
+        if self._writer.in_transaction() or not (self._store.changed or far or lost):
             return
         state = self._writer.state()
         for key, value in ((_COVERED, end), (_FILE, state.file), (_SEQUENCE, state.sequence)):
             self._store.put_fact(key, str(value))
         self._store.keep()
+        if lost:
+            self._store.flush()  # once the journal has grown again, its former places mean something else
         self._covered = end
 
     def settle(self) -> None:

@@ -180,6 +180,10 @@ class Store:
         if self._db.in_transaction:
             self._execute("COMMIT")
 
+    def flush(self) -> None:
+        """What was kept is there after a loss of the host, too."""
+        self._execute("PRAGMA wal_checkpoint(FULL)")
+
     def cut(self, sequence: int) -> None:
         """Forget versions from that number of the journal on: it has lost them, and they come again."""
         self._begin()

@@ -3,7 +3,9 @@
 // RELAY_DATA is the folder that is watched, RELAY_MIRROR, beside it, gets for each of its files
 //   PATH      the content that is on disk: as it was when fsync or fdatasync was called last
 //   PATH~     what the name stood for before a rename or a removal that the folder's fsync has not yet made last
-// A file that is not in there at all may be missing or empty after the loss.
+//   PATH!     its content when a flush of it failed: what has not changed since is never written, as Linux has it
+// A file that is not in there at all may be missing or empty after the loss. RELAY_MIRROR.fail, if it is there, has a part
+// of the path of the file whose next flush fails with EIO, once.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -15,6 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define PAGE 4096
 
 static const char* data_folder(void) { return getenv("RELAY_DATA"); }
 
@@ -60,10 +64,29 @@ static void copy(const char* path, const char* to) {
   if (out < 0) abort();
   ssize_t n;
   off_t at = 0;
+  char lost[PATH_MAX + 32], unwritten[sizeof buffer], old[sizeof buffer];
+  snprintf(lost, sizeof lost, "%s!", to);
+  int failed = open(lost, O_RDWR | O_CLOEXEC), before = failed < 0 ? -1 : open(to, O_RDONLY | O_CLOEXEC);
   while ((n = pread(from, buffer, sizeof buffer, at)) > 0) {
+    if (failed >= 0) {
+      memset(old, 0, sizeof old);
+      ssize_t known = pread(failed, unwritten, (size_t)n, at);
+      if (before >= 0 && pread(before, old, (size_t)n, at) < 0) abort();
+      for (ssize_t page = 0; page < known; page += PAGE) {
+        size_t size = (size_t)(known - page < PAGE ? known - page : PAGE);
+        if (memcmp(buffer + page, unwritten + page, size) == 0) {
+          memcpy(buffer + page, old + page, size);
+          continue;
+        }
+        for (size_t i = 0; i < size; ++i) unwritten[page + (ssize_t)i] = (char)~buffer[page + (ssize_t)i];
+      }
+      if (known > 0 && pwrite(failed, unwritten, (size_t)known, at) != known) abort();
+    }
     if (write(out, buffer, (size_t)n) != n) break;
     at += n;
   }
+  if (failed >= 0) close(failed);
+  if (before >= 0) close(before);
   close(from);
   close(out);
   static int (*next)(const char*, const char*);
@@ -94,12 +117,36 @@ static void settle(const char* folder, const char* mirror) {
   if (dir) closedir(dir);
 }
 
-static void note(int fd) {
+// Whether the flush of this file is the one that is to fail.
+static int fails(const char* path) {
+  char order[PATH_MAX], part[PATH_MAX] = "";
+  const char* mirror = getenv("RELAY_MIRROR");
+  snprintf(order, sizeof order, "%s.fail", mirror);
+  int fd = open(order, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  ssize_t n = read(fd, part, sizeof part - 1);
+  close(fd);
+  static int (*next)(const char*);
+  if (!next) next = (int (*)(const char*))dlsym(RTLD_NEXT, "unlink");
+  return n > 0 && strstr(path, part) && next(order) == 0;
+}
+
+// 0, or -1 with errno if the flush is to fail.
+static int note(int fd) {
   char path[PATH_MAX], to[PATH_MAX];
   struct stat st;
   int error = errno;
   if (data_folder() && of_descriptor(fd, path) && mirrored(path, to) && !fstat(fd, &st)) {
     make_folders(to);
+    if (fails(path)) {
+      if (S_ISREG(st.st_mode)) {
+        char lost[PATH_MAX + 2];
+        snprintf(lost, sizeof lost, "%s!", to);
+        copy(path, lost);
+      }
+      errno = EIO;
+      return -1;
+    }
     if (S_ISDIR(st.st_mode)) {
       mkdir(to, 0700);
       settle(path, to);
@@ -108,21 +155,20 @@ static void note(int fd) {
     }
   }
   errno = error;
+  return 0;
 }
 
 // What is called before the flush is on disk after it; a folder's names are, once it has returned.
 int fsync(int fd) {
   static int (*next)(int);
   if (!next) next = (int (*)(int))dlsym(RTLD_NEXT, "fsync");
-  note(fd);
-  return next(fd);
+  return note(fd) ? -1 : next(fd);
 }
 
 int fdatasync(int fd) {
   static int (*next)(int);
   if (!next) next = (int (*)(int))dlsym(RTLD_NEXT, "fdatasync");
-  note(fd);
-  return next(fd);
+  return note(fd) ? -1 : next(fd);
 }
 
 int rename(const char* from, const char* to) {

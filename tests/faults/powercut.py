@@ -35,13 +35,14 @@ def lose_power(data: Path, mirror: Path, dice: random.Random) -> None:
     names = {path.relative_to(folder) for folder in (data, mirror) for path in folder.rglob("*") if path.is_file()}
     whole = dice.random()  # how much of what was not flushed is there: in each loss another part
     for name in sorted({Path(str(name).removesuffix("~")) for name in names}):
-        if _UNFINISHED.fullmatch(name.name):
+        if _UNFINISHED.fullmatch(name.name) or name.name.endswith("!"):
             continue
         left = _left(_content(data / name), _content(mirror / name), _content(mirror / f"{name}~"), whole, dice)
         if left is None:
             (data / name).unlink(missing_ok=True)
         else:
             (data / name).write_bytes(left)
+    (data / "journal" / "sync").unlink(missing_ok=True)  # it counts for the host's present life only, by its boot id
     shutil.rmtree(mirror)
     shutil.copytree(data, mirror)
 

@@ -1,0 +1,82 @@
+"""A sync of the journal that failed, or whose end nobody saw: what may be believed, and by whom."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from relay._native import JournalError, JournalReader, JournalWriter, sync_failed
+from relay.errors import StopCode
+from tests.madejournal import SEGMENT
+from tests.test_journal import packed, transaction
+
+NOTE = struct.Struct("<QQQQ")  # boot, begun, done, failed
+
+
+def filled(folder: Path, *, flushed: int, more: int) -> tuple[JournalWriter, int]:
+    """A journal with transactions that were flushed, and some that were not; how far it was."""
+    writer = JournalWriter(folder, SEGMENT)
+    writer.source(4, "binlog.000001", "", "test")
+    table = writer.define(packed())
+    for number in range(flushed):
+        transaction(writer, table, number + 1)
+    good = writer.flush()
+    for number in range(flushed, flushed + more):
+        transaction(writer, table, number + 1, 1000)
+    return writer, good
+
+
+def noted(folder: Path, *, begun: int = 0, failed: int = 0, boot: int | None = None) -> None:
+    """Have the note say so."""
+    path = folder / "sync"
+    now, _, done, _ = NOTE.unpack(path.read_bytes())
+    path.write_bytes(NOTE.pack(now if boot is None else boot, done + begun, done, failed))
+
+
+@pytest.mark.parametrize("more", [3, 300], ids=["in one file", "over several files"])
+def test_behind_a_sync_that_failed_nothing_is_believed(tmp_path: Path, more: int) -> None:
+    writer, good = filled(tmp_path, flushed=5, more=more)
+    assert (len(writer.segments()) == 1) == (more == 3)
+    noted(tmp_path, begun=1, failed=1)
+    assert sync_failed(tmp_path)
+    with pytest.raises(JournalError) as caught:
+        writer.flush()
+    assert caught.value.code == StopCode.SYNC_FAILED
+    successor = JournalWriter(tmp_path, SEGMENT)
+    assert successor.committed() == successor.flushed() == JournalReader(tmp_path).flushed() == good
+    assert (successor.state().sequence, successor.generation()) == (11, writer.generation())
+    assert not sync_failed(tmp_path), "what is there now was synced anew"
+    table = successor.define(packed())
+    transaction(successor, table, 6)
+    assert successor.flush() > good
+
+
+def test_a_journal_whose_first_sync_failed_begins_anew_as_the_same(tmp_path: Path) -> None:
+    first = JournalWriter(tmp_path, SEGMENT)
+    path = tmp_path / f"{0:020}.seg"
+    head = bytearray(path.read_bytes())
+    head[48:56] = bytes(8)  # flushed
+    path.write_bytes(head)
+    noted(tmp_path, begun=1, failed=1)
+    successor = JournalWriter(tmp_path, SEGMENT)
+    assert successor.generation() == first.generation() and successor.state().sequence == 1
+    assert not sync_failed(tmp_path)
+
+
+def test_a_sync_whose_end_nobody_saw_takes_nothing_away(tmp_path: Path) -> None:
+    writer, good = filled(tmp_path, flushed=5, more=300)
+    end = writer.committed()
+    noted(tmp_path, begun=1)
+    assert not sync_failed(tmp_path)
+    successor = JournalWriter(tmp_path, SEGMENT)
+    assert successor.committed() == successor.flushed() == end > good
+
+
+def test_after_the_hosts_next_start_what_is_read_is_what_the_disk_has(tmp_path: Path) -> None:
+    writer, _ = filled(tmp_path, flushed=5, more=5)
+    end = writer.committed()
+    noted(tmp_path, begun=1, failed=1, boot=1)
+    assert not sync_failed(tmp_path)
+    assert JournalWriter(tmp_path, SEGMENT).committed() == end
