@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from relay import children, family, health, memory, privileges, process
-from relay._native import sync_failed
+from relay._native import settle_syncs, sync_failed, sync_unknown
 from relay.children import Child
 from relay.config import EXPOSURE_HINT, Config
 from relay.context import AsideContext
@@ -130,20 +130,32 @@ class Supervisor:
     def _start_due(self) -> None:
         now = time.monotonic()
         reader = self._children[0]
-        if not reader.pid and not reader.held and reader.due <= now and self._fallible():
-            self._renew()
+        if not reader.pid and not reader.held and reader.due <= now:
+            self._settle_syncs()
         for child in self._children:
             if not child.pid and not child.held and child.due <= now:
                 self._fork(child, now)
 
-    def _fallible(self) -> bool:
-        """Whether somebody may stand behind the place where the next reader cuts the journal."""
-        return self._arena.committed > 0 and sync_failed(self._data_dir / "journal")
+    def _settle_syncs(self) -> None:
+        """Before a reader opens the journal. Nobody may stand behind where it cuts it after a failed sync, nor
+        read what is written anew after a sync whose end nobody saw.
+        """
+        journal = self._data_dir / "journal"
+        if sync_unknown(journal):
+            self._kill_all()
+            try:
+                settle_syncs(journal)
+            except RelayError as error:
+                self._log("failed", code=error.code, error=error, hint=error.hint)
+        if self._arena.committed and sync_failed(journal):
+            self._log("renewed", cause="a sync of the journal failed: what was written since is read again")
+            self._kill_all()
+            paused = self._arena.paused
+            family.renew(self._family, self._config)
+            self._begin()
+            self._arena.paused = paused
 
-    def _renew(self) -> None:
-        """Have all processes begin anew with what is on disk, as after a loss of the host."""
-        paused = self._arena.paused
-        self._log("renewed", cause="a sync of the journal failed: what was written since is read again from the source")
+    def _kill_all(self) -> None:
         for child in self._children:
             if child.pid:
                 os.kill(child.pid, signal.SIGKILL)
@@ -151,9 +163,6 @@ class Supervisor:
                 child.pid = 0
             if not child.held:
                 self._make_due(child)
-        family.renew(self._family, self._config)
-        self._begin()
-        self._arena.paused = paused
 
     def _fork(self, child: Child, now: float) -> None:
         supervisor = os.getpid()

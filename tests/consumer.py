@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from relay.client import RelayClient, Row
 from tests.relayproc import SECRET
 from tests.workload import Change
@@ -40,7 +42,9 @@ class Consumer:
     def _take(self, row: Row) -> None:
         if self.rows and row.sequence <= self.rows[-1].sequence:
             first = self.rows[0].sequence
-            assert self.rows[row.sequence - first] == row, "a repeated row differs from the one it repeats"
+            # With the host's last second the number of a definition may be lost, and given anew.
+            before = msgspec.structs.replace(self.rows[row.sequence - first], instance=row.instance)
+            assert before == row, "a repeated row differs from the one it repeats"
             self.repeated.append(time.monotonic())
             return
         self.times.append(time.monotonic())

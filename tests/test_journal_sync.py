@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from relay._native import JournalError, JournalReader, JournalWriter, sync_failed
+from relay._native import JournalError, JournalReader, JournalWriter, settle_syncs, sync_failed, sync_unknown
 from relay.errors import StopCode
 from tests.madejournal import SEGMENT
 from tests.test_journal import packed, transaction
@@ -69,7 +69,11 @@ def test_a_sync_whose_end_nobody_saw_takes_nothing_away(tmp_path: Path) -> None:
     writer, good = filled(tmp_path, flushed=5, more=300)
     end = writer.committed()
     noted(tmp_path, begun=1)
-    assert not sync_failed(tmp_path)
+    assert sync_unknown(tmp_path) and not sync_failed(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.seg")}
+    settle_syncs(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.seg")} == before
+    assert not sync_unknown(tmp_path)
     successor = JournalWriter(tmp_path, SEGMENT)
     assert successor.committed() == successor.flushed() == end > good
 

@@ -156,9 +156,13 @@ cdef extern from "journal_writer.hpp" namespace "relay":
         vector[CSegmentFacts] segments() except +raise_failure
         void drop_before(uint64_t position) except +raise_failure nogil
 
+    void c_settle_syncs "relay::settle_syncs"(string directory) except +raise_failure
+
 
 cdef extern from "sync_note.hpp" namespace "relay":
     cdef enum class CTrust "relay::SyncNote::Trust":
+        all
+        unknown
         none
 
     cdef cppclass CSyncNote "relay::SyncNote":
@@ -462,6 +466,17 @@ def sync_failed(directory):
     """Whether a sync of the journal in the folder has failed since the host was started. Its next writer cuts away what
     was written since the last good one; nobody may stand behind that then."""
     return CSyncNote.of(str(directory).encode("utf-8", "surrogateescape")) == CTrust.none
+
+
+def sync_unknown(directory):
+    """Whether a writer died within a sync of the journal in the folder. Its next writer writes anew what that was to
+    write, and nobody may read it meanwhile."""
+    return CSyncNote.of(str(directory).encode("utf-8", "surrogateescape")) == CTrust.unknown
+
+
+def settle_syncs(directory):
+    """Write anew what a writer that died within a sync was to write. Raises JournalError."""
+    c_settle_syncs(str(directory).encode("utf-8", "surrogateescape"))
 
 
 cdef class JournalReader:

@@ -30,12 +30,12 @@ void zero(Mapping& segment, uint64_t from, uint64_t to) {
   }
 }
 
-// Has every page written again by the next sync, also those that the kernel takes for written.
-void soil(Mapping& segment, uint64_t from, uint64_t to) {
-  for (uint64_t at = from - (from - segment.base) % kPage; at < to; at += kPage) {
-    volatile uint8_t* byte = segment.at(at);
-    *byte = *byte;
-  }
+void sync_all(const std::vector<std::unique_ptr<Mapping>>& segments, const std::string& directory) {
+  int error = 0;
+  for (const auto& segment : segments)
+    if (fdatasync(segment->fd) != 0) error = errno;
+  if (!error) error = sync_directory(directory);
+  if (error) throw JournalError("sync_failed", "write journal anew: " + directory + ": " + std::strerror(error));
 }
 
 // Segments that were being made when the last writer was killed.
@@ -52,6 +52,32 @@ uint64_t random_generation() {
 }
 
 }  // namespace
+
+void settle_syncs(const std::string& directory) {
+  SyncNote note(directory);
+  if (note.trust() != SyncNote::Trust::unknown) return;
+  const std::vector<uint64_t> bases = list_segments(directory);
+  std::vector<std::unique_ptr<Mapping>> segments;
+  uint64_t safe = 0;
+  for (auto base = bases.rbegin(); base != bases.rend() && (segments.empty() || segments.back()->base > safe); ++base) {
+    segments.push_back(Mapping::open(directory, *base, true));
+    if (segments.size() == 1) safe = segments.back()->flushed_now();
+  }
+  auto flip = [&] {  // a byte of each page: the kernel need not write one that did not change
+    for (const auto& segment : segments) {
+      *segment->spare() ^= 0xff;
+      for (uint64_t at = std::max(segment->base + kSegmentHeader, safe); at < segment->end();
+           at += kPage - (at - segment->base) % kPage)
+        *segment->at(at) ^= 0xff;
+    }
+  };
+  note.fail();  // as long as bytes are wrong
+  flip();
+  sync_all(segments, directory);
+  flip();
+  sync_all(segments, directory);
+  note.settle();
+}
 
 void JournalWriter::recover() {
   remove_unfinished(directory_);
@@ -96,11 +122,6 @@ void JournalWriter::recover() {
     dirty_.push_back(Mapping::open(directory_, bases_[i], true));
   segment_ = dirty_.back();
   cut_to(cut);
-  if (trust == SyncNote::Trust::unknown)
-    for (const auto& segment : dirty_) {
-      soil(*segment, segment->base, segment->base + kSegmentHeader);
-      soil(*segment, std::max(segment->base, safe), std::min(segment->end(), cut));
-    }
   sequence_ = state_.sequence;
   end_at_boundary();
   flush();

@@ -39,6 +39,7 @@ JournalWriter::JournalWriter(std::string directory, uint64_t segment_bytes, uint
   std::error_code failed;
   std::filesystem::create_directories(directory_, failed);
   if (failed) throw_system("journal_lost", "make journal directory", directory_, failed.value());
+  settle_syncs(directory_);
   note_ = std::make_unique<SyncNote>(directory_);
   recover();
 }

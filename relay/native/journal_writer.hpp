@@ -136,4 +136,8 @@ class JournalWriter {
   std::vector<uint64_t> bases_;                  // of all segments, ascending
 };
 
+// A process died within a sync of the journal, and nobody saw its end: writes what it was to write once more, and syncs
+// it. Nobody may read the journal meanwhile. Throws JournalError; after sync_failed nothing of it is believed.
+void settle_syncs(const std::string& directory);
+
 }  // namespace relay

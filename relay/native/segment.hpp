@@ -39,6 +39,7 @@ struct Mapping {
   // the header's CRC covers.
   uint64_t flushed_now() const;
   void raise_flushed(uint64_t position) const;
+  uint8_t* spare() const { return data + kSegmentHeader - 1; }  // a byte of the header that means nothing
 
   // Both throw JournalError. `create` allocates every block (a full disk is disk_full, not a later SIGBUS) and leaves
   // the file under a temporary name until `appear`.

@@ -2,7 +2,6 @@
 
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
-import { queue } from "./clients.js";
 import { h, reconcile, setText, tableName } from "./dom.js";
 import { REASONS } from "./drops.js";
 import { Facts } from "./facts.js";
@@ -74,10 +73,7 @@ export class ClientDetail {
     list.show("Matched", exact(client.matched));
     list.show("Confirmed", exact(client.confirmed));
     list.show("Served", exact(client.served));
-    list.show(
-      "Queue",
-      `${exact(queue(client))}: ${exact(client.waiting)} waiting, ${exact(client.in_flight)} in flight`,
-    );
+    list.show("Queue", `${exact(client.waiting)} waiting, ${exact(client.in_flight)} in flight`);
     list.show("Max queue", exact(client.max_waiting));
     for (const [reason, label] of REASONS) this.drops.show(label, exact(client.dropped[reason]));
     list.show("Lagging", client.lagging ? "its queue goes on in the journal" : "");

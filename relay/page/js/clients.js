@@ -34,9 +34,9 @@ export class Clients {
         {
           id: "queue",
           label: "Queue",
-          title: "Rows waiting and in flight",
-          by: queue,
-          text: (client) => count(queue(client)),
+          title: "Rows waiting",
+          by: ({ waiting }) => waiting,
+          text: ({ waiting }) => count(waiting),
         },
         {
           id: "max",
@@ -97,11 +97,6 @@ export class Clients {
     setText(this.note, drops.length ? `Rows discarded: ${drops.join("; ")}.` : "");
     this.grid.show(view.stat.clients);
   }
-}
-
-/** @param {Client} client */
-export function queue({ waiting, in_flight }) {
-  return waiting + in_flight;
 }
 
 /** @param {Client} client */
