@@ -31,8 +31,10 @@ from relay.binlog.sources import Sources
 from relay.config import Config
 from relay.context import ReaderContext
 from relay.errors import ExitCode, RelayError, StopCode
+from relay.journal import newest
 from relay.journal.keeper import Keeper
 from relay.journal.retention import Limits
+from relay.queues.state import ClientState
 from relay.schema import look
 from relay.schema.facts import Unreadable
 from relay.schema.restore import SOURCE
@@ -53,7 +55,10 @@ _GAPS: Final = _FROM_THE_START | {StopCode.GTID_GAP, StopCode.WRONG_SOURCE, Stop
 def run(context: ReaderContext) -> int:
     """Reads until told to stop or, in a drain, to a transaction's end. A named stop leaves as `RelayError`."""
     context.arena.source_state = "starting"
-    with closing(Catalog(context.data_dir / "state.db")) as catalog:
+    state = context.data_dir / "state.db"
+    with closing(Catalog(state)) as catalog:
+        with closing(ClientState(state)) as queues:
+            newest.check(context.journal_dir, queues.position())
         writer = JournalWriter(context.journal_dir, context.config.relay.segment_bytes)
         gap = _check_generation(context, catalog, writer)
         context.arena.first = writer.first()

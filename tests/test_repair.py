@@ -230,3 +230,45 @@ def test_a_damaged_frame_is_a_named_stop_until_it_is_repaired_and_then_no_row_is
         until(lambda: fetch(client) and len(got) == 100)
     assert got == set(range(1, 101)), "AUTO_INCREMENT counts them"
     assert relay.stat()["clients"][0]["dropped"] == dict.fromkeys(relay.stat()["clients"][0]["dropped"], 0)
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty"])
+def test_the_newest_file_is_made_anew_where_queues_stand_in_it(
+    server: DatabaseServer, db: str, start_relay: Callable[..., RelayProcess], kind: str
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(2000))")
+    relay = start_relay(server, {"Relay.SegmentBytes": "64KiB"})
+    with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
+        client.add_filter(db)
+        for rows in 50, 100:
+            for _ in range(25):
+                server.execute(f"INSERT INTO {db}.t (v) VALUES (REPEAT('a', 2000)), (REPEAT('b', 2000))")
+            until(lambda rows=rows: relay.stat()["clients"][0]["waiting"] == rows)  # type: ignore[misc]
+            until(lambda: relay.stat()["journal"]["flushed"] == relay.stat()["journal"]["committed"])
+    relay.stop()
+    newest = max((relay.conf.parent / "data" / "journal").glob("*.seg"))
+    if kind == "missing":
+        newest.unlink()
+    else:
+        newest.write_bytes(b"")
+    relay.start()
+    stop = until(lambda: relay.stat()["stop"])
+    assert stop["code"] == "journal_corrupt" and "missing or empty" in stop["text"] and "relay repair" in stop["hint"]
+    relay.stop()
+    looked = run_relay("repair", "--look", "-c", relay.conf)
+    assert looked.returncode == ExitCode.STOPPED and f"{newest.name}: the newest file" in looked.stdout, looked.stdout
+    mended = run_relay("repair", "-c", relay.conf)
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+    assert "the journal is whole" in run_relay("repair", "-c", relay.conf).stdout
+    relay.start()
+    got: list[int] = []
+    with RelayClient("127.0.0.1", relay.port, "client", SECRET, patience=10) as client:
+        server.execute(f"INSERT INTO {db}.t (v) VALUES ('last')")
+
+        def fetched() -> bool:
+            got.extend(row.after["id"] for row in client.poll_many(max_rows=10, wait=1) if row.after)
+            return len(got) >= 101
+
+        until(fetched)
+    assert got == list(range(1, 102)), "AUTO_INCREMENT counts them"
+    assert relay.stat()["stop"] is None

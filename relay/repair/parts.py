@@ -123,11 +123,26 @@ class Segment:
         """Put bytes in their place."""
         self._map[position - self.base : position - self.base + len(data)] = data
 
+    def goes_on(self) -> bool:
+        """Whether its frames are whole, and the journal goes on in another file behind the last."""
+        position = self.first
+        while isinstance(read := self.read(position), bytes):
+            position += frame_size(len(read))
+        return read is Mark.NEXT
+
     def after(self, position: int) -> Iterator[int]:
         """Where behind a position a whole frame may stand, wherever the one before it ends."""
         for at in range(position + 8 - position % 8, self.end - _FRAME.size, 8):
             if isinstance(self.read(at), bytes):
                 yield at
+
+
+def blank(folder: Path, base: int, size: int) -> Segment:
+    """A file that begins at `base`, without a header and without frames."""
+    path = folder / f"{base:020d}.seg"
+    with path.open("wb") as file:
+        file.truncate(size)
+    return Segment(path)
 
 
 def segments(folder: Path) -> list[Segment]:

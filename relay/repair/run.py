@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
 from relay.binlog.catalog import Catalog
 from relay.config import Config
 from relay.errors import ErrorCode, RelayError, StopCode
+from relay.journal import frames
 from relay.lockfile import held
 from relay.log import Log
+from relay.queues.state import ClientState
 from relay.repair.layout import Layout, Misfit
-from relay.repair.parts import HEADER, Mark, Segment, segments
+from relay.repair.parts import HEADER, Mark, Segment, blank, frame_size, segments
 from relay.repair.reread import reread
 from relay.repair.survey import Damage, Survey, last_boundary
 
@@ -57,9 +59,13 @@ def run(
 
     with held(data_dir / "lock", running), ExitStack() as stack:
         parts = segments(data_dir / "journal")
-        for part in parts:
-            stack.callback(part.close)
+        stack.callback(_close, parts)
         return _Repair(config, parts, mend, tell, log).run(show)
+
+
+def _close(parts: list[Segment]) -> None:
+    for part in parts:
+        part.close()
 
 
 class _Repair:
@@ -74,12 +80,36 @@ class _Repair:
         self._found: list[Finding] = []
 
     def run(self, show: Callable[[float], None]) -> list[Finding]:
+        lost = self._lost()
+        if lost is not None and not self._mend:
+            self._report(lost)
         limit = self._heads()
         first = self._parts[0].base
         survey = Survey(self._parts, limit, lambda position: show((position - first) / max(limit - first, 1)))
         for damage in survey.damages():
             self._report(self._one(damage))
+        if lost is not None and self._mend:
+            failed = self._found[-1].failure
+            if failed:  # as before
+                made = self._parts.pop()
+                made.close()
+                made.path.unlink()
+            self._report(lost._replace(failure=failed, mended=0 if failed else HEADER))
         return self._found
+
+    def _lost(self) -> Finding | None:
+        """The newest file, if it is missing or empty though queues stand in it. To be mended, it is made."""
+        config, last = self._config.relay, self._parts[-1]
+        with closing(ClientState(Path(config.data_dir) / "state.db")) as state:
+            reached = state.position()
+        if reached <= last.end or not last.goes_on():
+            return None
+        folder = last.path.parent
+        if self._mend:
+            made = blank(folder, last.end, config.segment_bytes)
+            made.write_head(self._generation(), self._parts[0].base, reached)
+            self._parts.append(made)
+        return Finding(f"{last.end:020d}.seg: the newest file of the journal is missing, or empty")
 
     def _report(self, finding: Finding) -> None:
         self._found.append(finding)
@@ -142,8 +172,9 @@ class _Repair:
             wanted = reread(self._config, damage.begin, before, damage.end, Path(folder), self._log)
         try:
             writes = Layout(self._parts, index, before, damage.end, damage.tables).fill(wanted)
-            # Where a definition that had yet to be proven stood is not told by the source.
-            if any(write.data[9] == 1 for write in writes):
+            # The source does not tell where a definition stood that had yet to be proven. A file repeats known ones.
+            known = self._definitions(damage.segment)
+            if any(write.data[9] == 1 and not _repeats(write.data, known) for write in writes):
                 raise Misfit("a definition stood here")
         except Misfit as misfit:
             raise RelayError(
@@ -153,3 +184,21 @@ class _Repair:
         for write in writes:
             next(part for part in self._parts if part.base <= write.position < part.end).write(*write)
         return sum(len(write.data) for write in writes)
+
+    def _definitions(self, segment: int) -> set[bytes]:
+        """The definitions, proven where they stand, of the file before that one."""
+        if not segment:
+            return set()
+        part = self._parts[segment - 1]
+        position, found = part.first, set[bytes]()
+        while isinstance(read := part.read(position), bytes):
+            if isinstance(frame := frames.decode(read), frames.Table) and not frame.link:
+                found.add(frame.definition)
+            position += frame_size(len(read))
+        return found
+
+
+def _repeats(data: bytes, known: set[bytes]) -> bool:
+    """Whether the frame of a definition is one of those that are known."""
+    table = frames.decode(data[8 : 8 + int.from_bytes(data[:4], "little")])
+    return isinstance(table, frames.Table) and not table.link and table.definition in known
