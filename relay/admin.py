@@ -112,6 +112,10 @@ class AdminClient:
         """End the connection of the client of that name; it keeps its queue."""
         return self._ask(classic.Command.KICK_CLIENT, client=client)
 
+    def skip(self, client: str) -> dict[str, Any]:
+        """Leave out the row that the client of that name is handed out next; its `sequence` in the client's queue."""
+        return self._ask(classic.Command.SKIP_ROW, client=client)
+
     def reload(self) -> dict[str, Any]:
         """Have it read its configuration anew; answers when all processes work with it (`relay.reload.Outcome`)."""
         self._socket.settimeout(RELOAD_TIMEOUT)

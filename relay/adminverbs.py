@@ -128,6 +128,16 @@ def list_clients(config: Config, name: str, as_json: bool) -> None:
 @client.command()
 @click.argument("name")
 @configured
+def skip(config: Config, name: str) -> None:
+    """Leave out the row that the client is handed out next: one that it takes again and again and never confirms."""
+    with admin.connect(config) as connection:
+        answer = connection.skip(name)
+    click.echo(f"skipped the row with sequence {answer['sequence']} of {name}")
+
+
+@client.command()
+@click.argument("name")
+@configured
 def kick(config: Config, name: str) -> None:
     """End the client's connection; it keeps filters and queue, and may come back."""
     with admin.connect(config) as connection:

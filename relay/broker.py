@@ -86,7 +86,7 @@ class _Loop:
             if not self._failing:
                 self._context.log("checkpoint_failed", error=error)
             self._failing = True
-        self._kick()
+        self._order()
         self._registry.cut()
 
     def _dispatch(self) -> list[int]:
@@ -114,18 +114,18 @@ class _Loop:
             except BlockingIOError:
                 return
             reply = self._registry.answer(messages.decode_request(packet))
-            self._kick()
+            self._order()
             try:
                 server.send(messages.encode(reply))
             except BlockingIOError:
                 self._context.log("reply_dropped", request=reply.request)
 
-    def _kick(self) -> None:
-        """Tells the owners of clients that are gone to end their connections. What does not fit is sent again later."""
-        while self._registry.kicks:
-            kick = self._registry.kicks[-1]
+    def _order(self) -> None:
+        """Tells the servers what is to happen to their clients. What does not fit is sent again later."""
+        while self._registry.orders:
+            order = self._registry.orders[-1]
             try:
-                self._context.servers[kick.client_id % len(self._context.servers)].send(messages.encode(kick))
+                self._context.servers[order.client_id % len(self._context.servers)].send(messages.encode(order))
             except BlockingIOError:  # that server is away, and so are its connections
                 return
-            self._registry.kicks.pop()
+            self._registry.orders.pop()

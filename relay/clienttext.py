@@ -49,6 +49,8 @@ def _facts(client: Client) -> Iterator[tuple[str, str]]:
         "queue",
         f"{client.waiting:,} waiting, {client.in_flight:,} in flight, {client.max_waiting:,} at most so far",
     )
+    if client.repeats:
+        yield "repeats", f"the client has taken the same row {client.repeats + 1:,} times and not confirmed it"
     yield (
         "rows",
         (

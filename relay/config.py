@@ -111,6 +111,7 @@ class RelayConfig(msgspec.Struct, frozen=True):
     user: str
     workers: int
     delivery: str
+    max_repeats: int
     event_position: str
     null_text: str
     time_zone: str

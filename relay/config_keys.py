@@ -371,6 +371,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("Relay", "Workers", "workers", integer(0, 256), "0", "server processes; 0: by number of cores"),
     Key("Relay", "Delivery", "delivery", choice("at-least-once", "at-most-once"), "at-least-once",
         "at-least-once repeats what was in flight when a connection died; at-most-once drops it, as the original did"),
+    Key("Relay", "MaxRepeats", "max_repeats", integer(0, 1_000_000), "0",
+        "repeats of a row that a client takes and does not confirm before it is skipped, and counted; 0: no end"),
     Key("Relay", "EventPosition", "event_position", choice("position", "timestamped", "sequence"), "position",
         "what EventPosition holds: position in the binlog file, that with the time (original), or a row sequence"),
     Key("Relay", "NullText", "null_text", text, "NULL", "text of SQL NULL in Poll and PollV2"),

@@ -78,12 +78,16 @@ EVENTS: Final[Mapping[str, Event]] = {
     # the monitor
     "usage_failed": Event(_E, "error", "table usage is not counted any further; it is tried again"
     ),
+    "row_repeated": Event(
+        _W, "client repeats", "a client takes the same row again and again, and never confirms it: `relay client skip`"
+    ),
     # the broker
     "deciding_stopped": Event(_E, "code error hint", "a named stop keeps rows from the queues; clients are served"),
     "client_new": Event(_I, "client id", "a client logged in for the first time"),
     "client_gap": Event(_E, "client code cause", "what waited for this client was lost with the journal"),
     "client_flushed": Event(_W, "client rows", "an operator dropped what waited for a client"),
     "client_forgotten": Event(_I, "client id", "an operator removed a client"),
+    "row_skipped": Event(_W, "client sequence", "an operator left out the row that a client was to be handed out next"),
     "client_moved": Event(_W, "client position", "an operator had a client continue at a journal position"),
     "client_expired": Event(_W, "client away lost_rows", "a client was away for `away` seconds (ClientExpiry)"),
     "filter_withdrawn": Event(

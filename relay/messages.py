@@ -133,6 +133,17 @@ class Disconnect(Message, frozen=True):
     client: str
 
 
+class Skip(Message, frozen=True):
+    """Leave out row `number` of the client called `client`, if it is the one that the client is handed out next.
+
+    Answered by `Done`. The broker sends `LeaveOut` to the server that owns the client.
+    """
+
+    request: int
+    client: str
+    number: int
+
+
 class Done(Message, frozen=True):
     """A request was carried out, or was not, for the reason in `error`."""
 
@@ -146,6 +157,14 @@ class Kick(Message, frozen=True):
 
     client_id: int
     reason: str
+
+
+class LeaveOut(Message, frozen=True):
+    """From the broker, unasked: row `number` of the client in the block `slot` is to be left out if it is its next."""
+
+    client_id: int
+    slot: int
+    number: int
 
 
 class Handover(Message, frozen=True):
@@ -164,12 +183,13 @@ class Handover(Message, frozen=True):
     unsent: bytes
 
 
-Request: TypeAlias = Register | AddFilter | RemoveFilter | ListFilters | Flush | Forget | Seek | Disconnect
+Request: TypeAlias = Register | AddFilter | RemoveFilter | ListFilters | Flush | Forget | Seek | Disconnect | Skip
+Order: TypeAlias = Kick | LeaveOut
 Reply: TypeAlias = Registered | Done | Filters
 
 encode: Final = msgspec.msgpack.Encoder().encode
 _requests: Final[msgspec.msgpack.Decoder[Request]] = msgspec.msgpack.Decoder(Request)
-_from_broker: Final[msgspec.msgpack.Decoder[Reply | Kick]] = msgspec.msgpack.Decoder(Reply | Kick)
+_from_broker: Final[msgspec.msgpack.Decoder[Reply | Order]] = msgspec.msgpack.Decoder(Reply | Order)
 _handovers: Final[msgspec.msgpack.Decoder[Handover]] = msgspec.msgpack.Decoder(Handover)
 
 
@@ -178,7 +198,7 @@ def decode_request(packet: bytes) -> Request:
     return _requests.decode(packet)
 
 
-def decode_from_broker(packet: bytes) -> Reply | Kick:
+def decode_from_broker(packet: bytes) -> Reply | Order:
     """What the broker says to a server; raises msgspec.DecodeError for anything else."""
     return _from_broker.decode(packet)
 

@@ -225,6 +225,8 @@ FAMILIES: Final = (
              _clients(lambda c: c.served), "client"),
     _gauge("relay_client_max_waiting_rows", "The longest that the client's queue has been.",
            _clients(lambda c: c.max_waiting), "client"),
+    _gauge("relay_client_repeats", "Times that the client took the same row again and did not confirm it.",
+           _clients(lambda c: c.repeats), "client"),
     _counter("relay_client_dropped_rows", "Rows that the client asked for and did not get.", _dropped,
              "client", "reason"),
     # Tables.

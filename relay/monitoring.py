@@ -19,6 +19,7 @@ from relay.deliveries import Delivery, deliveries
 from relay.history import INTERVAL, Recorder
 from relay.log import Log
 from relay.lookout import Lookout
+from relay.repeats import Repeats
 from relay.serving.addresses import Addresses, plain
 from relay.stat import Stat
 from relay.views import Views
@@ -35,7 +36,7 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
     told = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
     logging.getLogger("tornado").handlers = [_Handler(context.log)]
-    latest, recorder, lookout = Latest(collect), Recorder(), Lookout(context)
+    latest, recorder, lookout, repeats = Latest(collect), Recorder(), Lookout(context), Repeats(context.log)
 
     def last_ten(client_id: int) -> list[Delivery]:
         return deliveries(context.arena, context.journal_dir, client_id) or []
@@ -53,7 +54,7 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
         asyncio.create_task(_every(BEAT_SECONDS, context.beat)),
         asyncio.create_task(_every(LOOK_SECONDS, context.take_config)),
         asyncio.create_task(_look_out(lookout)),
-        asyncio.create_task(_every(INTERVAL, lambda: recorder.sample(latest.document()))),
+        asyncio.create_task(_every(INTERVAL, lambda: _sample(latest.document(), recorder, repeats))),
     ]
     if context.stopping:  # the signal came before its handler was there
         told.set()
@@ -71,6 +72,11 @@ def _admits(context: MonitorContext, address: str) -> bool:
         return True
     context.log("address_refused", client="", peer=address, rule="[Server] HTTPFrom")
     return False
+
+
+def _sample(document: Stat, recorder: Recorder, repeats: Repeats) -> None:
+    recorder.sample(document)
+    repeats.look(document.clients)
 
 
 async def _look_out(lookout: Lookout) -> None:

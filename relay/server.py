@@ -21,7 +21,7 @@ from relay._native import Poller, Server, Session
 from relay.config import Config
 from relay.context import ServerContext
 from relay.errors import RelayError, StopCode
-from relay.messages import Handover, Kick
+from relay.messages import Handover, LeaveOut, Order
 from relay.serving import arrow, timezone
 from relay.serving.access import Access
 from relay.serving.answers import Answers
@@ -80,6 +80,7 @@ class _Loop:
             utc=relay.time_zone == "UTC",
             event_position=relay.event_position,
             at_most_once=relay.delivery == "at-most-once",
+            max_repeats=relay.max_repeats,
             broker_wake=context.broker_wake,
         )
         self._native.clear_connections(context.index, context.workers)
@@ -95,7 +96,7 @@ class _Loop:
         self._access = Access(context.config)
         self._refusals = Refusals(context.log)
         self._door = Door(context, self._epoll, self._access, self._refusals, self._admit, self._may_accept)
-        self._broker = BrokerLink(context.broker, self._kicked, lambda: bool(context.arena.committed))
+        self._broker = BrokerLink(context.broker, self._ordered, lambda: bool(context.arena.committed))
         self._answers = Answers(context, self._broker, self, self._access, self._refusals)
         self._wakeup, wakeup = socket.socketpair()
         for end in (self._wakeup, wakeup):
@@ -276,10 +277,13 @@ class _Loop:
         if self.is_open(peer):
             self._drop(peer)
 
-    def _kicked(self, kick: Kick) -> None:
-        peer = self._holders.get(kick.client_id)
+    def _ordered(self, order: Order) -> None:
+        if isinstance(order, LeaveOut):
+            self._native.leave_out(order.client_id, order.slot, order.number)
+            return
+        peer = self._holders.get(order.client_id)
         if peer is not None:
-            self._log("client_kicked", client=peer.name, peer=peer.address, reason=kick.reason)
+            self._log("client_kicked", client=peer.name, peer=peer.address, reason=order.reason)
             peer.session.release()  # nobody takes its place: the client is away from now on
             self._replace(peer)
 

@@ -121,14 +121,16 @@ class Dropped(msgspec.Struct):
     cut: int  # by retention
     flush: int  # by an operator, seek included
     undecodable: int
+    skipped: int  # by an operator, or MaxRepeats: the client took the row and did not confirm it
 
 
 class Client(msgspec.Struct):
     """A client and its rows: matched = confirmed + in_flight + waiting + all dropped.
 
-    `status`: connected while it has a connection, polling where it has none but asked for rows in the last two seconds,
-    else away. `served` counts rows each time that they were handed out, `max_waiting` is the longest the queue has
-    been; both last as long as the client is known, over restarts.
+    `repeats` counts the replies with the first row in flight that the client took whole before it asked again without
+    confirming it: many are a row that it cannot take. `status`: connected while it has a connection, polling where it
+    has none but asked for rows in the last two seconds, else away. `served` counts rows each time that they were handed
+    out, `max_waiting` is the longest the queue has been; both last as long as the client is known, over restarts.
     """
 
     id: int
@@ -145,6 +147,7 @@ class Client(msgspec.Struct):
     waiting: int
     served: int
     max_waiting: int
+    repeats: int
     dropped: Dropped
     lagging: bool  # the queue goes on in the journal
 
@@ -280,6 +283,7 @@ def _clients(arena: Arena, data_dir: Path) -> list[Client]:
                 filters=filters.get(facts["client_id"], []),
                 matched=facts["matched"],
                 confirmed=facts["confirmed"],
+                repeats=facts["repeats"],
                 in_flight=facts["in_flight"],
                 waiting=facts["waiting"],
                 served=facts["served"],

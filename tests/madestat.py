@@ -46,7 +46,8 @@ def client(client_id: int = 1, name: str = "cache") -> Client:
         waiting=20,
         served=75,
         max_waiting=50,
-        dropped=Dropped(1, 2, 3, 4, 0),
+        repeats=0,
+        dropped=Dropped(1, 2, 3, 4, 0, 0),
         lagging=False,
     )
 

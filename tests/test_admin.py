@@ -34,6 +34,7 @@ ARGUMENTS: dict[Command, dict[str, str]] = {
     Command.FLUSH_CLIENT: {"client": "resident"},
     Command.SEEK_CLIENT: {"client": "resident", "position": "newest"},
     Command.KICK_CLIENT: {"client": "resident"},
+    Command.SKIP_ROW: {"client": "resident"},
     Command.PAUSE: {},
     Command.RESUME: {},
     Command.RELOAD: {},

@@ -31,7 +31,9 @@ class Model:
     longest: int = 0  # the queue, after a frame was decided
     served: int = 0
     dropped: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(("limit_oldest", "limit_newest", "cut", "flush", "undecodable"), 0)
+        default_factory=lambda: dict.fromkeys(
+            ("limit_oldest", "limit_newest", "cut", "flush", "undecodable", "skipped"), 0
+        )
     )
 
     def offer(self, frame: int, table: str, kind: int, rows: int) -> None:

@@ -66,6 +66,9 @@ struct ServerRecord {
   uint64_t undecodable_at = 0;  // frame of the last one
   uint64_t served = 0;          // rows handed out, each time
   uint64_t most_waiting = 0;    // the longest queue from which rows were taken
+  uint64_t repeats = 0;         // replies with row `lo` that the client took whole, and asked again without confirming it
+  uint64_t skipped = 0;         // rows left out because of that
+  uint64_t skipped_at = 0;      // frame of the last one
 };
 
 // Rows [first, first + rows) of the ROWS frame at journal position `frame`.
@@ -103,6 +106,7 @@ struct alignas(64) ServerLine {
   Word waiting;  // 1: wake me when rows come
   Word connected;
   Word last_poll;  // monotonic clock, ns
+  Word taken;      // the boundary after the last row of the last reply that was sent whole; 0: counted already
 };
 
 // Where a client's connection comes from, cut to size and padded with zeros; holds while it is connected.
@@ -252,7 +256,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 6;
+  static constexpr uint64_t kLayout = 7;
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 

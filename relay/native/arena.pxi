@@ -41,6 +41,7 @@ cdef extern from "arena.hpp" namespace "relay":
 
     cdef cppclass CServerRecord "relay::ServerRecord":
         uint64_t lo, hi, confirmed, dropped_limit, dropped_cut, dropped_flush, undecodable, undecodable_at, served
+        uint64_t repeats, skipped, skipped_at
 
     cdef cppclass CRange "relay::Range":
         uint64_t frame
@@ -139,6 +140,7 @@ cdef extern from "arena.hpp" namespace "relay":
         CServerRecord server
         uint64_t waiting()
         uint64_t in_flight()
+        uint64_t head()
         uint64_t most_waiting()
 
     cdef cppclass CArena "relay::Arena":
@@ -514,14 +516,17 @@ cdef class Arena:
             "matched": v.broker.matched,
             "confirmed": v.server.confirmed,
             "in_flight": v.in_flight(),
+            "next": v.server.lo if v.in_flight() else v.head(),
             "waiting": v.waiting(),
             "max_waiting": v.most_waiting(),
+            "repeats": v.server.repeats,
             "dropped": {
                 "limit_oldest": v.server.dropped_limit + d.limit,
                 "limit_newest": v.broker.dropped_newest,
                 "cut": v.server.dropped_cut + d.cut,
                 "flush": v.server.dropped_flush + d.flush,
                 "undecodable": v.server.undecodable,
+                "skipped": v.server.skipped,
             },
             "last_drop": {
                 "limit_oldest": v.broker.oldest_at,
@@ -529,6 +534,7 @@ cdef class Arena:
                 "cut": v.broker.cut_at,
                 "flush": v.broker.flush_at,
                 "undecodable": v.server.undecodable_at,
+                "skipped": v.server.skipped_at,
             },
             "lagging": v.broker.lag != 0,
         }

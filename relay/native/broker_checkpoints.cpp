@@ -147,7 +147,7 @@ void Broker::restore(size_t slot, const Checkpoint& from, uint64_t position) {
 
 namespace {
 
-constexpr uint64_t kCheckpointFormat = 2;
+constexpr uint64_t kCheckpointFormat = 3;  // 2: without what the server's record has from `repeats` on
 
 void put_words(std::string* out, const void* words, size_t bytes) {
   out->append(static_cast<const char*>(words), bytes);
@@ -182,12 +182,13 @@ Checkpoint Checkpoint::unpack(Bytes packed) {
   const uint64_t in_flight = r.u64();
   const uint64_t waiting = r.u64();
   const uint64_t ranges = r.left() / sizeof(Range);
-  if (format != kCheckpointFormat || in_flight > ranges || waiting > ranges ||
-      r.left() != sizeof c.broker + sizeof c.server + (in_flight + waiting) * sizeof(Range)) {
+  const size_t server = format == 2 ? offsetof(ServerRecord, repeats) : sizeof c.server;
+  if (format < 2 || format > kCheckpointFormat || in_flight > ranges || waiting > ranges ||
+      r.left() != sizeof c.broker + server + (in_flight + waiting) * sizeof(Range)) {
     throw ArenaError("the checkpoint of a client is damaged or of another version");
   }
   std::memcpy(static_cast<void*>(&c.broker), r.take(sizeof c.broker).data, sizeof c.broker);
-  std::memcpy(static_cast<void*>(&c.server), r.take(sizeof c.server).data, sizeof c.server);
+  std::memcpy(static_cast<void*>(&c.server), r.take(server).data, server);
   auto take = [&r](uint64_t n) {
     std::vector<Range> out(n);
     if (n) std::memcpy(static_cast<void*>(out.data()), r.take(n * sizeof(Range)).data, n * sizeof(Range));

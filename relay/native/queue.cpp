@@ -93,9 +93,44 @@ void QueueServer::skip(const Peek& peek, uint64_t frame) {
   block_.server.publish(s);
 }
 
+uint64_t QueueServer::repeats() const {
+  const ServerRecord s = block_.server.read();
+  return s.repeats + (s.lo < s.hi && block_.line.taken.relaxed() > s.lo);
+}
+
 void QueueServer::repeat(uint64_t rows) {
   ServerRecord s = block_.server.read();
   s.served += rows;
+  s.repeats = repeats();
+  block_.server.publish(s);
+  block_.line.taken.put(0);
+}
+
+void QueueServer::skip_in_flight(uint64_t frame) {
+  ServerRecord s = block_.server.read();
+  if (s.lo == s.hi) throw ArenaError("client '" + arena_.name(slot_) + "' has no row in flight to skip");
+  s.lo += 1;
+  s.repeats = 0;
+  s.skipped += 1;
+  s.skipped_at = frame;
+  block_.server.publish(s);
+}
+
+void QueueServer::leave_out(uint64_t number) {
+  ServerRecord s = block_.server.read();
+  Range first[kInFlightRanges];
+  if (s.lo != s.hi) {
+    if (s.lo == number && copy_in_flight(block_, s, first)) skip_in_flight(first[0].frame);
+    return;
+  }
+  const Peek next = peek(first, 1, 1);
+  if (!next.rows || next.number != number) return;
+  shorten(&s, next);
+  s.lo = s.hi = s.base = number + 1;
+  s.ranges = 0;
+  s.hint = next.hint;
+  s.skipped += 1;
+  s.skipped_at = first[0].frame;
   block_.server.publish(s);
 }
 
@@ -105,6 +140,7 @@ uint64_t QueueServer::confirm(uint64_t through) {
   if (to <= s.lo) return 0;
   uint64_t rows = to - s.lo;
   s.lo = to;
+  s.repeats = 0;
   s.confirmed += rows;
   block_.server.publish(s);
   return rows;
@@ -116,6 +152,7 @@ uint64_t QueueServer::forfeit(uint64_t through) {
   if (to <= s.lo) return 0;
   uint64_t rows = to - s.lo;
   s.lo = to;
+  s.repeats = 0;
   s.dropped_cut += rows;
   block_.server.publish(s);
   return rows;

@@ -34,8 +34,15 @@ class QueueServer {
   // Counts the first peeked row as undecodable instead of delivering it. Nothing may be in flight.
   void skip(const Peek& peek, uint64_t frame);
 
-  // Counts rows in flight as handed out once more.
+  // Counts rows in flight as handed out once more, and a reply with the first of them that was sent whole as a repeat.
   void repeat(uint64_t rows);
+  // How many times the client has taken a reply with the first row in flight and asked again without confirming it,
+  // if it asks now.
+  uint64_t repeats() const;
+  // Leaves out the first row in flight. `frame` is its frame.
+  void skip_in_flight(uint64_t frame);
+  // Leaves out row `number`, if it is the first one in flight, or with none in flight the next one.
+  void leave_out(uint64_t number);
 
   // Confirms what is in flight below row number `through`; returns how many rows that were.
   uint64_t confirm(uint64_t through);

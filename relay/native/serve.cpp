@@ -102,6 +102,13 @@ Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string* error, Enco
     if (again) {
       ClientView view = queue.view();
       batch.waiting = view.in_flight() + view.waiting();
+      // Whoever cannot take a row gets fewer and fewer with it, and in the end that row alone.
+      const uint64_t repeats = queue.repeats();
+      batch.max_rows = std::min(max_rows, std::max<uint64_t>(view.in_flight() >> std::min<uint64_t>(repeats, 63), 1));
+      if (options_.max_repeats && repeats >= options_.max_repeats && batch.max_rows == 1) {
+        queue.skip_in_flight(ranges_[0].frame);
+        continue;
+      }
     } else {
       peek = queue.peek(ranges_.data(), kInFlightRanges, max_rows);
       batch.count = peek.ranges;
@@ -156,6 +163,14 @@ Outcome Server::poll(Hold& hold, int version, std::string& out, std::string* err
     out.resize(start);
     return Fit::full;
   });
+}
+
+void Server::leave_out(const Hold& hold, uint64_t number) {
+  if (!gone(hold)) QueueServer(arena_, hold.slot).leave_out(number);
+}
+
+void Server::sent(const Hold& hold) {
+  if (hold.handed > 0 && !gone(hold)) QueueServer(arena_, hold.slot).line().taken.put(hold.handed);
 }
 
 void Server::confirm(const Hold& hold, uint64_t through) {

@@ -14,6 +14,7 @@ struct ServeOptions {
   RenderOptions render;
   EventPosition event_position = EventPosition::position;
   bool at_most_once = false;
+  uint64_t max_repeats = 0;  // of a row that the client takes and does not confirm, before it is left out; 0: no end
 };
 
 // What a connection holds of its client.
@@ -55,6 +56,11 @@ class Server {
                        std::string* error);
   // Confirms the rows handed out up to the one with the sequence `through`.
   void confirm(const Hold& hold, uint64_t through);
+
+  // Leaves out row `number` of the client, if it is the one that it would be handed out next.
+  void leave_out(const Hold& hold, uint64_t number);
+  // A reply with rows was sent whole.
+  void sent(const Hold& hold);
 
   // Asks the broker for a wake-up when the client's queue gets rows. True if it may have some already.
   bool wait(const Hold& hold);

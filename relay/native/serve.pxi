@@ -39,8 +39,11 @@ cdef extern from "session.hpp" namespace "relay":
         ServeRender render
         ServeEventPosition event_position
         cbool at_most_once
+        uint64_t max_repeats
 
     cdef cppclass ServeHold "relay::Hold":
+        uint32_t client_id
+        uint32_t slot
         uint32_t client_id
         uint32_t slot
 
@@ -52,6 +55,7 @@ cdef extern from "session.hpp" namespace "relay":
         void connect(const ServeHold& hold, string_view address)
         void disconnect(const ServeHold& hold)
         void clear_connections(uint64_t index, uint64_t workers)
+        void leave_out(const ServeHold& hold, uint64_t number) except +raise_queue_failure
         void release_before(uint64_t position) except +
         cbool encodes_arrow
         uint64_t max_reply
@@ -83,6 +87,7 @@ cdef extern from "session.hpp" namespace "relay":
         void identify(uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key)
         void replace() except +
         cbool wake() except +
+        void sent() except +
         void expire() except +
         ServeHeld held()
         cbool closing()
@@ -125,7 +130,8 @@ cdef class Server:
     cdef uint8_t received[RECEIVE_BYTES]
 
     def __cinit__(self, Arena arena not None, str journal, *, str null_text="NULL", bint utc=True,
-                  str event_position="position", bint at_most_once=False, int broker_wake=-1):
+                  str event_position="position", bint at_most_once=False, uint64_t max_repeats=0,
+                  int broker_wake=-1):
         cdef ServeOptions options
         options.render.null_text = null_text.encode()
         options.render.utc = utc
@@ -135,6 +141,7 @@ cdef class Server:
         elif event_position == "sequence":
             options.event_position = ServeEventPosition.sequence
         options.at_most_once = at_most_once
+        options.max_repeats = max_repeats
         self.arena = arena
         self.broker_wake = broker_wake
         self.server = new CServer((<ServeArena*>arena.c)[0], journal.encode(), options)
@@ -162,6 +169,13 @@ cdef class Server:
     def clear_connections(self, uint64_t index, uint64_t workers):
         """The clients whose id mod `workers` is `index` have lost their connections with a former process."""
         self.server.clear_connections(index, workers)
+
+    def leave_out(self, uint32_t client_id, uint32_t slot, uint64_t number):
+        """Leave out row `number` of the client, if it is the one that it would be handed out next."""
+        cdef ServeHold hold
+        hold.client_id = client_id
+        hold.slot = slot
+        self.server.leave_out(hold, number)
 
     def release_before(self, uint64_t position):
         """Let go of mapped journal segments that end at or before the journal position."""
@@ -401,6 +415,8 @@ cdef class Session:
                 break
             self.sent += <size_t>n
             self.total += <uint64_t>n
+        if not self.lost:
+            self.session.sent()
         self.sent = 0
         self.session.out.clear()
         if self.session.out.capacity() > self.server.scratch.capacity():

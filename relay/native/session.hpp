@@ -68,6 +68,9 @@ class Session {
   // After the queue may have got rows: true if the request that waits for rows is answered now.
   bool wake();
   // The time of the request that waits for rows is over: it is answered with none.
+  void sent() {  // everything in `out` was
+    if (identified_) server_.sent(hold_);
+  }
   void expire();
 
   Held held() const { return held_; }

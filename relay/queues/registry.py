@@ -36,7 +36,7 @@ class Registry:
         self._by_id: dict[int, Client] = {}
         self._slots: dict[int, int] = {}  # arena slot by client id
         self._tables: dict[str, patterns.Patterns] = {}  # by the name of a client that may not have all
-        self.kicks: list[messages.Kick] = []  # connections to be ended, for the loop to send
+        self.orders: list[messages.Order] = []  # for the servers that own the clients, for the loop to send
 
     def load(self) -> None:
         """Brings disk and arena together: clients of a living arena carry on, others are rebuilt from checkpoints."""
@@ -198,8 +198,15 @@ class Registry:
     def _(self, request: messages.Disconnect) -> messages.Reply:
         client = self._named(request.client)
         connected = self._arena.client_stats(self._slots[client.id])["connected"] > 0
-        self.kicks.append(messages.Kick(client.id, "an administrator ended the connection"))
+        self.orders.append(messages.Kick(client.id, "an administrator ended the connection"))
         return messages.Done(request.request, data={"connected": connected})
+
+    @_do.register
+    def _(self, request: messages.Skip) -> messages.Reply:
+        client = self._named(request.client)
+        self.orders.append(messages.LeaveOut(client.id, self._slots[client.id], request.number))
+        self._context.log("row_skipped", client=client.name, sequence=request.number + 1)
+        return messages.Done(request.request, data={"sequence": request.number + 1})
 
     def _set(self, client: Client, filters: list[Filter]) -> None:
         """The rings first: they may refuse. A death before the store leaves an unacknowledged filter undone."""
@@ -210,7 +217,7 @@ class Registry:
     def _remove(self, client: Client) -> None:
         self._store.forget_client(client)
         self._broker.remove_client(self._slots.pop(client.id))
-        self.kicks.append(messages.Kick(client.id, "the client was forgotten"))
+        self.orders.append(messages.Kick(client.id, "the client was forgotten"))
         del self._by_id[client.id], self._by_name[client.name]
 
     def _client(self, client_id: int) -> Client:

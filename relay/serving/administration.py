@@ -139,6 +139,9 @@ class Administration:
                 done(self._context.stat(), "")
             elif command == Command.LIST_CLIENTS:
                 done(self._clients(_parse(payload, _Which, command)), "")
+            elif command == Command.SKIP_ROW:
+                client = _parse(payload, _OfClient, command).client
+                self._ask_broker(messages.Skip(self._broker.next_id(), client, self._next_row(client)), done)
             elif command == Command.EXPLAIN:
                 done(self._explain(_parse(payload, _Table, command)), "")
             elif command == Command.RELOAD:
@@ -173,6 +176,16 @@ class Administration:
         context = self._context
         last = deliveries(context.arena, context.journal_dir, found[0]["id"]) or []
         return {"clients": found, "deliveries": msgspec.to_builtins(last)}
+
+    def _next_row(self, client: str) -> int:
+        """The number of the row that the client is handed out next. It is asked for by number: twice is once."""
+        arena = self._context.arena
+        for facts in map(arena.client_stats, arena.client_slots()):
+            if facts["name"] == client:
+                if facts["in_flight"] + facts["waiting"] == 0:
+                    raise _Refused(f"no row waits for {client!r}")
+                return int(facts["next"])
+        raise _Refused(f"no client is called {client!r}")
 
     def _explain(self, asked: _Table) -> dict[str, Any]:
         document = msgspec.convert(self._context.stat(), Stat)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from relay import messages
-from relay.messages import Done, Kick, Reply, Request
+from relay.messages import Done, Order, Reply, Request
 
 GIVE_UP_AFTER: Final = 30.0
 """Seconds after which a request without a reply has failed."""
@@ -29,12 +29,12 @@ class _Pending:
 
 
 class BrokerLink:
-    """Requests in flight to the broker. `kicked` gets what the broker says unasked; `begun` tells whether the journal
+    """Requests in flight to the broker. `ordered` gets what the broker says unasked; `begun` tells whether the journal
     has its beginning, for which the broker waits."""
 
-    def __init__(self, sock: socket.socket, kicked: Callable[[Kick], None], begun: Callable[[], bool]) -> None:
+    def __init__(self, sock: socket.socket, ordered: Callable[[Order], None], begun: Callable[[], bool]) -> None:
         self._socket = sock
-        self._kicked = kicked
+        self._ordered = ordered
         self._begun = begun
         self._ids = messages.request_ids(os.getpid())
         self._pending: dict[int, _Pending] = {}
@@ -66,8 +66,8 @@ class BrokerLink:
             except BlockingIOError:
                 return
             message = messages.decode_from_broker(packet)
-            if isinstance(message, Kick):
-                self._kicked(message)
+            if isinstance(message, Order):
+                self._ordered(message)
             elif (pending := self._pending.pop(message.request, None)) is not None:
                 pending.then(message)
 

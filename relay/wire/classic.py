@@ -58,6 +58,7 @@ class Command(IntEnum):
     KICK_CLIENT = 0x0109
     EXPLAIN = 0x010A
     RELOAD = 0x010B
+    SKIP_ROW = 0x010C
 
 
 class Result(IntEnum):

@@ -159,7 +159,8 @@ class Told:
             waiting=waiting,
             served=matched - waiting - cut,
             max_waiting=waiting + 50,
-            dropped=Dropped(limit_oldest=0, limit_newest=0, cut=cut, flush=0, undecodable=0),
+            repeats=0,
+            dropped=Dropped(limit_oldest=0, limit_newest=0, cut=cut, flush=0, undecodable=0, skipped=0),
             lagging=number % 7 == 6,
         )
 

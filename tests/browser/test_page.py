@@ -112,7 +112,9 @@ def test_what_is_not_well_is_said_first_and_goes_when_it_is_over(
 
 def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
     def drop(stat: Stat) -> None:
-        stat.clients[6].dropped = Dropped(limit_oldest=11, limit_newest=22, cut=33, flush=44, undecodable=55)
+        stat.clients[6].dropped = Dropped(
+            limit_oldest=11, limit_newest=22, cut=33, flush=44, undecodable=55, skipped=66
+        )
 
     told.told.change = drop
     page = open_page(told.url)

@@ -14,9 +14,10 @@
  * @typedef {{name: string, pid: number, state: string, restarts: number, cpu_seconds: number, rss_bytes: number,
  *   silent_seconds: number}} Process
  * @typedef {{schema: string, table: string, kinds: string, discard: number, limit: number}} Filter
- * @typedef {{limit_oldest: number, limit_newest: number, cut: number, flush: number, undecodable: number}} Dropped
+ * @typedef {{limit_oldest: number, limit_newest: number, cut: number, flush: number, undecodable: number,
+ *   skipped: number}} Dropped
  * @typedef {{id: number, name: string, connected: boolean, status: string, address: string, first_seen: number, last_seen: number,
- *   filters: Filter[], matched: number, confirmed: number, in_flight: number, waiting: number, max_waiting: number,
+ *   filters: Filter[], matched: number, confirmed: number, in_flight: number, waiting: number, max_waiting: number, repeats: number,
  *   served: number, dropped: Dropped, lagging: boolean}} Client
  * @typedef {{state: string, at: number, stop: Stop | null, seq: number, position: number, file: string, offset: number,
  *   rows: number, files: number}} ExportStatus

@@ -74,6 +74,7 @@ export class ClientDetail {
     list.show("Confirmed", exact(client.confirmed));
     list.show("Served", exact(client.served));
     list.show("Queue", `${exact(client.waiting)} waiting, ${exact(client.in_flight)} in flight`);
+    list.show("Repeats", client.repeats ? `the same row ${exact(client.repeats + 1)} times, not confirmed` : "");
     list.show("Max queue", exact(client.max_waiting));
     for (const [reason, label] of REASONS) this.drops.show(label, exact(client.dropped[reason]));
     list.show("Lagging", client.lagging ? "its queue goes on in the journal" : "");

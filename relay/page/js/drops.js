@@ -10,6 +10,7 @@ export const REASONS = [
   ["cut", "cut by retention"],
   ["flush", "flushed by an operator"],
   ["undecodable", "not decodable"],
+  ["skipped", "skipped: not confirmed"],
 ];
 
 /** Of one client, for whatever reason. @param {Client} client */
