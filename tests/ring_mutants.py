@@ -223,7 +223,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "rows that are handed out again are not counted",
-        (Edit("queue.cpp", "s.served += rows;\n  block_.server.publish(s);", "block_.server.publish(s);"),),
+        (Edit("queue.cpp", "s.served += rows;\n  s.repeats = repeats();", "s.repeats = repeats();"),),
     ),
     Mutant(
         "the length of a queue is not noted before rows are taken",

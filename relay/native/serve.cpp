@@ -8,6 +8,7 @@ namespace {
 
 // Rows that cannot be handed out are passed over in one request up to this number: other clients wait meanwhile.
 constexpr int kMaxPassed = 4096;
+constexpr uint64_t kWholeRepeats = 2;  // of what is in flight: a connection may break at any time
 
 enum class Fit : uint8_t { taken, full, failed };
 
@@ -21,6 +22,12 @@ uint64_t monotonic_ns() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Whoever cannot take a row gets fewer and fewer with it, and in the end that row alone.
+uint64_t rows_again(uint64_t in_flight, uint64_t repeats) {
+  const uint64_t halved = repeats > kWholeRepeats ? std::min<uint64_t>(repeats - kWholeRepeats, 63) : 0;
+  return std::max<uint64_t>(in_flight >> halved, 1);
 }
 
 }  // namespace
@@ -102,10 +109,10 @@ Outcome Server::hand_out(Hold& hold, uint64_t max_rows, std::string* error, Enco
     if (again) {
       ClientView view = queue.view();
       batch.waiting = view.in_flight() + view.waiting();
-      // Whoever cannot take a row gets fewer and fewer with it, and in the end that row alone.
       const uint64_t repeats = queue.repeats();
-      batch.max_rows = std::min(max_rows, std::max<uint64_t>(view.in_flight() >> std::min<uint64_t>(repeats, 63), 1));
-      if (options_.max_repeats && repeats >= options_.max_repeats && batch.max_rows == 1) {
+      batch.max_rows = std::min(max_rows, rows_again(view.in_flight(), repeats));
+      const bool alone = repeats > 0 && rows_again(view.in_flight(), repeats - 1) == 1;  // as it was handed out last
+      if (options_.max_repeats && repeats >= options_.max_repeats && alone) {
         queue.skip_in_flight(ranges_[0].frame);
         continue;
       }
