@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import resource
 import socket
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import psutil
+
+from examples.dbserver import DatabaseServer
 from relay.admin import AdminClient
 from relay.serving.accepting import RESERVED_DESCRIPTORS
 from relay.serving.room import MOST_EXTRA
-from relay.wire.classic import Command, Result
-from tests.serving import ADMIN_SECRET, Serving
+from relay.wire.classic import Command, Result, fnv1a64
+from tests.relayproc import SECRET, RelayProcess
+from tests.serving import ADMIN_SECRET, Client, Serving
 from tests.test_addresses import log
+from tests.test_reload_live import edit, reload
 from tests.waiting import until
+
+Start = Callable[..., RelayProcess]
 
 
 def idle(port: int) -> socket.socket:
@@ -37,42 +45,61 @@ def test_admin_commands_are_taken_while_all_connections_are(tmp_path: Path) -> N
         assert all(client.ask(Command.PING).result == Result.OK for client in clients)
 
 
-def leave(serving: Serving, server: int, connections: int) -> None:
-    """Leave that process so many descriptors for connections. Descriptors that it has open already stay."""
-    most = RESERVED_DESCRIPTORS + connections
-    resource.prlimit(serving.pid(f"server-{server}"), resource.RLIMIT_NOFILE, (most, most))
-    serving.reload(Server__MaxConnections="9999")
+def leave(relay: RelayProcess, server: int, connections: int) -> int:
+    """Leave that process so many descriptors for connections; its pid."""
+    pid = relay.pids()[f"server-{server}"]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (RESERVED_DESCRIPTORS + connections,) * 2)
+    edit(relay, Server__MaxConnections="9999")
+    reload(relay)
+    return pid
 
 
-def test_a_process_without_descriptors_leaves_connections_to_the_others(tmp_path: Path) -> None:
-    with Serving(tmp_path, workers=2) as serving:
-        leave(serving, 0, 4)
-        clients = [serving.connect() for _ in range(40)]
-        assert all(client.ask(Command.PING).payload == b"PONG\0" for client in clients)
-        first, second = serving.connections
-        assert first <= 4 and first + second == 40
-        assert "accept_failed" not in log(serving) and "connection_refused" not in log(serving)
+def connections_of(pid: int) -> int:
+    return sum(each.status == psutil.CONN_ESTABLISHED for each in psutil.Process(pid).net_connections("tcp"))
 
 
-def test_where_no_process_has_descriptors_clients_are_told_so(tmp_path: Path) -> None:
-    with Serving(tmp_path, workers=1, Server__AdminSecret="") as serving:
-        leave(serving, 0, 4)
-        clients = [serving.connect() for _ in range(4)]
-        assert all(client.ask(Command.PING).payload == b"PONG\0" for client in clients)
-        assert "no file descriptor left" in serving.connect().receive().text
-        assert 'connection_refused client="" peer=127.0.0.1 reason="the server process has no file' in log(serving)
-        clients[0].close()
-        until(lambda: sum(serving.connections) == 3)
-        assert serving.connect().ask(Command.PING).payload == b"PONG\0"
+def answers(clients: list[Client]) -> bool:
+    return all(client.ask(Command.PING).payload == b"PONG\0" for client in clients)
 
 
-def test_a_client_that_is_handed_to_a_process_without_descriptors_is_told_so(tmp_path: Path) -> None:
-    with Serving(tmp_path, workers=2) as serving:
-        leave(serving, 0, 2)
-        clients = {str(number): serving.connect() for number in range(20)}
-        answers = [(name, client.authenticate(name)) for name, client in clients.items()]
-        taken = [name for name, answer in answers if answer.result == Result.OK]
-        refused = {name: answer.text for name, answer in answers if answer.result != Result.OK}
-        assert len(taken) == 12 and len(refused) == 8, "ten belong to each process, and one has room for two"
-        assert all("no file descriptor left" in text for text in refused.values())
-        assert all(f"connection_refused client={name} peer=127.0.0.1" in serving.log("server-0") for name in refused)
+def test_a_process_without_descriptors_leaves_connections_to_the_others(
+    mariadb1011: DatabaseServer, start_relay: Start
+) -> None:
+    relay = start_relay(mariadb1011)
+    pid = leave(relay, 0, 4)
+    clients = [Client(relay.port) for _ in range(40)]
+    assert answers(clients)
+    assert connections_of(pid) <= 4
+    told = relay.stderr.read_text()
+    assert "accept_failed" not in told and "connection_refused" not in told
+
+
+def test_where_no_process_has_descriptors_clients_are_told_so(mariadb1011: DatabaseServer, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011, {"Relay.Workers": 1})
+    pid = leave(relay, 0, 4)
+    until(lambda: connections_of(pid) == 0)
+    clients = [Client(relay.port) for _ in range(4)]
+    assert answers(clients)
+    assert "no file descriptor left" in Client(relay.port).ask(Command.PING).text
+    assert 'connection_refused client="" peer=127.0.0.1 reason="the server process has no file' in (
+        relay.stderr.read_text()
+    )
+    clients[0].close()
+    until(lambda: connections_of(pid) == 3)
+    assert answers([Client(relay.port)])
+
+
+def test_a_client_that_is_handed_to_a_process_without_descriptors_is_told_so(
+    mariadb1011: DatabaseServer, start_relay: Start
+) -> None:
+    relay = start_relay(mariadb1011)
+    pid = leave(relay, 0, 2)
+    until(lambda: connections_of(pid) == 0)
+    clients = {str(number): Client(relay.port) for number in range(20)}
+    key = fnv1a64(SECRET.encode())
+    replies = [(name, client.authenticate(name, key)) for name, client in clients.items()]
+    refused = {name: reply.text for name, reply in replies if reply.result != Result.OK}
+    assert len(refused) == 8, "ten belong to each process, and one has room for two"
+    assert all("no file descriptor left" in text for text in refused.values())
+    told = relay.stderr.read_text()
+    assert all(f"connection_refused client={name} peer=127.0.0.1" in told for name in refused)
