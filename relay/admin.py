@@ -113,7 +113,7 @@ class AdminClient:
         return self._ask(classic.Command.KICK_CLIENT, client=client)
 
     def skip(self, client: str) -> dict[str, Any]:
-        """Leave out the row that the client of that name is handed out next; its `sequence` in the client's queue."""
+        """Leave out the row that the client of that name is handed out next; its `sequence`, 0 if none waits."""
         return self._ask(classic.Command.SKIP_ROW, client=client)
 
     def reload(self) -> dict[str, Any]:

@@ -132,7 +132,8 @@ def skip(config: Config, name: str) -> None:
     """Leave out the row that the client is handed out next: one that it takes again and again and never confirms."""
     with admin.connect(config) as connection:
         answer = connection.skip(name)
-    click.echo(f"skipped the row with sequence {answer['sequence']} of {name}")
+    sequence = answer.get("sequence")
+    click.echo(f"skipped the row with sequence {sequence} of {name}" if sequence else f"no row waits for {name}")
 
 
 @client.command()

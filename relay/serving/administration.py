@@ -140,8 +140,7 @@ class Administration:
             elif command == Command.LIST_CLIENTS:
                 done(self._clients(_parse(payload, _Which, command)), "")
             elif command == Command.SKIP_ROW:
-                client = _parse(payload, _OfClient, command).client
-                self._ask_broker(messages.Skip(self._broker.next_id(), client, self._next_row(client)), done)
+                self._skip(_parse(payload, _OfClient, command).client, done)
             elif command == Command.EXPLAIN:
                 done(self._explain(_parse(payload, _Table, command)), "")
             elif command == Command.RELOAD:
@@ -177,15 +176,16 @@ class Administration:
         last = deliveries(context.arena, context.journal_dir, found[0]["id"]) or []
         return {"clients": found, "deliveries": msgspec.to_builtins(last)}
 
-    def _next_row(self, client: str) -> int:
-        """The number of the row that the client is handed out next. It is asked for by number: twice is once."""
+    def _skip(self, client: str, done: _Done) -> None:
+        """Leave out the row that the client is handed out next. The broker gets its number: asked twice is once."""
         arena = self._context.arena
-        for facts in map(arena.client_stats, arena.client_slots()):
-            if facts["name"] == client:
-                if facts["in_flight"] + facts["waiting"] == 0:
-                    raise _Refused(f"no row waits for {client!r}")
-                return int(facts["next"])
-        raise _Refused(f"no client is called {client!r}")
+        facts = next((each for each in map(arena.client_stats, arena.client_slots()) if each["name"] == client), None)
+        if facts is None:
+            raise _Refused(f"no client is called {client!r}")
+        if facts["in_flight"] + facts["waiting"]:
+            self._ask_broker(messages.Skip(self._broker.next_id(), client, facts["next"]), done)
+        else:
+            done({"sequence": 0}, "")
 
     def _explain(self, asked: _Table) -> dict[str, Any]:
         document = msgspec.convert(self._context.stat(), Stat)
