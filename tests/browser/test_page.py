@@ -110,6 +110,15 @@ def test_what_is_not_well_is_said_first_and_goes_when_it_is_over(
     expect(overview).to_have_text("All is well", timeout=20_000)
 
 
+def test_a_row_that_is_never_confirmed_is_told(told: StandIn, open_page: Open) -> None:
+    def repeat(stat: Stat) -> None:
+        stat.clients[6].repeats = 41
+
+    told.told.change = repeat
+    details = reading.opened(reading.client(open_page(told.url), 7))
+    expect(reading.fact(details, "Repeats")).to_have_text("the same row 42 times, not confirmed")
+
+
 def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
     def drop(stat: Stat) -> None:
         stat.clients[6].dropped = Dropped(
@@ -119,7 +128,7 @@ def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
     told.told.change = drop
     page = open_page(told.url)
     row = reading.client(page, 7)
-    expect(reading.cell(row, "discarded")).to_have_text("165")
+    expect(reading.cell(row, "discarded")).to_have_text("231")
     details = reading.opened(row)
     for reason, count in (
         ("oldest, beyond its limit", "11"),
@@ -127,6 +136,7 @@ def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
         ("cut by retention", "33"),
         ("flushed by an operator", "44"),
         ("not decodable", "55"),
+        ("skipped: not confirmed", "66"),
     ):
         expect(reading.fact(details, reason)).to_have_text(count)
 
