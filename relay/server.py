@@ -231,7 +231,7 @@ class _Loop:
         return peer
 
     def _publish_count(self) -> None:
-        self._context.connections[self._context.index] = len(self._peers) - self._newcomers.extra
+        self._room.publish(len(self._peers) - self._newcomers.extra, self._descriptors)
 
     def _bind(self, peer: Peer, received: bytes, unsent: bytes) -> None:
         """Give the peer the client's queue; a connection that had it before is told at its next request."""
@@ -361,6 +361,7 @@ class _Loop:
             self._refusals("login_late", peer=peer.address)
             self._drop(peer)
         self._door.tick(self.now)
+        self._publish_count()
 
     def _tell_damage(self) -> None:
         """A damaged journal keeps some clients' rows from them: a named stop, while all others are served."""

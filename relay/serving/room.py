@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from relay.config import Config
@@ -18,6 +18,9 @@ ADMIN_SECONDS: Final = 5.0
 MOST_EXTRA: Final = RESERVED_DESCRIPTORS // 2
 """Connections beyond the limits: those that are being told why, and those that may give admin commands."""
 
+_FULL: Final = 1 << 32
+"""Beside a process's number of connections: it has no descriptor left for another one."""
+
 _WITH_TLS: Final = 3
 """Descriptors of a connection with TLS: its socket, and both ends of the one behind the bridge."""
 
@@ -25,7 +28,7 @@ _WITH_TLS: Final = 3
 class Room:
     """What is left of MaxConnections, which holds for all processes, and of the descriptors of this one."""
 
-    def __init__(self, connections: Sequence[int], index: int, config: Config) -> None:
+    def __init__(self, connections: memoryview[int], index: int, config: Config) -> None:
         self._connections = connections
         self._index = index
         self.apply(config)
@@ -37,9 +40,13 @@ class Room:
         """Descriptors of a connection."""
         self._descriptors = descriptors_for(self._most * self.each)
 
+    def publish(self, connections: int, descriptors: int) -> None:
+        """Tell the other processes how many connections this one has."""
+        self._connections[self._index] = connections | (_FULL if self.exhausted(descriptors) else 0)
+
     def full(self, descriptors: int) -> str:
         """Why there is no room, "" if there is. `descriptors`: those that this process's connections have."""
-        if sum(self._connections) >= self._most:
+        if sum(count % _FULL for count in self._connections) >= self._most:
             return f"too many connections (MaxConnections = {self._most})"
         return self.exhausted(descriptors)
 
@@ -51,10 +58,8 @@ class Room:
 
     def is_elsewhere(self, descriptors: int) -> bool:
         """Whether this process has no descriptor left while another one has."""
-        if not self.exhausted(descriptors):
-            return False
         others = (count for index, count in enumerate(self._connections) if index != self._index)
-        return any((count + 1) * self.each <= self._descriptors for count in others)
+        return bool(self.exhausted(descriptors)) and any(count < _FULL for count in others)
 
 
 class Newcomers:
