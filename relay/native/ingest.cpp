@@ -183,9 +183,10 @@ bool Ingest::outer_event(Bytes bytes, Attention* out) {
   if (!Event::parse(bytes, checksum, &e)) malformed("an event whose size is not its own");
   end_ = end_of(e, bytes.size);
   if (end_ != at_) start_ = end_ - std::min<uint64_t>(bytes.size, end_);
+  bool in_group = group_.open;
   if (!event(e, out)) return false;
   if (describes) mark_ = {file_, e.timestamp, 0, ""};
-  else if (!group_.open && end_ != at_ && e.type != kRotateEvent) leave_mark(bytes.sub(0, bytes.size - checksum));
+  else if (in_group && !group_.open && end_ != at_) leave_mark(bytes.sub(0, bytes.size - checksum));
   if (e.type != kRotateEvent) at_ = std::max(at_, end_);
   ++counters_->events[e.type];
   counters_->bytes += bytes.size;

@@ -99,7 +99,8 @@ class Ingest {
   uint64_t position() const { return at_; }
   uint32_t timestamp() const { return timestamp_; }  // of the last event
   // What tells this history from another one of the same files: when the source made the file, and the last event in it
-  // that ended a group or stands between groups, as far as it was kept.
+  // that ended a group, as far as it was kept. Such an event has a number that the server does not give out again, as an
+  // XID; those between groups are alike in two histories that began in the same second.
   struct Mark {
     std::string file;
     uint32_t created = 0;
