@@ -51,7 +51,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$crashers"
     # The file holds a u64 size, then the input.
     size=$(od -An -t u8 -N 8 "$build/$target.crash" | tr -d ' ')
-    tail -c +9 "$build/$target.crash" | head -c "$size" >"$build/$target.input"
+    head -c $((8 + size)) "$build/$target.crash" | tail -c +9 >"$build/$target.input"
     name=$crashers/$(sha256sum "$build/$target.input" | cut -c 1-16)
     mv "$build/$target.input" "$name"
     echo "fuzz: $target crashed; the input is $name" >&2

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from examples.dbserver import KINDS, DatabaseServer
@@ -23,6 +24,10 @@ from tests.cdcbench import Bench, benches
 from tests.metadata import full_metadata_of
 from tests.readerproc import Reader
 from tests.relayproc import RelayProcess, write_conf
+
+# The same examples in each run, however slow the machine is.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("fixed")
 
 deselected = pytest.StashKey[int]()
 

@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -341,22 +341,29 @@ def test_xa_transactions_count_where_they_are_committed(followed: Followed) -> N
     followed.execute("CREATE TABLE xa (id INT PRIMARY KEY) ENGINE=InnoDB")
     start = followed.mark()
 
-    def prepare(name: str, number: int) -> None:
-        followed.execute(f"XA START '{name}'", f"INSERT INTO xa VALUES ({number})", f"XA END '{name}'",
-                         f"XA PREPARE '{name}'")  # fmt: skip
-
     names = [secrets.token_hex(4) for _ in range(3)]
-    for number, name in enumerate(names):
-        prepare(name, number)
-    followed.execute("FLUSH BINARY LOGS", f"XA COMMIT '{names[0]}'", f"XA ROLLBACK '{names[1]}'")
-    between = followed.mark()
-    report = followed.since(start)
+    # A session that ends gives up its prepared transaction some time later: these stay, and end what they prepared.
+    with ExitStack() as stack:
+        sessions = [
+            stack.enter_context(stack.enter_context(followed.server.connect(database=followed.db)).cursor())
+            for _ in names
+        ]
+        for number, (name, session) in enumerate(zip(names, sessions, strict=True)):
+            for statement in (f"XA START '{name}'", f"INSERT INTO xa VALUES ({number})", f"XA END '{name}'",
+                              f"XA PREPARE '{name}'"):  # fmt: skip
+                session.execute(statement)
+        followed.execute("FLUSH BINARY LOGS")
+        sessions[0].execute(f"XA COMMIT '{names[0]}'")
+        sessions[1].execute(f"XA ROLLBACK '{names[1]}'")
+        between = followed.mark()
+        report = followed.since(start)
+        sessions[2].execute(f"XA COMMIT '{names[2]}'")
     assert (report["rows"], report["equal"]) == (1, 1)
     assert report["left_out"] == {
         "of XA transactions that were rolled back": 1,
         "of XA transactions that were prepared, and not yet ended": 1,
     }
-    followed.execute(f"XA COMMIT '{names[2]}'", "INSERT INTO xa VALUES (9)")
+    followed.execute("INSERT INTO xa VALUES (9)")
     report = followed.since(between)
     assert (report["rows"], report["equal"]) == (1, 1)
     assert report["left_out"] == {"of XA transactions that were prepared before the range": 1}

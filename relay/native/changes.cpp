@@ -243,7 +243,11 @@ void ChangeReader::decide(bool wanted) { wanted_[asked_] = wanted; }
 
 void ChangeReader::begin_rows(const FrameView& view) {
   auto rows = parsed<RowsFrame>(view);
-  Table& table = tables_.at(rows.table);
+  const auto met = tables_.find(rows.table);
+  if (met == tables_.end())
+    throw JournalError("journal_corrupt", "read journal: the rows at position " + std::to_string(view.position) +
+                                              " name a table of another segment");
+  Table& table = met->second;
   if (!table.wanted) {
     sequence_ += rows.rows;
     return;
