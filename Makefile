@@ -1,129 +1,175 @@
-# One word for each thing one does here. Everything but clean makes sure of `make setup` first; it is cheap when done.
+# One target per task. Every target except clean runs `make setup` first, which is quick when done.
 SHELL := /bin/bash
 PY := .venv/bin/python
-NATIVE := $(wildcard relay/native/*.cpp relay/native/*.hpp relay/native/*.pyx relay/native/*.pxi relay/native/*.pxd)
+# Each folder of native/ is hand-written C++, but for python/: there are Cython modules, and the C++ that Cython makes of them.
+CORE := $(filter-out native/python/%,$(wildcard native/*/*.cpp native/*/*.hpp))
+NATIVE := $(CORE) native/values/charsets.bin $(shell find native/python -name "*.p[yx][xd]")
+SLOWEST := --durations 25
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-lake test test-types test-spark test-cluster test-browser test-faults test-names soak kill huge \
-  fuzz opinions audit lint types fmt bench bench-lake wheel lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage test-types test-spark test-cluster test-browser test-wheels test-faults test-names soak kill huge \
+  fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
 
-help:  ## show this list
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: .venv/stamp-native  ## system packages, .venv from the lock file, native build
+setup: .venv/stamp-native .venv/stamp-venv  ## install system packages and .venv from the lock files, build the native module
 	@echo "setup: in place (.venv/bin/relay)"
 
-.venv/stamp-venv: requirements.lock pyproject.toml scripts/setup.sh
+# What `make demo` needs: to build the native module and to run the relay.
+.venv/stamp-run: requirements-run.lock pyproject.toml scripts/setup.sh
 	@scripts/setup.sh
 
-.venv/stamp-native: .venv/stamp-venv setup.py $(NATIVE)
-	@echo "setup: building relay._native in place"
-	@rm -f relay/_native*.so
-	@$(PY) -m pip install --quiet --quiet --no-index --no-build-isolation --no-deps --editable .
-	@touch $@
+.venv/stamp-native: .venv/stamp-run setup.py scripts/setup-native.sh $(NATIVE)
+	@scripts/setup-native.sh
 
-# What the Spark jobs need on top: the relay itself, `make demo` and `make test` do without.
-setup-spark: .venv/stamp-spark  ## Java, and pyspark into .venv
+.venv/stamp-venv: .venv/stamp-run requirements.lock
+	@. scripts/common.sh && install_lock requirements.lock && touch $@
+
+# Only the Spark jobs need this: the relay itself, `make demo` and `make test` do not.
+setup-spark: .venv/stamp-spark  ## install Java, and pyspark into .venv
 	@echo "setup: Spark in place"
 
-.venv/stamp-spark: .venv/stamp-native requirements-spark.lock scripts/setup-spark.sh
+.venv/stamp-spark: .venv/stamp-native .venv/stamp-venv requirements-spark.lock scripts/setup-spark.sh
 	@scripts/setup-spark.sh
 
-# A browser is for the tests of the page only.
-setup-browser: .venv/stamp-browser  ## chromium, fonts, and playwright into .venv
+# Only the tests of the page need a browser.
+setup-browser: .venv/stamp-browser  ## install chromium, fonts, and playwright into .venv
 	@echo "setup: browser in place"
 
-.venv/stamp-browser: .venv/stamp-native requirements-browser.lock scripts/setup-browser.sh
+.venv/stamp-browser: .venv/stamp-native .venv/stamp-venv requirements-browser.lock scripts/setup-browser.sh
 	@scripts/setup-browser.sh
 
-demo: setup  ## the whole thing on a throwaway database server; KEEP=1 leaves it running
+# The database server is fetched while the compiler works.
+demo: .venv/stamp-run  ## run the relay on a throwaway database server; KEEP=1 leaves it running
+	@$(MAKE) --no-print-directory -j 2 .venv/stamp-native demo-server
 	@KEEP=$(KEEP) $(PY) -m examples.demo
 
-demo-lake: setup-spark  ## the lake with Spark, from a database to a plot; KEEP=1 leaves it running
+demo-server:
+	@$(PY) -m examples.dbserver mariadb118
+
+demo-lake: setup-spark  ## run the lake with Spark, from a database to a plot; KEEP=1 leaves it running
 	@KEEP=$(KEEP) $(PY) -m examples.demo_lake
 
-# Two at a time: most tests wait for a server most of the time. One alone, or with a debugger: .venv/bin/python -m pytest tests/...
-test: setup  ## the suite, against three real database servers
-	@$(PY) -m pytest -n 2 --dist worksteal
+# Two processes: tests wait for a server most of the time. A single test, or a debugger: .venv/bin/python -m pytest tests/...
+test: setup  ## run the tests, with three real database servers
+	@$(PY) -m pytest -n 2 --dist worksteal $(SLOWEST)
 
-test-types: setup  ## every type on every server, with and without metadata, as a matrix
+test-core: setup  ## run the tests that need no database server
+	@RELAY_TEST_SKIP=mysql97,mariadb118,mariadb1011 $(PY) -m pytest -n 2 --dist worksteal $(SLOWEST)
+
+coverage: setup  ## run the tests, and print which lines of each module they do not reach, and the slowest tests
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(PY) -m coverage run -m pytest -n 2 --dist worksteal $(SLOWEST)
+	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report
+
+test-types: setup  ## print a matrix of every type on every server, with and without metadata
 	@$(PY) -m tests.types
 
-test-spark: setup-spark  ## the lake's suite with Spark, against three real database servers
+test-spark: setup-spark  ## run the lake's tests with Spark, with three real database servers
 	@$(PY) -m pytest -m "spark and not cluster" tests/spark
 
-test-cluster: setup-spark wheel  ## merge, compaction and streams of the wheel on a cluster of two workers
+test-cluster: setup-spark wheel  ## test merge, compaction and streams of the wheel on a cluster of two workers
 	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py
 
-test-browser: setup-browser  ## the page in a real chromium
+test-browser: setup-browser  ## test the page in a real chromium
 	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
 
-test-faults: setup  ## what breaks, under load, and a table of it; RELAY_FAULTS=0.1 for a tenth of the injections
+test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=0.1 for a tenth of the injections
 	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
 
-soak: setup  ## an hour at a steady rate, and what each process uses of it; RELAY_SOAK=seconds
+test-wheels: wheels  ## test the wheels of dist/ on x86-64 and, with qemu-user, on aarch64
+	@command -v qemu-aarch64-static >/dev/null || { . scripts/common.sh; install_packages qemu-user-static; }
+	@$(PY) -m pytest -m wheels tests/wheels
+
+soak: setup  ## run an hour at a steady rate and report what each process uses; RELAY_SOAK=seconds
 	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
 
-test-names: setup  ## names without FULL metadata against those with it, on each server; RELAY_NAMES=seconds on each
-	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/test_statement_lives.py
+test-names: setup  ## compare column names without FULL metadata and with it, on each server; RELAY_NAMES=seconds on each
+	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/schema/test_random_statements.py
 	@for kind in mysql97 mariadb118 mariadb1011; do $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} || failed=1; done; \
 	  exit $${failed:-0}
 
-kill: setup  ## the slow suites: kills, soaks, long random lives; RELAY_KILLS=n for each kind of kill
+kill: setup  ## run the slow tests: kills, soaks, long random workloads; RELAY_KILLS=n for each kind of kill
 	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000
 
-huge: setup  ## transactions larger than memory, binlog files beyond 4 GiB; needs 15 GB of disk and a quarter of an hour
+huge: setup  ## test transactions larger than memory and binlog files beyond 4 GiB; needs 15 GB of disk and 15 minutes
 	@$(PY) -m pytest -m huge
 
-fuzz: setup  ## fuzz the parsers, native and Python; FUZZ_SECONDS=n per target
+fuzz: setup  ## fuzz the native and the Python parsers; FUZZ_SECONDS=n per target
 	@scripts/fuzz.sh
 	@$(PY) -m tests.fuzz
 
-opinions: .venv/stamp-opinions  ## the corpus of statements, as Debezium's parser and others read it; needs a JDK (docs/ddl-corpus.md)
+opinions: .venv/stamp-opinions  ## the corpus of statements, as Debezium's parser and others read it; needs a JDK (docs/internals/ddl-corpus.md)
 	@$(PY) -m tests.opinions
 
-.venv/stamp-opinions: .venv/stamp-native requirements-opinions.lock scripts/setup-opinions.sh
+.venv/stamp-opinions: .venv/stamp-native .venv/stamp-venv requirements-opinions.lock scripts/setup-opinions.sh
 	@scripts/setup-opinions.sh
 
-audit: .venv/stamp-audit  ## known vulnerabilities of what the lock files name; AUDIT_OFFLINE=allow where nobody can be asked
-	@$(PY) -m tests.audit
+docs: .venv/stamp-docs  ## build the site of docs/ into build/site, with search; a broken link or a page in no group fails
+	@rm -rf build/site
+	@$(PY) -m sphinx --quiet --fail-on-warning --keep-going --nitpicky --conf-dir scripts/docs --doctree-dir build/doctrees . build/site
+	@echo "docs: open build/site/index.html"
+
+.venv/stamp-docs: .venv/stamp-venv requirements-docs.lock scripts/setup-docs.sh
+	@scripts/setup-docs.sh
+
+audit: .venv/stamp-audit  ## list known vulnerabilities of the locked packages; AUDIT_OFFLINE=allow without a network
+	@$(PY) -m tests.project.audit
 
 .venv/stamp-audit: .venv/stamp-venv requirements-audit.lock scripts/setup-audit.sh
 	@scripts/setup-audit.sh
 
-bench-lake: setup-spark  ## what Spark's merge costs, as ratios
+bench-lake: setup-spark  ## measure the cost of Spark's merge, as ratios
 	@SCALE=$(SCALE) $(PY) -m bench.merges
 
-bench: .venv/stamp-bench .venv/stamp-browser  ## speed as ratios, from one run, into bench/RESULTS.md; SCALE=n for longer ones
+bench: .venv/stamp-bench .venv/stamp-browser  ## measure speed as ratios in one run, into bench/RESULTS.md; SCALE=n for longer runs
 	@SCALE=$(SCALE) $(PY) -m bench
 
-.venv/stamp-bench: .venv/stamp-native requirements-bench.lock scripts/setup-bench.sh
+.venv/stamp-bench: .venv/stamp-native .venv/stamp-venv requirements-bench.lock scripts/setup-bench.sh
 	@scripts/setup-bench.sh
 
-lint: setup  ## ruff: rules and format
+lint: setup  ## run ruff, clang-format and clang-tidy
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	@.venv/bin/clang-format --dry-run --Werror $(CORE)
+	@printf '%s\n' $(filter %.cpp,$(CORE)) | xargs -P "$$(nproc)" -n 4 scripts/tidy.sh
 
-types: setup  ## mypy, strict
+types: setup  ## run mypy, strict
 	@.venv/bin/mypy
 
-fmt: setup  ## format and mend what can be mended
+fmt: setup  ## format, and fix what can be fixed
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+	@.venv/bin/clang-format -i $(CORE)
 
-wheel: setup  ## a wheel in dist/ that needs no compiler where it is installed
+man: setup  ## write the manual pages into man/; the wheels bring them
+	@$(PY) -m scripts.man
+
+wheel: man  ## build a wheel in dist/ that needs no compiler to install
 	@$(PY) -m pip wheel --quiet --quiet --no-index --no-build-isolation --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+wheels: .venv/stamp-wheels man  ## build in dist/ the wheels for every kind of Linux, the client's wheel, and the sdist
+	@$(PY) -m scripts.wheels
+
+.venv/stamp-wheels: .venv/stamp-native .venv/stamp-venv requirements-wheels.lock scripts/setup-wheels.sh
+	@scripts/setup-wheels.sh
 
 LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-options --no-emit-trusted-host
 
-lock: setup  ## compile the lock files anew from pyproject.toml
+lock: setup  ## compile the lock files from pyproject.toml
 	@$(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	@$(LOCK) --build-deps-for wheel --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
 	@$(LOCK) --extra bench --constraint requirements.lock --output-file requirements-bench.lock pyproject.toml
+	@$(LOCK) --extra wheels --constraint requirements.lock --output-file requirements-wheels.lock pyproject.toml
 	@$(LOCK) --extra audit --constraint requirements.lock --output-file requirements-audit.lock pyproject.toml
+	@$(LOCK) --extra docs --constraint requirements.lock --output-file requirements-docs.lock pyproject.toml
 	@$(LOCK) --extra opinions --constraint requirements.lock --output-file requirements-opinions.lock pyproject.toml
 	@$(LOCK) --extra browser --constraint requirements.lock --output-file requirements-browser.lock pyproject.toml
 	@$(LOCK) --extra spark --extra sample --constraint requirements.lock --output-file requirements-spark.lock pyproject.toml
 
 clean:  ## remove everything that make made
-	rm -rf .venv build dist *.egg-info relay/_native*.so relay/native/_native.cpp .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv build dist man *.egg-info relay/_native*.so .pytest_cache .mypy_cache .ruff_cache
+	find native/python -name "*.cpp" -delete
+	rm -f native/values/charsets.inc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make audit` needs beside `make setup`: pip-audit in .venv. Safe to repeat. One line for each step.
+# Installs what `make audit` needs besides `make setup`: pip-audit in .venv. Safe to repeat. Prints one line per step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

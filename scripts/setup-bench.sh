@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `make bench` needs beside `make setup`: matplotlib in .venv. Safe to repeat. One line for each step.
+# Installs what `make bench` needs besides `make setup`: matplotlib in .venv. Safe to repeat. Prints one line per step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What the page's tests need beside `make setup`: a chromium, fonts for whatever a name may hold, and playwright in .venv.
-# Safe to repeat: what is there is left alone. One line for each step.
+# Installs what the page's tests need besides `make setup`: chromium, fonts for all writing systems, and
+# playwright in .venv.
+# Safe to repeat: installs only what is missing. Prints one line per step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
@@ -8,7 +9,7 @@ cd "$(dirname "$0")/.."
 # The names that tests/browser/chromium.py looks for, in its order.
 find_chromium() { command -v chromium || command -v chromium-browser || true; }
 
-# Prints the packages that are missing; a font is told by a character that it brings.
+# Prints the missing packages; a font is recognized by a character that it has.
 missing() {
   [ -n "$(find_chromium)" ] || echo chromium
   if ! command -v fc-list >/dev/null; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make opinions` needs beside `make setup`: other readers of statements in .venv, and a JDK of version 17 or later,
-# which compiles tests/opinions/Debezium.java. Safe to repeat. One line for each step.
+# Installs what `make opinions` needs besides `make setup`: other parsers of statements in .venv, and a JDK of version
+# 17 or later, which compiles tests/opinions/Debezium.java. Safe to repeat. Prints one line per step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh

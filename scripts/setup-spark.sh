@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# What the Spark jobs need beside `make setup`: Java 17 or newer, and the packages of requirements-spark.lock in .venv.
-# Safe to repeat: what is there is left alone. One line for each step.
+# Installs what the Spark jobs need besides `make setup`: Java 17 or newer, and requirements-spark.lock in .venv.
+# Safe to repeat: installs only what is missing. Prints one line per step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-# Prints the major version of the java that Spark would run, nothing if there is none.
+# Prints the major version of the java that Spark would run, or nothing if there is none.
 java_version() {
   local java=${JAVA_HOME:+$JAVA_HOME/bin/}java
   { "$java" -version 2>&1 || true; } | sed -nE 's/.* version "([0-9]+).*/\1/p' | head -n 1
 }
 
-# The oldest packaged Java that will do; the package lists may not be there yet.
+# The oldest packaged Java that is new enough; the package lists may not be there yet.
 java_package() {
   { apt-cache search --names-only '^openjdk-[0-9]+-jre-headless$' 2>/dev/null || true; } |
     sed -nE 's/^openjdk-([0-9]+)-jre-headless.*/\1/p' | sort -n | awk '$1 >= 17 { print; exit }'

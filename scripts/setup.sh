@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Everything a fresh Debian or Ubuntu needs before `relay` runs: system packages, .venv, the locked Python packages.
-# Safe to repeat: what is there is left alone. One line for each step.
+# Installs what a fresh Debian or Ubuntu needs to build and run `relay`: system packages, .venv, requirements-run.lock.
+# Safe to repeat: installs only what is missing. Prints one line per step.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/common.sh
 
-[ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] || die "this is $(uname -s) on $(uname -m)" "the relay runs on Linux, x86-64"
+case $(uname -s)-$(uname -m) in
+  Linux-x86_64 | Linux-aarch64) ;;
+  *) die "this is $(uname -s) on $(uname -m)" "the relay runs on Linux, x86-64 and aarch64" ;;
+esac
 
-# The newest interpreter that will do: PYTHON if given, else python3, else a numbered one.
+# The interpreter: PYTHON if given, else python3 if it is new enough, else the newest numbered one.
 usable() { command -v "$1" >/dev/null && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 find_python() {
   local each
@@ -16,14 +19,14 @@ find_python() {
   done
 }
 
-# Prints the packages that are missing; each is told by what it brings, since it may have come from elsewhere.
+# Prints the missing packages. It checks for their files, which may have come from elsewhere.
 missing() {
   local python=$1
   if [ -z "$python" ]; then
     echo python3 python3-venv python3-dev
   else
     local version; version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    # A distribution's python splits off venv and headers; the packages carry its number, which need not be python3's.
+    # Distributions package venv and headers separately, under the interpreter's version, which may not be python3's.
     "$python" -c 'import ensurepip, venv' 2>/dev/null || echo "python$version-venv"
     [ -e "$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" ] || echo "python$version-dev"
   fi
@@ -32,7 +35,7 @@ missing() {
   echo '#include <zlib.h>' | cc -E -x c - >/dev/null 2>&1 || echo zlib1g-dev
   command -v dpkg-deb >/dev/null || echo dpkg
   [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || echo debian-archive-keyring
-  # The throwaway servers are Debian's packages; elsewhere debootstrap knows where Debian is.
+  # The throwaway servers are Debian's packages; on other systems debootstrap knows Debian's mirror.
   grep -rqsE '/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d || command -v debootstrap >/dev/null || echo debootstrap
   [ -d /usr/share/zoneinfo/Europe ] || echo tzdata
   [ -e /etc/ssl/certs/ca-certificates.crt ] || echo ca-certificates
@@ -54,5 +57,5 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
   "$python" -m venv .venv || die "$python cannot make a virtual environment" "apt-get install python3-venv"
 fi
 
-install_lock requirements.lock
-touch .venv/stamp-venv
+install_lock requirements-run.lock
+touch .venv/stamp-run

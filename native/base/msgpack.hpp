@@ -1,0 +1,89 @@
+// The part of MessagePack that the journal uses: writers of fixed-width fields at constant offsets, and a reader of
+// definitions.
+#pragma once
+
+#include "base/bytes.hpp"
+
+namespace relay::msgpack {
+
+inline uint8_t* put_array(uint8_t* p, unsigned n) {
+  *p = static_cast<uint8_t>(0x90 | n);
+  return p + 1;
+}  // n < 16
+inline uint8_t* put_small(uint8_t* p, unsigned v) {
+  *p = static_cast<uint8_t>(v);
+  return p + 1;
+}  // v < 128
+inline uint8_t* put_u32(uint8_t* p, uint32_t v) {
+  *p = 0xce;
+  store(p + 1, __builtin_bswap32(v));
+  return p + 5;
+}
+inline uint8_t* put_u64(uint8_t* p, uint64_t v) {
+  *p = 0xcf;
+  store(p + 1, __builtin_bswap64(v));
+  return p + 9;
+}
+inline uint8_t* put_head32(uint8_t* p, uint8_t tag, size_t n) {
+  *p = tag;
+  store(p + 1, __builtin_bswap32(static_cast<uint32_t>(n)));
+  return p + 5;
+}
+inline uint8_t* put_bytes(uint8_t* p, uint8_t tag, Bytes b) {
+  p = put_head32(p, tag, b.size);
+  if (b.size) std::memcpy(p, b.data, b.size);
+  return p + b.size;
+}
+inline uint8_t* put_str(uint8_t* p, std::string_view s) { return put_bytes(p, 0xdb, Bytes(s)); }
+inline uint8_t* put_bin(uint8_t* p, Bytes b) { return put_bytes(p, 0xc6, b); }
+
+// Reads any encoding of arrays, unsigned integers, booleans, strings and binaries. Anything else makes `ok` false.
+class Unpacker {
+ public:
+  explicit Unpacker(Bytes b) : r_(b) {}
+  bool ok() const { return ok_ && r_.ok(); }
+
+  uint64_t array() {
+    uint8_t t = r_.u8();
+    if ((t & 0xf0) == 0x90) return t & 0x0f;
+    if (t == 0xdc) return be(2);
+    if (t == 0xdd) return be(4);
+    return fail();
+  }
+  uint64_t uint() {
+    uint8_t t = r_.u8();
+    if (t < 0x80) return t;
+    if (t >= 0xcc && t <= 0xcf) return be(1u << (t - 0xcc));
+    return fail();
+  }
+  bool boolean() {
+    uint8_t t = r_.u8();
+    if (t == 0xc2 || t == 0xc3) return t == 0xc3;
+    return fail() != 0;
+  }
+  Bytes bytes() {
+    uint8_t t = r_.u8();
+    if ((t & 0xe0) == 0xa0) return r_.take(t & 0x1f);
+    if (t == 0xc4 || t == 0xd9) return r_.take(be(1));
+    if (t == 0xc5 || t == 0xda) return r_.take(be(2));
+    if (t == 0xc6 || t == 0xdb) return r_.take(be(4));
+    fail();
+    return {};
+  }
+  std::string str() { return std::string(bytes().text()); }
+
+ private:
+  uint64_t be(unsigned n) {
+    Bytes b = r_.take(n);
+    return b.data ? load_be(b.data, n) : 0;
+  }
+  uint64_t fail() {
+    ok_ = false;
+    return 0;
+  }
+
+  Reader r_;
+  bool ok_ = true;
+};
+
+}  // namespace relay::msgpack

@@ -1,0 +1,139 @@
+// Reads the journal's transactions as columns, for the lake.
+#pragma once
+
+#include <deque>
+
+#include "formats/columns.hpp"
+#include "journal/journal.hpp"
+
+namespace relay {
+
+// Rows of one table on one day, from tables with equal definitions.
+struct ChangeBatch {
+  std::shared_ptr<ColumnBatch> columns;
+  std::string definition;  // packed
+  int64_t day = 0;         // day of the commits, UTC, since 1970-01-01
+  uint64_t first = 0;      // numbers of the first and last change
+  uint64_t last = 0;
+};
+
+// Why a read stopped.
+struct Reached {
+  enum class Why : uint8_t {
+    end,     // at the given position
+    full,    // the columns have their maximum size
+    more,    // much was scanned: lets the caller do other work in between
+    ddl,     // at the end of a transaction with a statement, `text`, whose number is `seq`
+    gap,     // events were lost here; `text` is the reason
+    source,  // from here on the source is another one, `text`
+    table,   // the caller must decide whether rows of `schema`.`text` are wanted
+  };
+  Why why = Why::end;
+  uint64_t seq = 0;        // of the last change that was read, or of the statement
+  uint32_t timestamp = 0;  // of the last transaction, or of the statement; Unix seconds
+  std::string schema;
+  std::string text;
+  std::string dialect;  // of a statement: how it was read,
+  std::string tables;   // and the tables that it leaves, both packed
+};
+
+// Reads a journal transaction by transaction and collects its rows in columns. All sequence numbers are the journal's
+// plus `base`. Throws JournalError (journal_lost if retention has deleted the next frames) and StreamError
+// (partial_image at rows without all columns, unsupported_column at rows that cannot be decoded).
+class ChangeReader {
+ public:
+  // Begins at `position`, which is between transactions; 0: with the oldest complete transaction. Unless `choose`, the
+  // rows of all tables are wanted.
+  ChangeReader(std::string directory, uint64_t position, uint64_t base, Form form, bool choose);
+
+  // Collects rows up to `until`, which must be flushed, or until the columns have `max_bytes`, possibly within a
+  // transaction.
+  Reached read(uint64_t until, uint64_t max_bytes);
+  // Replies to Why::table.
+  void decide(bool wanted);
+  // The collected batches, in the order of their first rows.
+  std::vector<ChangeBatch> take();
+
+  // The position after the last transaction that was read completely.
+  uint64_t position() const { return position_; }
+  const std::string& file() const { return file_; }
+  uint64_t offset() const { return offset_; }
+  const std::string& gtid() const { return gtid_; }  // of the last transaction; empty: none, or not known yet
+  uint32_t timestamp() const { return timestamp_; }  // 0: not known yet
+  const std::string& identity() const { return identity_; }
+  // Number of the last change that was read, also within a transaction.
+  uint64_t seq() const { return base_ + sequence_ - 1; }
+  bool in_transaction() const { return open_; }
+  uint64_t generation() { return journal_.generation(); }
+
+ private:
+  struct Table {
+    std::shared_ptr<const Definition> definition;
+    std::string packed;
+    bool wanted = true;
+    size_t batch = 0;    // batch of its last rows,
+    int64_t day = 0;     // their day,
+    uint64_t taken = 0;  // and the number of `take` calls before them
+  };
+  // Rows of a frame that are still to be collected.
+  struct Pending {
+    uint64_t position = 0;
+    RowsFrame frame;
+    RowsBody body;
+    Table* table = nullptr;  // nullptr: none
+    const uint8_t* at = nullptr;
+    uint32_t row = 0;
+  };
+
+  void start_at(uint64_t segment);
+  bool pass_over(const FrameView& view, Reached* result);
+  void pass_within(const FrameView& view);
+  void finish(const CommitFrame& commit, uint64_t next);
+  bool look_ahead(uint64_t until, Reached* result);
+  void open(const CommitFrame& commit);
+  bool scanned_enough() const;
+  bool load_table(uint64_t position, Reached* result);
+  void forget_before(uint64_t position);
+  void begin_rows(const FrameView& view);
+  bool collect(uint64_t max_bytes);
+  ChangeBatch& batch_of(Table& table);
+  Reached reached(Reached::Why why, std::string text = {}) const;
+
+  JournalReader journal_;
+  const uint64_t base_;
+  const Form form_;
+  const bool choose_;
+  uint64_t position_ = 0;
+  uint64_t at_ = 0;        // position of the next frame
+  uint64_t sequence_ = 1;  // number of the next change, as in the journal
+  std::string file_;
+  uint64_t offset_ = 0;
+  std::string gtid_;
+  std::string identity_;
+  uint32_t timestamp_ = 0;
+
+  // How far the end of the transaction at at_ was searched for, and the number of the change there.
+  struct Ahead {
+    uint64_t at = 0;  // 0: not yet
+    uint64_t next = 0;
+  };
+  Ahead ahead_;
+  uint64_t scanned_ = 0;     // bytes of the journal in this `read`
+  uint64_t last_table_ = 0;  // the last table that was found
+
+  bool open_ = false;  // within a transaction, of which:
+  Origin origin_;
+  std::string own_gtid_;
+  Pending pending_;
+  std::deque<Reached> statements_;  // reported at its end
+
+  std::map<uint64_t, Table> tables_;  // by TABLE frame
+  std::map<std::pair<std::string, std::string>, bool> wanted_;
+  std::pair<std::string, std::string> undecided_;
+  std::vector<ChangeBatch> batches_;
+  uint64_t taken_ = 1;
+  uint64_t bytes_ = 0;  // of all batches
+  uint64_t rows_ = 0;
+};
+
+}  // namespace relay

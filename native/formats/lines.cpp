@@ -1,0 +1,210 @@
+// Reading of the journal for the log.
+#include "formats/lines.hpp"
+
+#include <algorithm>
+
+#include "base/failure.hpp"
+
+namespace relay {
+
+namespace {
+
+constexpr int64_t kDay = 86400;
+constexpr uint64_t kMostScanned = 64 << 20;
+constexpr const char* kExclude = "leave the table out with Excludes in [Logger], and report this with its definition";
+constexpr const char* kUnproven =
+    "set binlog_row_metadata = FULL on the source, set `OnUnproven = positional` in [Relay], or leave the table out with"
+    " Excludes in [Logger]";
+
+[[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
+  throw StreamError(code, "log the journal's rows", "journal position " + std::to_string(position), cause, hint);
+}
+
+std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
+
+int64_t day_of(int64_t second) { return (second - (second % kDay + kDay) % kDay) / kDay; }
+
+}  // namespace
+
+LineReader::LineReader(std::string directory, uint64_t position, LineForm form, RenderOptions options, bool positional)
+    : journal_(std::move(directory)), form_(form), options_(std::move(options)), positional_(positional) {
+  const uint64_t segment = position ? journal_.segment(position) : journal_.first();
+  at_ = segment;
+  do pass(journal_.frame(at_));
+  while (at_ < position);
+  if (position > segment && at_ != position)
+    throw JournalError("journal_lost", "read journal: no frame begins at position " + std::to_string(position));
+}
+
+LinesReached LineReader::read(uint64_t until, uint64_t max_bytes, int64_t day, int64_t latest) {
+  LinesReached result;
+  const uint64_t began = at_;
+  while (at_ < until) {
+    if (lines_.size() > 0 && lines_.size() >= max_bytes) {
+      result.why = LinesReached::Why::full;
+      return result;
+    }
+    if (at_ - began >= kMostScanned) {
+      result.why = LinesReached::Why::more;
+      return result;
+    }
+    const FrameView view = journal_.frame(at_, true);
+    if (view.kind() == FrameKind::gap && lines_.size() > 0) {
+      result.why = LinesReached::Why::full;  // lines before a gap are reported separately
+      return result;
+    }
+    if (view.kind() == FrameKind::rows && !log_rows(view, day, latest, &result)) return result;
+    pass(view);
+    if (view.kind() == FrameKind::gap) {
+      result.why = LinesReached::Why::gap;
+      result.text = parsed<GapFrame>(view).reason;
+      return result;
+    }
+  }
+  return result;
+}
+
+// Follows a frame without rows.
+void LineReader::pass(const FrameView& view) {
+  switch (view.kind()) {
+    case FrameKind::source: {
+      const auto source = parsed<SourceFrame>(view);
+      file_ = source.file;
+      offset_ = source.position;
+      tables_.clear();  // rows name a TABLE frame of their own segment
+      break;
+    }
+    case FrameKind::file: {
+      const auto rotated = parsed<FileFrame>(view);
+      file_ = rotated.file;
+      offset_ = rotated.position;
+      break;
+    }
+    case FrameKind::gap: {
+      const auto gap = parsed<GapFrame>(view);
+      file_ = gap.file;
+      offset_ = gap.position;
+      break;
+    }
+    case FrameKind::rows: {
+      const auto rows = parsed<RowsFrame>(view);
+      offset_ = rows.end_position;
+      timestamp_ = rows.timestamp;
+      sequence_ = rows.sequence + rows.rows;
+      break;
+    }
+    case FrameKind::ddl:
+      if (sequence_) ++sequence_;
+      break;
+    case FrameKind::commit: {
+      const auto commit = parsed<CommitFrame>(view);
+      offset_ = commit.position;
+      timestamp_ = commit.timestamp;
+      sequence_ = commit.sequence;
+      gtid_known_ = false;
+      journal_.release_before(view.next);
+      break;
+    }
+    case FrameKind::table: break;
+  }
+  at_ = view.next;
+}
+
+// False, with the reason, if the event cannot be logged yet.
+bool LineReader::log_rows(const FrameView& view, int64_t day, int64_t latest, LinesReached* result) {
+  const auto rows = parsed<RowsFrame>(view);
+  if (!load_table(rows.table, result)) return false;
+  const Table& table = tables_.at(rows.table);
+  if (table.lines) {
+    if (rows.timestamp < zone_from_ || rows.timestamp >= zone_until_) {
+      result->why = LinesReached::Why::offset;
+      result->timestamp = rows.timestamp;
+      return false;
+    }
+    const int64_t of_event = std::min(day_of(int64_t{rows.timestamp} + zone_), latest);
+    if (of_event > day) {
+      result->why = LinesReached::Why::day;
+      result->day = of_event;
+      return false;
+    }
+    append_rows(view, rows, *table.lines);
+  }
+  return true;
+}
+
+void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const LineTable& table) {
+  const Definition& d = table.definition();
+  if (!d.proven && !positional_)
+    refuse("schema_unproven", view.position, "the names of the columns of " + name_of(d) + " cannot be proven",
+           kUnproven);
+  RowsBody body;
+  if (!RowsBody::parse(rows.body, rows.kind, &body) || body.columns != d.columns.size())
+    refuse("unsupported_column", view.position, "rows of " + name_of(d) + " do not fit its definition", kExclude);
+  if (form_ == LineForm::json && !gtid_known_) {
+    gtid_ = gtid_at(view.next);
+    gtid_known_ = true;
+  }
+  const std::string head = table.head(rows.kind, {rows.timestamp, zone_, file_, rows.end_position, gtid_});
+  Row row;
+  row.definition = &d;
+  row.kind = rows.kind;
+  row.before_present = body.before;
+  row.after_present = body.after;
+  const size_t before = lines_.size();
+  const uint8_t* at = body.images.data;
+  for (uint32_t i = 0; i < rows.rows; ++i) {
+    const uint8_t* middle = skip_image(d, row.before_present, at, body.images.end());
+    const uint8_t* next = middle && body.after ? skip_image(d, row.after_present, middle, body.images.end()) : middle;
+    std::string error = "a row of " + name_of(d) + " is cut short";
+    bool made = next && next != at;
+    if (made) {
+      row.before = Bytes(at, static_cast<size_t>(middle - at));
+      row.after = Bytes(middle, static_cast<size_t>(next - middle));
+      made = table.append(lines_, row, head, options_, &error);
+    }
+    if (!made) {
+      lines_.p = lines_.at(before);  // an event is logged completely or not at all
+      refuse("unsupported_column", view.position, error, kExclude);
+    }
+    at = next;
+  }
+  count_ += rows.rows;
+}
+
+// Reads the GTID at the end of the transaction that continues at `position`.
+std::string LineReader::gtid_at(uint64_t position) {
+  for (;;) {
+    const FrameView view = journal_.frame(position);
+    if (view.kind() == FrameKind::commit) return std::string(parsed<CommitFrame>(view).gtid);
+    position = view.next;
+  }
+}
+
+// Loads the table of a TABLE frame. False if the caller must first decide whether its rows are wanted.
+bool LineReader::load_table(uint64_t position, LinesReached* result) {
+  if (tables_.count(position)) return true;
+  if (journal_.table(position).link) return false;  // its proof is pending
+  std::shared_ptr<const Definition> definition = journal_.definition(position);
+  undecided_ = {definition->schema, definition->table};
+  const auto decided = wanted_.find(undecided_);
+  if (decided == wanted_.end()) {
+    result->why = LinesReached::Why::table;
+    result->schema = undecided_.first;
+    result->text = undecided_.second;
+    return false;
+  }
+  Table table;
+  if (decided->second) table.lines = std::make_unique<LineTable>(std::move(definition), form_);
+  tables_.emplace(position, std::move(table));
+  return true;
+}
+
+void LineReader::decide(bool wanted) { wanted_[undecided_] = wanted; }
+
+void LineReader::set_offset(int32_t offset, int64_t from, int64_t until) {
+  zone_ = offset;
+  zone_from_ = from;
+  zone_until_ = until;
+}
+
+}  // namespace relay

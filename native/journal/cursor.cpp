@@ -1,0 +1,71 @@
+// Finding and reading rows in frames.
+#include "journal/cursor.hpp"
+
+namespace relay {
+
+bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::string* error) {
+  if (frame != frame_ || row < row_) {
+    frame_ = kNone;
+    FrameView view = journal.verified(frame);
+    if (view.kind() != FrameKind::rows || !RowsFrame::parse(view.payload, &rows_)) {
+      *error = "the journal has no rows at " + std::to_string(frame);
+      return false;
+    }
+    definition_ = journal.definition(rows_.table);
+    if (!definition_ || !RowsBody::parse(rows_.body, rows_.kind, &body_) ||
+        body_.columns != definition_->columns.size()) {
+      *error = "the rows at journal position " + std::to_string(frame) + " do not fit their table definition";
+      return false;
+    }
+    frame_ = frame;
+    row_ = 0;
+    at_ = body_.images.data;
+    next_ = nullptr;
+  }
+  while (row_ < row) {
+    if (!measure()) {
+      *error = "row " + std::to_string(row_) + " at journal position " + std::to_string(frame) + " is malformed";
+      reset();
+      return false;
+    }
+    advance();
+  }
+  return true;
+}
+
+bool RowCursor::measure() {
+  if (next_) return true;
+  const uint8_t* end = body_.images.end();
+  if (at_ >= end) return false;
+  middle_ = skip_image(*definition_, body_.before, at_, end);
+  if (!middle_) return false;
+  next_ = body_.after ? skip_image(*definition_, body_.after, middle_, end) : middle_;
+  return next_ != nullptr;
+}
+
+bool RowCursor::read(EventPosition event_position, Row* row, std::string* error) {
+  if (!measure()) {
+    *error = "row " + std::to_string(row_) + " at journal position " + std::to_string(frame_) + " is malformed";
+    return false;
+  }
+  row->definition = definition_.get();
+  row->kind = rows_.kind;
+  row->before_present = body_.before;
+  row->after_present = body_.after;
+  row->before = Bytes(at_, static_cast<size_t>(middle_ - at_));
+  row->after = body_.after ? Bytes(middle_, static_cast<size_t>(next_ - middle_)) : Bytes();
+  switch (event_position) {
+    case EventPosition::position: row->position = rows_.end_position; break;
+    case EventPosition::timestamped: row->position = (uint64_t{rows_.timestamp} << 32) + rows_.end_position; break;
+    case EventPosition::sequence: row->position = rows_.sequence + row_; break;
+  }
+  return true;
+}
+
+void RowCursor::advance() {
+  at_ = next_;
+  next_ = nullptr;
+  ++row_;
+}
+
+}  // namespace relay

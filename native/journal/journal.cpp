@@ -1,0 +1,363 @@
+// Reading and parsing of frames, and the search for binlog positions.
+#include "journal/journal.hpp"
+
+#include <algorithm>
+
+#include "base/msgpack.hpp"
+#include "journal/segment.hpp"
+
+namespace relay {
+namespace {
+
+constexpr unsigned kMaxLinks = 16;
+constexpr size_t kMostKept = 1 << 16;  // limit of the cached facts of TABLE frames; beyond it they are read again
+constexpr size_t kVerified = 4096;     // number of frames remembered as verified
+
+// Reads a payload of fields with fixed widths. A tag other than the expected one makes `ok` false.
+class Fields {
+ public:
+  Fields(Bytes payload, unsigned count, FrameKind kind) : r_(payload) {
+    ok_ = r_.u8() == (0x90 | count) && r_.u8() == static_cast<uint8_t>(kind);
+  }
+  bool ok() const { return ok_ && r_.ok(); }
+  uint32_t u32() {
+    expect(0xce);
+    Bytes b = r_.take(4);
+    return b.data ? load_be32(b.data) : 0;
+  }
+  uint64_t u64() {
+    expect(0xcf);
+    Bytes b = r_.take(8);
+    return b.data ? load_be64(b.data) : 0;
+  }
+  std::string_view str() { return take(0xdb).text(); }
+  Bytes bin() { return take(0xc6); }
+
+ private:
+  void expect(uint8_t tag) { ok_ = (r_.u8() == tag) && ok_; }
+  Bytes take(uint8_t tag) {
+    expect(tag);
+    Bytes b = r_.take(4);
+    return b.data ? r_.take(load_be32(b.data)) : Bytes();
+  }
+
+  Reader r_;
+  bool ok_;
+};
+
+[[noreturn]] void throw_damaged(const Mapping& segment, uint64_t position) {
+  std::string file = segment_path("", segment.base).substr(1);
+  throw JournalError("journal_corrupt", "read journal: the frame at position " + std::to_string(position) +
+                                            " is damaged (" + file + ", offset " +
+                                            std::to_string(position - segment.base) + ")");
+}
+
+bool at_or_before(std::string_view file, uint64_t position, std::string_view other, uint64_t other_position) {
+  return !binlog_before(other, other_position, file, position);
+}
+
+}  // namespace
+
+bool binlog_before(std::string_view file, uint64_t position, std::string_view other_file, uint64_t other_position) {
+  if (file == other_file) return position < other_position;
+  auto number = [](std::string_view name) {
+    return name.substr(name.rfind('.') == name.npos ? 0 : name.rfind('.') + 1);
+  };
+  std::string_view a = number(file), b = number(other_file);
+  return a.size() != b.size() ? a.size() < b.size() : a < b;
+}
+
+bool TableFrame::parse(Bytes payload, TableFrame* out) {
+  Fields in(payload, 3, FrameKind::table);
+  out->link = in.u64();
+  out->definition = in.bin();
+  return in.ok();
+}
+
+bool RowsFrame::parse(Bytes payload, RowsFrame* out) {
+  constexpr size_t kBody = 49;
+  const uint8_t* p = payload.data;
+  if (payload.size < kBody || p[0] != 0x98 || p[1] != static_cast<uint8_t>(FrameKind::rows)) return false;
+  uint32_t size = load_be32(p + 45);
+  if (size != payload.size - kBody) return false;
+  out->kind = static_cast<RowKind>(p[6]);
+  out->table = load_be64(p + 8);
+  out->end_position = load_be64(p + 17);
+  out->timestamp = load_be32(p + 26);
+  out->rows = load_be32(p + 31);
+  out->sequence = load_be64(p + 36);
+  out->body = Bytes(p + kBody, size);
+  return out->table != 0;  // the header of the first segment is at 0
+}
+
+bool CommitFrame::parse(Bytes payload, CommitFrame* out) {
+  // Journals without a server here have five fields. Fields that later versions may append are ignored.
+  const unsigned fields = payload.size ? payload.data[0] & 0x0f : 0;
+  const bool has_server = fields >= 6;
+  Fields in(payload, std::max(fields, 5u), FrameKind::commit);
+  out->position = in.u64();
+  out->timestamp = in.u32();
+  out->sequence = in.u64();
+  out->gtid = in.str();
+  out->server = has_server ? in.u32() : 0;
+  return in.ok();
+}
+
+bool FileFrame::parse(Bytes payload, FileFrame* out) {
+  Fields in(payload, 3, FrameKind::file);
+  out->position = in.u64();
+  out->file = in.str();
+  return in.ok();
+}
+
+bool SourceFrame::parse(Bytes payload, SourceFrame* out) {
+  Fields in(payload, 6, FrameKind::source);
+  out->position = in.u64();
+  out->sequence = in.u64();
+  out->file = in.str();
+  out->gtid_set = in.str();
+  out->identity = in.str();
+  return in.ok();
+}
+
+bool DdlFrame::parse(Bytes payload, DdlFrame* out) {
+  // Journals before format 3 have five fields. Fields that later versions may append after the seventh are ignored.
+  const unsigned fields = payload.size ? payload.data[0] & 0x0f : 0;
+  const bool has_tables = fields >= 7;
+  Fields in(payload, std::max(fields, 5u), FrameKind::ddl);
+  out->end_position = in.u64();
+  out->timestamp = in.u32();
+  out->schema = in.str();
+  out->statement = in.str();
+  out->dialect = has_tables ? in.bin() : Bytes();
+  out->tables = has_tables ? in.bin() : Bytes();
+  return in.ok();
+}
+
+bool GapFrame::parse(Bytes payload, GapFrame* out) {
+  Fields in(payload, 4, FrameKind::gap);
+  out->position = in.u64();
+  out->file = in.str();
+  out->reason = in.str();
+  return in.ok();
+}
+
+JournalReader::JournalReader(std::string directory) : directory_(std::move(directory)) {}
+
+JournalReader::~JournalReader() = default;
+
+const Mapping& JournalReader::segment_of(uint64_t position) {
+  if (last_ && last_->holds(position)) return *last_;
+  auto after = segments_.upper_bound(position);
+  if (after != segments_.begin() && std::prev(after)->second->holds(position))
+    return *(last_ = std::prev(after)->second.get());
+  std::vector<uint64_t> bases = list_segments(directory_);
+  auto above = std::upper_bound(bases.begin(), bases.end(), position);
+  if (above == bases.begin())
+    throw JournalError("journal_lost",
+                       "read journal: position " + std::to_string(position) + " is no longer in " + directory_);
+  std::unique_ptr<Mapping> opened = Mapping::open(directory_, *std::prev(above), false);
+  if (!opened->holds(position))
+    throw JournalError("journal_lost",
+                       "read journal: position " + std::to_string(position) + " is not yet in " + directory_);
+  last_ = opened.get();
+  segments_[opened->base] = std::move(opened);
+  return *last_;
+}
+
+uint64_t JournalReader::flushed() {
+  for (;;) {
+    std::vector<uint64_t> bases = list_segments(directory_);
+    try {
+      if (!bases.empty() && header_is_blank(directory_, bases.back())) bases.pop_back();
+      // Not kept mapped: if a transaction is taken back, this segment is deleted and another one gets its name.
+      if (!bases.empty()) flushed_ = std::max(flushed_, Mapping::open(directory_, bases.back(), false)->flushed_now());
+      return flushed_;
+    } catch (const JournalError&) {
+      if (list_segments(directory_) == bases) throw;
+    }
+  }
+}
+
+uint64_t JournalReader::first() {
+  std::vector<uint64_t> bases = list_segments(directory_);
+  if (bases.empty()) throw JournalError("journal_lost", "read journal: there is none in " + directory_);
+  return bases.front();
+}
+
+uint64_t JournalReader::generation() { return segment_of(first()).generation; }
+
+FrameView JournalReader::frame(uint64_t position, bool check) {
+  FrameView view;
+  for (;;) {
+    const Mapping& segment = segment_of(position);
+    if (position < segment.base + kSegmentHeader) position = segment.base + kSegmentHeader;
+    switch (read_frame(segment, position, check, &view)) {
+      case Reading::frame: return view;
+      case Reading::next_segment: position = segment.end(); break;
+      case Reading::end:
+        if (position < flushed()) throw_damaged(segment, position);  // there was a segment
+        throw JournalError("journal_lost", "read journal: no frame at position " + std::to_string(position));
+      case Reading::damaged: throw_damaged(segment, position);
+    }
+  }
+}
+
+bool JournalReader::next(uint64_t position, uint64_t end, uint32_t kinds, FrameView* out) {
+  while (position < end) {
+    *out = frame(position);
+    if (!kinds || kinds >> static_cast<unsigned>(out->kind()) & 1) {
+      *out = frame(position, true);
+      return true;
+    }
+    position = out->next;
+  }
+  return false;
+}
+
+FrameView JournalReader::verified(uint64_t position) {
+  if (verified_.empty()) verified_.assign(kVerified, ~uint64_t{0});
+  uint64_t& place = verified_[position / 8 % kVerified];
+  FrameView view = frame(position, place != position);
+  place = position;
+  return view;
+}
+
+uint64_t JournalReader::segment(uint64_t position) { return segment_of(position).base; }
+
+TableFrame JournalReader::table(uint64_t table) {
+  TableFrame parsed;
+  uint64_t at = table;
+  for (unsigned links = 0; links < kMaxLinks; ++links) {
+    if (!TableFrame::parse(frame(at, true).payload, &parsed)) break;
+    if (parsed.link == 0 || parsed.link == kUnresolved) return parsed;
+    at = parsed.link;
+  }
+  throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(at));
+}
+
+std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
+  auto known = definitions_.find(table);
+  if (known != definitions_.end()) return known->second;
+  std::string error;
+  std::shared_ptr<const Definition> definition = Definition::parse(this->table(table).definition, &error);
+  if (!definition)
+    throw JournalError("journal_corrupt",
+                       "read journal: the definition for position " + std::to_string(table) + ": " + error);
+  if (definitions_.size() >= kMostKept) definitions_.clear();
+  definitions_[table] = definition;
+  return definition;
+}
+
+uint32_t JournalReader::table_number(uint64_t table) {
+  const auto known = numbers_.find(table);
+  if (known != numbers_.end()) return known->second;
+  const TableFrame frame = this->table(table);
+  if (frame.link) return 0;
+  std::string schema, name;
+  if (!Definition::names(frame.definition, &schema, &name))
+    throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(table));
+  if (numbers_.size() >= kMostKept) numbers_.clear();
+  return numbers_[table] = table_number(schema, name);
+}
+
+uint32_t JournalReader::table_number(std::string_view schema, std::string_view name) {
+  const auto next = static_cast<uint32_t>(numbered_.size() + 1);
+  return numbered_.try_emplace({std::string(schema), std::string(name)}, next).first->second;
+}
+
+std::shared_ptr<const Definition> JournalReader::definition_at(uint64_t position) {
+  FrameView view = frame(position);
+  RowsFrame rows;
+  if (view.kind() != FrameKind::rows || !RowsFrame::parse(view.payload, &rows)) return nullptr;
+  return definition(rows.table);
+}
+
+bool JournalReader::torn(uint64_t segment, uint64_t until, FrameView* commit) {
+  FrameView view = frame(segment);
+  uint64_t next = parsed<SourceFrame>(view).sequence;
+  bool missed = false;
+  for (uint64_t at = view.next; at < until; at = view.next) {
+    view = frame(at);
+    if (view.kind() == FrameKind::rows) {
+      const auto rows = parsed<RowsFrame>(view);
+      missed |= rows.sequence > next;
+      if (!missed) return false;
+      next = rows.sequence + rows.rows;
+    } else if (view.kind() == FrameKind::ddl) {
+      ++next;
+    } else if (view.kind() == FrameKind::commit) {
+      *commit = view;
+      return missed || parsed<CommitFrame>(view).sequence > next;
+    } else if (view.kind() != FrameKind::table && view.kind() != FrameKind::source) {
+      return false;
+    }
+  }
+  return false;
+}
+
+void JournalReader::release_before(uint64_t position) {
+  const size_t before = segments_.size();
+  while (!segments_.empty() && segments_.begin()->second->end() <= position) {
+    if (last_ == segments_.begin()->second.get()) last_ = nullptr;
+    segments_.erase(segments_.begin());
+  }
+  definitions_.erase(definitions_.begin(), definitions_.lower_bound(segments_.empty() ? 0 : segments_.begin()->first));
+  if (segments_.size() != before) numbers_.clear();
+}
+
+uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_t committed) {
+  // The last segment that begins at or before the binlog position. The SOURCE frame of a segment says where it begins.
+  std::vector<uint64_t> bases = list_segments(directory_);
+  SourceFrame source;
+  auto begins_before = [&](uint64_t base) {
+    if (!SourceFrame::parse(frame(base).payload, &source))
+      throw JournalError("journal_corrupt", "read journal: no state at position " + std::to_string(base));
+    return source.file.empty() || at_or_before(source.file, source.position, file, position);
+  };
+  while (!bases.empty() && (bases.back() >= committed || !begins_before(bases.back()))) bases.pop_back();
+  if (bases.empty())
+    throw JournalError("journal_lost",
+                       "find " + std::string(file) + ":" + std::to_string(position) + ": the journal begins later");
+  // A segment may begin within a transaction; then the binlog position lies in an earlier segment.
+  for (; !bases.empty(); bases.pop_back()) {
+    uint64_t found = find_boundary(bases.back(), file, position, committed);
+    if (found) return found;
+    if (bases.size() == 1) break;
+  }
+  return bases.front();
+}
+
+// The last end of a transaction or change of file at or before the binlog position, walking from the segment at `base`;
+// 0 if there is none.
+uint64_t JournalReader::find_boundary(uint64_t base, std::string_view file, uint64_t position, uint64_t committed) {
+  uint64_t found = 0;
+  std::string current;
+  bool open = false;
+  for (uint64_t at = base; at < committed;) {
+    FrameView view = frame(at);
+    SourceFrame source;
+    CommitFrame commit;
+    FileFrame rotated;
+    at = view.next;
+    if (SourceFrame::parse(view.payload, &source)) {
+      if (open) continue;
+      if (!at_or_before(source.file, source.position, file, position)) break;
+      current = source.file;
+      if (view.position == base + kSegmentHeader) continue;
+    } else if (CommitFrame::parse(view.payload, &commit)) {
+      if (!at_or_before(current, commit.position, file, position)) break;
+      open = false;
+    } else if (FileFrame::parse(view.payload, &rotated)) {
+      if (!at_or_before(rotated.file, rotated.position, file, position)) break;
+      current = rotated.file;
+    } else {
+      open = open || view.kind() != FrameKind::table;
+      continue;
+    }
+    found = at;
+  }
+  return found;
+}
+
+}  // namespace relay

@@ -1,0 +1,33 @@
+# Bytes and text between Python and the core. Inline functions only: there is no module `base` at run time.
+
+from libc.stdint cimport uint8_t
+from libcpp.string cimport string
+from libcpp.string_view cimport string_view
+
+cdef extern from "base/bytes.hpp" namespace "relay":
+    cdef cppclass Bytes "relay::Bytes":
+        const uint8_t* data
+        size_t size
+        Bytes()
+        Bytes(const void* data, size_t size)
+        const uint8_t* end()
+
+
+cdef inline Bytes raw(bytes data):
+    return Bytes(<const char*>data, <size_t>len(data))
+
+
+cdef inline string_view view(bytes data):
+    return string_view(<const char*>data, <size_t>len(data))
+
+
+cdef inline bytes encoded(str text):
+    return text.encode("utf-8", "surrogateescape")
+
+
+cdef inline str text_of(string s):
+    return s.decode("utf-8", "surrogateescape")
+
+
+cdef inline str shown(string s):
+    return s.decode("utf-8", "replace")

@@ -1,0 +1,110 @@
+"""The part of the servers' event loop that needs no Python: serves the sessions whose requests are polls."""
+
+from cpython.ref cimport PyObject
+from libc.errno cimport EINTR, errno
+from libc.stdint cimport uint32_t
+from libc.time cimport time_t
+from libcpp.vector cimport vector
+from posix.time cimport CLOCK_MONOTONIC, itimerspec
+from posix.unistd cimport close as c_close
+
+from relay._native.serve cimport Session
+from relay._native.system cimport EPOLL_CTL_ADD, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait
+
+from relay.errors import RelayError
+
+cdef extern from "<sys/timerfd.h>" nogil:
+    enum: TFD_CLOEXEC, TFD_NONBLOCK, TFD_TIMER_ABSTIME
+    int c_timerfd_create "timerfd_create"(int, int)
+    int c_timerfd_settime "timerfd_settime"(int, int, const itimerspec*, itimerspec*)
+
+cdef enum:
+    POLLED_EVENTS = 256  # events of one epoll_wait; the next call returns the others first
+
+
+cdef class Poller:
+    """Waits for the descriptors of an epoll set, and calls `exchange` of sessions whose sockets are ready.
+
+    The time limit is a timer in the epoll set, because a timeout of epoll_wait would set up a timer for each call.
+    Raises OSError.
+    """
+
+    cdef int epoll
+    cdef int timer
+    cdef double due  # time of the timer; negative: not set
+    cdef dict attached  # sessions by descriptor
+    cdef vector[PyObject*] sessions  # the same, for fast access
+    cdef c_epoll_event events[POLLED_EVENTS]
+
+    def __cinit__(self, int epoll):
+        cdef c_epoll_event event
+        self.epoll = epoll
+        self.due = -1
+        self.attached = {}
+        self.timer = c_timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
+        event.events = <uint32_t>EPOLLIN | <uint32_t>EPOLLET  # reported once, and never read
+        event.data.fd = self.timer
+        if self.timer < 0 or c_epoll_ctl(epoll, EPOLL_CTL_ADD, self.timer, &event) < 0:
+            raise OSError(errno, "timerfd")
+
+    def __dealloc__(self):
+        if self.timer >= 0:
+            c_close(self.timer)
+
+    def attach(self, int fd, Session session not None):
+        """Serves the session from now on whenever its socket `fd` is ready."""
+        if <size_t>fd >= self.sessions.size():
+            self.sessions.resize(<size_t>fd + 1, NULL)
+        self.attached[fd] = session
+        self.sessions[fd] = <PyObject*>session
+
+    def detach(self, int fd):
+        """Stops serving the session of that socket."""
+        self.sessions[fd] = NULL
+        del self.attached[fd]
+
+    def wait(self, double until):
+        """Waits for something that the caller must handle, at most until `until` (monotonic clock).
+
+        Returns a list of (descriptor, epoll events, session, error). `exchange` of the session returned true, or raised
+        the error. The session is None for other descriptors. A signal also ends the wait.
+        """
+        cdef int n, reason, fd
+        cdef bint over = False
+        cdef Session session
+        cdef list ready = []
+        if until != self.due:
+            self.arm(until)
+        while not (ready or over):
+            with nogil:
+                n = c_epoll_wait(self.epoll, self.events, POLLED_EVENTS, -1)
+                reason = errno
+            if n < 0:
+                if reason == EINTR:
+                    break
+                raise OSError(reason, "epoll_wait")
+            for i in range(n):
+                fd = self.events[i].data.fd
+                if fd == self.timer:
+                    self.due = -1
+                    over = True
+                elif <size_t>fd < self.sessions.size() and self.sessions[fd] != NULL:
+                    session = <Session>self.sessions[fd]
+                    try:
+                        if session.exchange(fd):
+                            ready.append((fd, self.events[i].events, session, None))
+                    except (RelayError, RuntimeError, MemoryError) as error:
+                        ready.append((fd, self.events[i].events, session, error))
+                else:
+                    ready.append((fd, self.events[i].events, None, None))
+        return ready
+
+    cdef int arm(self, double until) except -1:
+        cdef itimerspec at
+        at.it_interval.tv_sec = at.it_interval.tv_nsec = 0
+        at.it_value.tv_sec = <time_t>until
+        at.it_value.tv_nsec = max(<long>((until - <double>at.it_value.tv_sec) * 1e9), 1)  # 0 would disarm the timer
+        if c_timerfd_settime(self.timer, TFD_TIMER_ABSTIME, &at, NULL) < 0:
+            raise OSError(errno, "timerfd_settime")
+        self.due = until
+        return 0

@@ -1,0 +1,280 @@
+// Polls, confirmations and rows that are left out.
+#include "serve/serve.hpp"
+
+#include <algorithm>
+#include <ctime>
+
+namespace relay {
+namespace {
+
+// One request skips at most this many rows that cannot be handed out, because other clients wait meanwhile.
+constexpr int kMaxPassed = 4096;
+constexpr uint64_t kWholeRepeats = 2;  // repeats of all rows in flight: a connection may break at any time
+
+enum class Fit : uint8_t { taken, full, failed };
+
+uint32_t saturated(uint64_t n) { return static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX)); }
+
+std::string too_large(size_t bytes) {
+  return "the next row takes " + std::to_string(bytes) + " bytes, more than MaxBufferedBytes";
+}
+
+uint64_t monotonic_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The number of rows to hand out again. A client that cannot process a row gets fewer and fewer rows with it, and
+// finally that row alone.
+uint64_t rows_again(uint64_t in_flight, uint64_t repeats) {
+  const uint64_t halved = repeats > kWholeRepeats ? std::min<uint64_t>(repeats - kWholeRepeats, 63) : 0;
+  return std::max<uint64_t>(in_flight >> halved, 1);
+}
+
+}  // namespace
+
+// Rows being put into a reply.
+struct Server::Batch {
+  Range* ranges = nullptr;
+  size_t count = 0;
+  uint64_t number = 0;   // number of the first row
+  uint64_t waiting = 0;  // rows from the first one to the end of the queue
+  uint64_t max_rows = 0;
+
+  uint64_t rows = 0;     // encoded
+  uint32_t kind = 0;     // kind of the first row
+  size_t used = 0;       // ranges that they use; the last one is shortened to fit
+  bool full = false;     // the next row did not fit
+  bool lost = false;     // the journal lacks the next row,
+  bool damaged = false;  // because that part is damaged,
+  bool later = false;    // or because the process currently lacks descriptors or memory to read it
+  uint64_t frame = 0;    // frame of the next row, if reading it failed
+  std::string error;
+};
+
+Server::Server(const Arena& arena, std::string journal_directory, ServeOptions options)
+    : arena_(arena),
+      journal_(std::move(journal_directory)),
+      options_(std::move(options)),
+      cursors_(arena.max_clients()),
+      ranges_(kInFlightRanges) {}
+
+template <typename Encode>
+void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
+  try {
+    for (; batch.used < batch.count && batch.rows < batch.max_rows; ++batch.used) {
+      Range& range = batch.ranges[batch.used];
+      batch.frame = range.frame;
+      uint64_t want = std::min<uint64_t>(range.rows, batch.max_rows - batch.rows);
+      uint32_t got = 0;
+      Fit fit = at.seek(journal_, range.frame, range.first, &batch.error) ? Fit::taken : Fit::failed;
+      if (batch.used == 0) batch.kind = static_cast<uint32_t>(at.kind());
+      for (; fit == Fit::taken && got < want; ++got) {
+        Row row;
+        if (!at.read(options_.event_position, &row, &batch.error)) {
+          fit = Fit::failed;
+          break;
+        }
+        fit = encode(row, batch.number + batch.rows, saturated(batch.waiting - batch.rows - 1), &batch.error);
+        if (fit != Fit::taken) break;
+        at.advance();
+        ++batch.rows;
+      }
+      if (got < range.rows) {
+        range.rows = got;
+        if (got > 0) ++batch.used;
+        batch.full = fit == Fit::full;
+        return;
+      }
+    }
+  } catch (const JournalError& error) {
+    batch.lost = true;
+    batch.damaged = error.code == "journal_corrupt";
+    batch.later = error.code == "environment";
+    batch.error = error.what();
+  }
+}
+
+template <typename Encode>
+Outcome Server::hand_out(ClientHandle& handle, uint64_t max_rows, std::string* error, Encode encode) {
+  QueueServer queue(arena_, handle.slot);
+  const uint64_t now = monotonic_ns();
+  queue.line().last_poll.put(now);
+  for (int passed = 0; passed < kMaxPassed; ++passed) {
+    Batch batch;
+    batch.ranges = ranges_.data();
+    batch.max_rows = max_rows;
+    Peek peek;
+    batch.number = queue.in_flight(ranges_.data(), &batch.count);
+    bool again = batch.count > 0;
+    if (again) {
+      ClientView view = queue.view();
+      batch.waiting = view.in_flight() + view.waiting();
+      const uint64_t repeats = queue.repeats();
+      batch.max_rows = std::min(max_rows, rows_again(view.in_flight(), repeats));
+      const bool alone = repeats > 0 && rows_again(view.in_flight(), repeats - 1) == 1;  // as it was last handed out
+      if (options_.max_repeats && repeats >= options_.max_repeats && alone) {
+        queue.skip_in_flight(ranges_[0].frame);
+        continue;
+      }
+    } else {
+      peek = queue.peek(ranges_.data(), kInFlightRanges, max_rows);
+      batch.count = peek.ranges;
+      batch.number = peek.number;
+      batch.waiting = peek.waiting();
+    }
+    if (batch.count == 0) {
+      broker_wake_ |= batch.waiting > 0 && queue.broker_must_wake();
+      return Outcome::empty;
+    }
+    uint64_t in_first = ranges_[0].rows;
+    fill(batch, cursor(handle), encode);
+    if (batch.rows > 0) {
+      if (again) {
+        queue.repeat(batch.rows);
+      } else {
+        queue.publish(peek, ranges_.data(), batch.used, batch.rows, options_.at_most_once);
+        broker_wake_ |= queue.broker_must_wake();
+      }
+      if (!options_.at_most_once) handle.handed = batch.number + batch.rows;
+      queue.deliveries().add({now, ranges_[0].frame, batch.kind, static_cast<uint32_t>(batch.rows)});
+      return Outcome::rows;
+    }
+    if (batch.later) return Outcome::empty;
+    if (batch.full || (batch.lost && batch.frame >= arena_.control().reader.first.get())) {
+      if (batch.damaged) damage_ = batch.error;
+      *error = batch.error;
+      return Outcome::failed;
+    }
+    if (batch.lost) {
+      if (again) queue.forfeit(batch.number + in_first);  // otherwise the broker raises the floor
+    } else if (again) {
+      queue.confirm(batch.number + 1);
+    } else {
+      queue.skip(peek, batch.frame);
+    }
+  }
+  return Outcome::empty;
+}
+
+Outcome Server::poll(ClientHandle& handle, int version, std::string& out, std::string* error) {
+  if (gone(handle)) return Outcome::gone;
+  if (handle.handed > 0) {
+    QueueServer(arena_, handle.slot).confirm(handle.handed);
+    handle.handed = 0;
+  }
+  size_t start = out.size();
+  return hand_out(handle, 1, error, [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
+    if (!append_poll(out, version, row, queue_size, options_.render, why)) return Fit::failed;
+    if (out.size() - start <= max_reply) return Fit::taken;
+    *why = too_large(out.size() - start);
+    out.resize(start);
+    return Fit::full;
+  });
+}
+
+void Server::skip_row(const ClientHandle& handle, uint64_t number) {
+  if (gone(handle)) return;
+  QueueServer queue(arena_, handle.slot);
+  queue.skip_row(number);
+  if (!queue.line().connected.relaxed()) queue.release(handle.client_id);
+}
+
+void Server::sent(const ClientHandle& handle) {
+  if (handle.handed > 0 && !gone(handle)) QueueServer(arena_, handle.slot).line().taken.put(handle.handed);
+}
+
+void Server::confirm(const ClientHandle& handle, uint64_t through) {
+  if (through > 0 && !gone(handle)) QueueServer(arena_, handle.slot).confirm(through);
+}
+
+Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, std::string& out, std::string* error) {
+  if (gone(handle)) return Outcome::gone;
+  size_t start = out.size();
+  uint64_t most = limit(request);
+  uint32_t rows = 0;
+  out.append(sizeof rows, '\0');
+  auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
+    size_t before = out.size();
+    bool packed = request.format == RowFormat::msgpack;
+    bool decoded = packed ? append_many_msgpack(out, number + 1, row, options_.render, why)
+                          : append_many_text(out, number + 1, row, queue_size, options_.render, why);
+    if (!decoded) return Fit::failed;
+    if (out.size() - start > most && (rows > 0 || out.size() - start > max_reply)) {
+      *why = too_large(out.size() - before);
+      out.resize(before);
+      return Fit::full;
+    }
+    ++rows;
+    return Fit::taken;
+  };
+  Outcome outcome = hand_out(handle, request.max_rows, error, encode);
+  if (outcome == Outcome::rows) {
+    store(out.data() + start, rows);
+  } else {
+    out.resize(start);
+  }
+  return outcome;
+}
+
+Outcome Server::poll_columns(ClientHandle& handle, const ManyRequest& request, ColumnBatches& batches, uint32_t* rows,
+                             std::string* error) {
+  if (gone(handle)) return Outcome::gone;
+  uint64_t most = limit(request);
+  *rows = 0;
+  const RowCursor& at = cursor(handle);
+  return hand_out(handle, request.max_rows, error, [&](const Row& row, uint64_t number, uint32_t, std::string* why) {
+    ColumnBatch::Added added = batches.add(at.definition(), row, number + 1, why);
+    if (added == ColumnBatch::Added::undecodable) return Fit::failed;
+    if (added == ColumnBatch::Added::full) return Fit::full;
+    if (batches.stream_bytes() > most && (*rows > 0 || batches.stream_bytes() > max_reply)) {
+      *why = too_large(batches.stream_bytes());
+      batches.undo();
+      return Fit::full;
+    }
+    ++*rows;
+    return Fit::taken;
+  });
+}
+
+uint64_t Server::limit(const ManyRequest& request) const {
+  return request.max_bytes > 0 ? std::min<uint64_t>(max_reply, request.max_bytes) : max_reply;
+}
+
+bool Server::wait(const ClientHandle& handle) { return gone(handle) || QueueServer(arena_, handle.slot).wait(); }
+
+void Server::stop_waiting(const ClientHandle& handle) {
+  if (!gone(handle)) QueueServer(arena_, handle.slot).stop_waiting();
+}
+
+void Server::connect(const ClientHandle& handle, std::string_view address) {
+  if (gone(handle)) return;
+  QueueServer queue(arena_, handle.slot);
+  AddressRecord record;
+  std::memcpy(record.text, address.data(), std::min(address.size(), sizeof record.text));
+  queue.address().publish(record);
+  queue.line().connected.set(1);
+}
+
+void Server::disconnect(const ClientHandle& handle) {
+  if (gone(handle)) return;
+  QueueServer queue(arena_, handle.slot);
+  queue.line().connected.set(0);
+  queue.stop_waiting();
+  queue.release(handle.client_id);
+}
+
+bool Server::take_broker_wake() {
+  bool wake = broker_wake_;
+  broker_wake_ = false;
+  return wake;
+}
+
+void Server::release_before(uint64_t position) {
+  for (RowCursor& at : cursors_)
+    if (at.before(position)) at.reset();
+  journal_.release_before(position);
+}
+
+}  // namespace relay

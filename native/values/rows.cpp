@@ -1,0 +1,200 @@
+// Walks over the rows of an event.
+#include "values/rows.hpp"
+
+#include "base/bitmap.hpp"
+
+namespace relay {
+
+namespace {
+
+inline const uint8_t* skip_extent(Extent e, const uint8_t* p, const uint8_t* end) {
+  size_t left = static_cast<size_t>(end - p);
+  size_t head = size_t{e.fixed} + e.prefix;
+  if (head > left) return nullptr;
+  if (!e.prefix) return p + head;
+  size_t length = length_at(p + e.fixed, e.prefix);
+  return length > left - head ? nullptr : p + head + length;
+}
+
+// The images of one side of an event; all have the same columns.
+class Images {
+ public:
+  Images(const Definition& definition, const uint8_t* present)
+      : extents_(definition.extents), runs_(definition.runs), present_(present), total_(definition.extents.size()) {
+    full_ = all_bits(present, total_, true);
+    columns_ = full_ ? total_ : count_bits(present, total_);
+    nulls_ = bytes_for(columns_);
+    if (columns_ <= 64) mask_ = columns_ == 64 ? ~uint64_t{0} : (uint64_t{1} << columns_) - 1;
+  }
+
+  bool empty() const { return columns_ == 0; }
+
+  const uint8_t* skip(const uint8_t* p, const uint8_t* end) const {
+    size_t left = static_cast<size_t>(end - p);
+    if (nulls_ > left) return nullptr;
+    if (full_ && no_nulls(p, left)) {
+      p += nulls_;
+      for (const Extent& run : runs_) {
+        p = skip_extent(run, p, end);
+        if (!p) return nullptr;
+      }
+      return p;
+    }
+    return skip_each(p, end);
+  }
+
+ private:
+  bool no_nulls(const uint8_t* p, size_t left) const {
+    if (columns_ <= 64 && left >= 8) return (load<uint64_t>(p) & mask_) == 0;
+    return all_bits(p, columns_, false);
+  }
+
+  const uint8_t* skip_each(const uint8_t* nulls, const uint8_t* end) const {
+    const uint8_t* p = nulls + nulls_;
+    size_t at = 0;
+    for (size_t i = 0; i < total_; ++i) {
+      if (!full_ && !bit(present_, i)) continue;
+      if (bit(nulls, at++)) continue;
+      p = skip_extent(extents_[i], p, end);
+      if (!p) return nullptr;
+    }
+    return p;
+  }
+
+  const std::vector<Extent>& extents_;
+  const std::vector<Extent>& runs_;
+  const uint8_t* present_;
+  size_t total_;
+  size_t columns_ = 0;  // present
+  size_t nulls_ = 0;    // size of an image's NULL bitmap
+  uint64_t mask_ = 0;
+  bool full_ = false;
+};
+
+void put_lenenc(std::string* out, uint64_t v) {
+  char bytes[3] = {static_cast<char>(v), static_cast<char>(v >> 8), 0};
+  if (v < 0xfb) {
+    out->append(bytes, 1);
+  } else {  // a table has at most 4096 columns
+    out->push_back(static_cast<char>(0xfc));
+    out->append(bytes, 2);
+  }
+}
+
+void set_bit(std::string* bits, size_t i) { (*bits)[i >> 3] = static_cast<char>((*bits)[i >> 3] | 1 << (i & 7)); }
+
+std::string kept_bits(const uint8_t* present, const std::vector<bool>& keep, size_t kept) {
+  std::string bits(bytes_for(kept), '\0');
+  size_t to = 0;
+  for (size_t i = 0; i < keep.size(); ++i) {
+    if (!keep[i]) continue;
+    if (bit(present, i)) set_bit(&bits, to);
+    ++to;
+  }
+  return bits;
+}
+
+// Appends the image at p without the dropped columns. Returns the byte after the image, or nullptr.
+const uint8_t* copy_image(const Definition& definition, const uint8_t* present, const std::vector<bool>& keep,
+                          const uint8_t* p, const uint8_t* end, std::string* out) {
+  size_t total = definition.extents.size();
+  size_t nulls_size = bytes_for(count_bits(present, total));
+  if (nulls_size > static_cast<size_t>(end - p)) return nullptr;
+  const uint8_t* nulls = p;
+  p += nulls_size;
+  size_t kept = 0;
+  for (size_t i = 0; i < total; ++i) kept += keep[i] && bit(present, i);
+  std::string kept_nulls(bytes_for(kept), '\0');
+  size_t nulls_at = out->size();
+  out->append(kept_nulls);
+  size_t from = 0, to = 0;
+  for (size_t i = 0; i < total; ++i) {
+    if (!bit(present, i)) continue;
+    bool null = bit(nulls, from++);
+    const uint8_t* next = null ? p : skip_extent(definition.extents[i], p, end);
+    if (!next) return nullptr;
+    if (keep[i]) {
+      if (null) set_bit(&kept_nulls, to);
+      ++to;
+      out->append(reinterpret_cast<const char*>(p), static_cast<size_t>(next - p));
+    }
+    p = next;
+  }
+  out->replace(nulls_at, kept_nulls.size(), kept_nulls);
+  return p;
+}
+
+}  // namespace
+
+bool RowsBody::parse(Bytes body, RowKind kind, RowsBody* out) {
+  Reader in(body);
+  uint64_t columns = in.lenenc();
+  if (!in.ok() || columns > in.left() * 8) return false;
+  size_t bitmap = bytes_for(columns);
+  RowsBody parsed;
+  parsed.columns = static_cast<uint32_t>(columns);
+  parsed.before = in.take(bitmap).data;
+  if (kind == RowKind::update) parsed.after = in.take(bitmap).data;
+  if (!in.ok()) return false;
+  parsed.images = in.rest();
+  parsed.full = all_bits(parsed.before, columns, true) && (!parsed.after || all_bits(parsed.after, columns, true));
+  *out = parsed;
+  return true;
+}
+
+const uint8_t* skip_value(const Column& column, const uint8_t* p, const uint8_t* end) {
+  Extent e;
+  return extent_of(column, &e) ? skip_extent(e, p, end) : nullptr;
+}
+
+const uint8_t* skip_image(const Definition& definition, const uint8_t* present, const uint8_t* p, const uint8_t* end) {
+  return Images(definition, present).skip(p, end);
+}
+
+Walk walk_rows(const Definition& definition, RowKind kind, const RowsBody& body) {
+  Walk walk;
+  if (body.columns != definition.columns.size()) return walk;
+  bool two = kind == RowKind::update;
+  Images before(definition, body.before);
+  Images after(definition, two ? body.after : body.before);
+  const uint8_t* p = body.images.data;
+  const uint8_t* end = body.images.end();
+  // Minimal images of rows that are all defaults: no byte says how many rows there are.
+  if (before.empty() && after.empty()) {
+    walk.rows = 1;
+    walk.ok = p == end;
+    return walk;
+  }
+  while (p != end) {
+    p = before.skip(p, end);
+    if (p && two) p = after.skip(p, end);
+    if (!p) return walk;
+    ++walk.rows;
+  }
+  walk.ok = true;
+  return walk;
+}
+
+bool copy_without(const Definition& definition, RowKind kind, const RowsBody& body, const std::vector<bool>& keep,
+                  std::string* out) {
+  if (body.columns != definition.columns.size() || keep.size() != definition.columns.size()) return false;
+  size_t kept = 0;
+  for (bool k : keep) kept += k;
+  std::string copy;
+  copy.reserve(body.images.size + 16);
+  put_lenenc(&copy, kept);
+  copy += kept_bits(body.before, keep, kept);
+  if (kind == RowKind::update) copy += kept_bits(body.after, keep, kept);
+  const uint8_t* p = body.images.data;
+  const uint8_t* end = body.images.end();
+  while (p != end) {
+    const uint8_t* row = p;
+    p = copy_image(definition, body.before, keep, p, end, &copy);
+    if (p && kind == RowKind::update) p = copy_image(definition, body.after, keep, p, end, &copy);
+    if (!p || p == row) return false;
+  }
+  *out += copy;
+  return true;
+}
+
+}  // namespace relay

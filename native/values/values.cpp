@@ -1,0 +1,348 @@
+// Writers of column values, by kind.
+#include "values/values.hpp"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/msgpack.hpp"
+#include "base/numbers.hpp"
+#include "base/utf8.hpp"
+#include "values/charset.hpp"
+#include "values/compressed.hpp"
+#include "values/json.hpp"
+#include "values/temporal.hpp"
+
+namespace relay {
+
+namespace {
+
+constexpr uint8_t kBin8 = 0xc4, kBin32 = 0xc6, kStr8 = 0xd9, kStr32 = 0xdb, kFloat32 = 0xca, kFloat64 = 0xcb;
+constexpr size_t kHead32 = 5;  // size of a msgpack header with a 32-bit length
+
+inline uint32_t load_le24(const uint8_t* p) { return load<uint16_t>(p) | uint32_t{p[2]} << 16; }
+
+inline int32_t sign_extended24(const uint8_t* p) { return static_cast<int32_t>(load_le24(p) << 8) >> 8; }
+
+// Calls `use` with the value of an integer column, signed or unsigned, and `otherwise` for other kinds.
+template <typename Use, typename Otherwise>
+inline auto with_integer(const Cell& cell, Use use, Otherwise otherwise) {
+  const uint8_t* image = cell.bytes.data;
+  switch (cell.step.value) {
+    case Value::int8: return use(int64_t{load<int8_t>(image)});
+    case Value::uint8: return use(uint64_t{*image});
+    case Value::int16: return use(int64_t{load<int16_t>(image)});
+    case Value::uint16: return use(uint64_t{load<uint16_t>(image)});
+    case Value::int24: return use(int64_t{sign_extended24(image)});
+    case Value::uint24: return use(uint64_t{load_le24(image)});
+    case Value::int32: return use(int64_t{load<int32_t>(image)});
+    case Value::uint32: return use(uint64_t{load<uint32_t>(image)});
+    case Value::int64: return use(load<int64_t>(image));
+    case Value::uint64: return use(load<uint64_t>(image));
+    default: return otherwise();
+  }
+}
+
+uint8_t* put_uuid(uint8_t* p, const uint8_t* bytes) {
+  static const char kHex[] = "0123456789abcdef";
+  for (unsigned i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) *p++ = '-';
+    *p++ = static_cast<uint8_t>(kHex[bytes[i] >> 4]);
+    *p++ = static_cast<uint8_t>(kHex[bytes[i] & 15]);
+  }
+  return p;
+}
+
+// Prints as MariaDB does: the first of the longest runs of zero groups becomes ::, even a single group, which inet_ntop
+// would keep; an address that carries an IPv4 address ends with it.
+uint8_t* put_inet6(uint8_t* p, const uint8_t* bytes) {
+  constexpr unsigned kGroups = 8;
+  unsigned first = 0, zeros = 0;
+  for (unsigned i = 0, run = 0; i < kGroups; ++i) {
+    run = load_be16(bytes + 2 * i) ? 0 : run + 1;
+    if (run > zeros) {
+      zeros = run;
+      first = i + 1 - run;
+    }
+  }
+  bool carries = first == 0 && (zeros == 6 || (zeros == 5 && load_be16(bytes + 10) == 0xffff));
+  for (unsigned i = 0; i < kGroups; ++i) {
+    if (zeros && i == first) {
+      *p++ = ':';
+      i += zeros - 1;
+      if (i == kGroups - 1) *p++ = ':';
+      continue;
+    }
+    if (i) *p++ = ':';
+    if (carries && i == 6) {
+      char text[INET_ADDRSTRLEN];
+      if (!inet_ntop(AF_INET, bytes + 12, text, sizeof text)) return nullptr;
+      return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
+    }
+    char* digits = reinterpret_cast<char*>(p);
+    p = reinterpret_cast<uint8_t*>(std::to_chars(digits, digits + 4, load_be16(bytes + 2 * i), 16).ptr);
+  }
+  return p;
+}
+
+// UUID and INET are stored as binary strings without trailing zeros.
+uint8_t* put_address(uint8_t* p, const Cell& cell) {
+  uint8_t whole[16] = {};
+  if (cell.bytes.size > sizeof whole) return nullptr;
+  copy_exact(whole, cell.bytes.data, cell.bytes.size);
+  if (cell.step.value == Value::uuid) return put_uuid(p, whole);
+  if (cell.step.value == Value::inet6) return put_inet6(p, whole);
+  char text[INET_ADDRSTRLEN];
+  if (!inet_ntop(AF_INET, whole, text, sizeof text)) return nullptr;
+  return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
+}
+
+uint8_t* zero_filled(uint8_t* start, uint8_t* end, unsigned width) {
+  auto n = static_cast<size_t>(end - start);
+  if (n >= width) return end;
+  std::memmove(start + (width - n), start, n);
+  std::memset(start, '0', width - n);
+  return start + width;
+}
+
+uint8_t* put_bytes(uint8_t* p, std::string_view s) {
+  return copy_exact(p, reinterpret_cast<const uint8_t*>(s.data()), s.size());
+}
+
+uint8_t* put_label(uint8_t* p, const Cell& cell, uint64_t number) {
+  const std::vector<std::string>& labels = cell.column.labels;
+  if (labels.empty()) return put_unsigned(p, number);
+  if (number > labels.size()) return nullptr;
+  return number ? put_bytes(p, labels[number - 1]) : p;
+}
+
+uint8_t* put_labels(uint8_t* p, const Cell& cell, uint64_t bits) {
+  const std::vector<std::string>& labels = cell.column.labels;
+  if (labels.empty()) return put_unsigned(p, bits);
+  if (labels.size() < 64 && bits >> labels.size()) return nullptr;
+  const uint8_t* start = p;
+  for (size_t i = 0; i < labels.size() && i < 64; ++i) {
+    if (!(bits >> i & 1)) continue;
+    if (p != start) *p++ = ',';
+    p = put_bytes(p, labels[i]);
+  }
+  return p;
+}
+
+uint8_t* put_padded(uint8_t* p, const Cell& cell) {
+  p = copy_exact(p, cell.bytes.data, cell.bytes.size);
+  if (cell.bytes.size >= cell.step.width) return p;
+  size_t zeros = cell.step.width - cell.bytes.size;
+  std::memset(p, 0, zeros);
+  return p + zeros;
+}
+
+uint64_t bits_of(const Cell& cell) { return load_le(cell.bytes.data, static_cast<unsigned>(cell.bytes.size)); }
+
+// Writes text of the kinds that row_room covers; nullptr if the bytes are invalid. One switch, because it runs for
+// every value.
+[[gnu::always_inline]] inline uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  const Step& step = cell.step;
+  const uint8_t* image = cell.bytes.data;
+  uint8_t* end;
+  switch (step.value) {
+    case Value::int8: end = put_signed(p, load<int8_t>(image)); break;
+    case Value::uint8: end = put_unsigned(p, *image); break;
+    case Value::int16: end = put_signed(p, load<int16_t>(image)); break;
+    case Value::uint16: end = put_unsigned(p, load<uint16_t>(image)); break;
+    case Value::int24: end = put_signed(p, sign_extended24(image)); break;
+    case Value::uint24: end = put_unsigned(p, load_le24(image)); break;
+    case Value::int32: end = put_signed(p, load<int32_t>(image)); break;
+    case Value::uint32: end = put_unsigned(p, load<uint32_t>(image)); break;
+    case Value::int64: end = put_signed(p, load<int64_t>(image)); break;
+    case Value::uint64: end = put_unsigned(p, load<uint64_t>(image)); break;
+    case Value::float32:
+      end = step.fixed_digits ? put_fixed_double(p, static_cast<double>(load<float>(image)), step.digits)
+                              : put_float(p, load<float>(image));
+      break;
+    case Value::float64:
+      end = step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits)
+                              : put_double(p, load<double>(image));
+      break;
+    case Value::decimal: end = put_decimal(p, image, step.precision, step.digits); break;
+    case Value::raw:
+    case Value::text: return copy_exact(p, image, cell.bytes.size);
+    case Value::padded: return put_padded(p, cell);
+    case Value::enumeration: return put_label(p, cell, bits_of(cell));
+    case Value::set: return put_labels(p, cell, bits_of(cell));
+    case Value::year: return put_year(p, *image);
+    case Value::date: return put_date(p, image);
+    case Value::old_time: return put_old_time(p, image, step.digits);
+    case Value::old_datetime: return put_old_datetime(p, image, step.digits);
+    case Value::old_timestamp: return put_old_timestamp(p, image, step.digits, options.utc);
+    case Value::time: return put_time(p, image, step.digits);
+    case Value::datetime: return put_datetime(p, image, step.digits);
+    case Value::timestamp: return put_timestamp(p, image, step.digits, options.utc);
+    case Value::uuid:
+    case Value::inet4:
+    case Value::inet6: return put_address(p, cell);
+    default: return nullptr;
+  }
+  return step.zeros ? zero_filled(p, end, step.zeros) : end;
+}
+
+void put_converted(Output& out, const Charset& from, Bytes text) {
+  out.ensure(text.size * Charset::kGrowth);
+  out.p += from.convert(text, out.p);
+}
+
+bool put_compressed(Output& out, const Cell& cell) {
+  CompressedValue value;
+  if (!CompressedValue::parse(cell.bytes, cell.step.width, &value)) return false;
+  if (!cell.column.conversion) {
+    out.ensure(value.size);
+    if (!value.unpack(out.p)) return false;
+    out.p += value.size;
+    return true;
+  }
+  thread_local Output unpacked;
+  unpacked.clear();
+  unpacked.ensure(value.size);
+  if (!value.unpack(unpacked.p)) return false;
+  put_converted(out, *cell.column.conversion, Bytes(unpacked.p, value.size));
+  return true;
+}
+
+uint8_t* put_growing(const Target& to, uint8_t* p, const Cell& cell) {
+  Output& out = to.out;
+  out.p = p;
+  if (cell.step.value == Value::converted) {
+    put_converted(out, *cell.column.conversion, cell.bytes);
+  } else if (!(cell.step.value == Value::json ? put_json(out, cell.bytes) : put_compressed(out, cell))) {
+    return nullptr;
+  }
+  out.ensure(to.row_room);
+  return out.p;
+}
+
+bool grows(Value value) { return value >= Value::converted; }
+
+// The tags for lengths of 8, 16 and 32 bits are consecutive.
+uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {
+  if (n >= 0x100) return msgpack::put_head32(p, static_cast<uint8_t>(tag8 + 2), n);
+  p[0] = tag8;
+  p[1] = static_cast<uint8_t>(n);
+  return p + 2;
+}
+
+uint8_t* put_packed(uint8_t* p, uint64_t v) {
+  if (v < 0x80) return msgpack::put_small(p, static_cast<unsigned>(v));
+  return v <= UINT32_MAX ? msgpack::put_u32(p, static_cast<uint32_t>(v)) : msgpack::put_u64(p, v);
+}
+
+uint8_t* put_packed(uint8_t* p, int64_t v) {
+  constexpr uint8_t kInt32 = 0xd2, kInt64 = 0xd3;
+  auto bits = static_cast<uint64_t>(v);
+  if (v >= 0) return put_packed(p, bits);
+  if (v >= -32) return msgpack::put_small(p, static_cast<uint8_t>(v));
+  if (v < INT32_MIN) {
+    msgpack::put_u64(p, bits);
+    *p = kInt64;
+    return p + 9;
+  }
+  msgpack::put_u32(p, static_cast<uint32_t>(bits));
+  *p = kInt32;
+  return p + 5;
+}
+
+// Writes a str, or a bin for binary strings, whose length is known only after it is written.
+uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
+  size_t start = to.out.offset(p);
+  uint8_t* end = put_growing(to, p + kHead32, cell);
+  if (!end) return nullptr;
+  bool binary = cell.step.value == Value::compressed && is_binary(cell.column);
+  size_t n = to.out.offset(end) - start - kHead32;
+  if (!binary && cell.step.value != Value::json) mend_utf8(end - n, n);
+  msgpack::put_head32(to.out.at(start), binary ? kBin32 : kStr32, n);
+  return end;
+}
+
+uint8_t* put_packed_string(uint8_t* p, Bytes b, uint8_t tag8) {
+  return copy_exact(put_head(p, b.size, tag8), b.data, b.size);
+}
+
+// Writes a str, or a bin for labels that are not text.
+uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  bool label = cell.step.value == Value::enumeration || cell.step.value == Value::set;
+  uint8_t tag = label && has_byte_labels(cell.column) ? kBin8 : kStr8;
+  uint8_t* text = p + 2;
+  uint8_t* end = put_bounded(text, cell, options);
+  if (!end) return nullptr;
+  auto n = static_cast<size_t>(end - text);
+  if (n < 0x100) {
+    put_head(p, n, tag);
+    return end;
+  }
+  std::memmove(p + kHead32, text, n);
+  return put_head(p, n, tag) + n;
+}
+
+// Writes bytes or text that need no conversion. Returns nullptr and writes nothing for all other kinds.
+uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
+  switch (cell.step.value) {
+    case Value::raw: return put_packed_string(p, cell.bytes, kBin8);
+    case Value::text: {
+      uint8_t* end = put_packed_string(p, cell.bytes, kStr8);
+      mend_utf8(end - cell.bytes.size, cell.bytes.size);
+      return end;
+    }
+    case Value::padded: return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell);
+    default: return nullptr;
+  }
+}
+
+uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  const uint8_t* image = cell.bytes.data;
+  switch (cell.step.value) {
+    case Value::year: return put_packed(p, uint64_t{*image ? 1900u + *image : 0});
+    case Value::float32:
+      msgpack::put_u32(p, load<uint32_t>(image));
+      *p = kFloat32;
+      return p + 5;
+    case Value::float64:
+      msgpack::put_u64(p, load<uint64_t>(image));
+      *p = kFloat64;
+      return p + 9;
+    case Value::raw:
+    case Value::text:
+    case Value::padded: return put_packed_image(p, cell);
+    case Value::enumeration:
+    case Value::set:
+      return cell.column.labels.empty() ? put_packed(p, bits_of(cell)) : put_packed_text(p, cell, options);
+    default:
+      return with_integer(
+          cell, [p](auto v) { return put_packed(p, v); }, [&] { return put_packed_text(p, cell, options); });
+  }
+}
+
+}  // namespace
+
+bool integer_of(const Cell& cell, int64_t* value) {
+  auto keep = [value](auto v) {
+    *value = static_cast<int64_t>(v);
+    return true;
+  };
+  return with_integer(cell, keep, [] { return false; });
+}
+
+uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  return grows(cell.step.value) ? put_growing(to, p, cell) : put_bounded(p, cell, options);
+}
+
+uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  return grows(cell.step.value) ? put_packed_growing(to, p, cell) : put_packed_bounded(p, cell, options);
+}
+
+uint8_t* put_spelled(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
+  if (grows(cell.step.value)) return put_packed_growing(to, p, cell);
+  uint8_t* end = put_packed_image(p, cell);
+  return end ? end : put_packed_text(p, cell, options);
+}
+
+}  // namespace relay
