@@ -1,6 +1,6 @@
-"""`make bench`: everything from one run on one machine, each figure beside its peer or its bar.
+"""`make bench`: all parts in one run on one host, each figure compared with a peer or a bar.
 
-`python -m bench PART...` runs parts alone and leaves the record as it is. SCALE=n makes the work n times as long,
+`python -m bench PART...` runs single parts and leaves the record unchanged. SCALE=n makes the work n times as long,
 RELAY_BENCH_ROUNDS=n takes medians of n interleaved rounds (3).
 """
 
@@ -24,7 +24,7 @@ from examples.dbserver import DatabaseServer
 
 @dataclass(frozen=True)
 class Part:
-    """A module of this package with `measure(run)`; `whole`: whether it belongs to the record."""
+    """A module of this package with `measure(run)`. `whole`: whether it belongs to the record."""
 
     title: str
     whole: bool = True
@@ -50,7 +50,7 @@ PARTS = {
 
 
 def main(names: Sequence[str]) -> None:
-    """Run parts, all of the record without names, and print them; all of them are the record."""
+    """Runs parts, by default all of the record, and prints them. Writes the record after a run of all of them."""
     if unknown := [name for name in names if name not in PARTS]:
         sys.exit(f"bench: no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     scale = float(os.environ.get("SCALE") or 1)

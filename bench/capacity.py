@@ -1,4 +1,4 @@
-"""What clients and queued rows cost in memory, and what clients cost that wait for rows that do not come."""
+"""The memory that clients and queued rows take, and the CPU time of clients that wait for rows."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from pathlib import Path
 import psutil
 
 from bench.clients import Client, put_load, wait_queued
-from bench.run import Run
+from bench.run import Run, started
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from relay.client import RelayClient
-from relay.history import INTERVAL
-from relay.wire.classic import Discard
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from relay.monitoring.history import INTERVAL
+from relay.protocol.classic import Discard
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
-CLIENTS, FIRST = 1000, 100  # the first ones make the processes load and allocate what they will always have
+CLIENTS, FIRST = 1000, 100  # the first ones make the processes load and allocate what they keep
 DESCRIPTORS = CLIENTS + 200
 IDLE_SECONDS = 10.0
 WAIT_MS = 60_000  # of a PollMany; longer than a measurement
-SAMPLE_SECONDS = INTERVAL + 1  # for the monitor to have noticed
-SETTLE_SECONDS = 1.5  # for the last checkpoint, and for connections to be looked after
+SAMPLE_SECONDS = INTERVAL + 1  # until the monitor has noticed
+SETTLE_SECONDS = 1.5  # for the last checkpoint and periodic work on connections
 SLOTS = 1 << 14  # of the limited queue's ring: the next power of two above its limit
 LONG_ROW = ("id BIGINT PRIMARY KEY", "filling TEXT")
-LONG_ROW_VALUES = "n, REPEAT('x', 8192)"  # an event that is full with one row
+LONG_ROW_VALUES = "n, REPEAT('x', 8192)"  # one row fills an event
 SPILLED, SPILLED_CLIENTS = 10_000_000, 10
-FLOWING, WARM_UP, FLOWS = 100_000, 4, 16  # rows of a round; rounds before memory is looked at, and after
+FLOWING, WARM_UP, FLOWS = 100_000, 4, 16  # rows per round; rounds before and after the first look at memory
 
 
 def measure(run: Run) -> None:
-    """One relay for all of it, which learns of the clients first."""
+    """One relay for all measurements. It learns of the clients first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(DESCRIPTORS, hard)), hard))
     for table in ("capacity_idle", "capacity_spilled", "capacity_flowing"):
@@ -43,22 +43,17 @@ def measure(run: Run) -> None:
         "Relay.JournalMaxBytes": "100GiB",
         "Relay.MaxClients": CLIENTS + SPILLED_CLIENTS + 2,
     }
-    relay = RelayProcess(write_conf(run.scratch, run.server, settings))
-    try:
-        relay.start()
+    with started(write_conf(run.scratch, run.server, settings)) as relay:
         known_and_idle(run, relay)
         limited(run, relay)
         flowing(run, relay)
         spilled(run, relay)
-        relay.stop()
-    finally:
-        relay.end()
 
 
 def known_and_idle(run: Run, relay: RelayProcess) -> None:
-    """Memory of clients that are known, and that are connected; CPU of all processes while they are idle."""
+    """Memory of known and of connected clients; CPU time of all processes while they are idle."""
     run.report.step(f"{CLIENTS} clients become known")
-    # Blocks and rings of all clients that there may be are made beforehand; each stands for its share of them.
+    # Blocks and rings are allocated for the largest number of clients; each client is charged its share.
     most = CLIENTS + SPILLED_CLIENTS + 2
     share = shared_block(relay).stat().st_blocks * 512 / most
     names = [f"idle-{number}" for number in range(CLIENTS)]
@@ -98,14 +93,14 @@ def known_and_idle(run: Run, relay: RelayProcess) -> None:
 
 
 def idle_percent(relay: RelayProcess) -> float:
-    """CPU of all processes over a while."""
+    """CPU time of all processes, as a percentage, over a while."""
     used, began = relay.cpu_seconds(), time.monotonic()
     time.sleep(IDLE_SECONDS)
     return (relay.cpu_seconds() - used) / (time.monotonic() - began) * 100
 
 
 def limited(run: Run, relay: RelayProcess) -> None:
-    """A queue in memory that is longer than any ring that is made beforehand, full of events of one row."""
+    """A queue in memory that is longer than any ring allocated in advance, full of events of one row."""
     ranges = SLOTS - 1
     run.report.step(f"queueing {ranges} ranges")
     before = shared_block(relay).stat().st_blocks * 512
@@ -118,7 +113,7 @@ def limited(run: Run, relay: RelayProcess) -> None:
 
 
 def flowing(run: Run, relay: RelayProcess) -> None:
-    """Memory of the processes while rows flow through a client, round after round."""
+    """Memory of the processes while rows flow through a client, over several rounds."""
     rows = run.rows(FLOWING)
     used: list[int] = []
     with closing(Client(relay.port, SECRET, "flowing", "capacity_flowing")) as client:
@@ -141,7 +136,7 @@ def flowing(run: Run, relay: RelayProcess) -> None:
 
 
 def spilled(run: Run, relay: RelayProcess) -> None:
-    """Queues far longer than their rings."""
+    """Queues much longer than their rings."""
     rows = run.rows(SPILLED // SPILLED_CLIENTS)
     run.report.step(f"queueing {rows} rows for each of {SPILLED_CLIENTS} clients")
     names = [f"spilled-{number}" for number in range(SPILLED_CLIENTS)]
@@ -163,14 +158,14 @@ def spilled(run: Run, relay: RelayProcess) -> None:
 
 
 def shared_block(relay: RelayProcess) -> Path:
-    """The relay's shared memory, as a file."""
+    """The file of the relay's shared memory."""
     return Path("/dev/shm") / (relay.conf.parent / "data" / "arena").read_text().strip()
 
 
 def own_memory(relay: RelayProcess) -> int:
-    """Bytes of anonymous memory of all processes; a page that several have since a fork counts once.
+    """Bytes of anonymous memory of all processes; a page shared since a fork counts once.
 
-    The journal is not in it: it is a file, one for all clients.
+    It excludes the journal, which is one file for all clients.
     """
     total = 0
     for process in (psutil.Process(relay.pid), *psutil.Process(relay.pid).children(recursive=True)):

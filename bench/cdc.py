@@ -1,4 +1,4 @@
-"""The CDC port: rows of one table over sockets, in both forms, beside a program that only sends as many bytes."""
+"""The CDC port: rows of one table over sockets, in both forms, compared with a program that only sends them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 from bench.run import Run
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
-from tests.cdcclient import CdcClient
-from tests.cdcservice import Service, relay_on
+from tests.support.cdc_client import CdcClient
+from tests.support.cdc_source import Service, relay_on
 
 STREAMS = 100
 CHUNK = 1 << 20
-TAIL = 64  # bytes in which the last row's note is, whatever stands behind it
+TAIL = 64  # the last bytes of a stream; they contain the last row's note
 BAR = 1e6  # rows/s
 
 
 def measure(run: Run) -> None:
-    """Start a relay on the server, and read tables of it."""
+    """Starts a relay on the server, and reads tables from it."""
     with relay_on(run.server, run.scratch, {"Relay.SegmentBytes": "256MiB"}) as running:
         for table, rows, streams in (
             ("cdc_one", run.rows(1_000_000), 1),
@@ -34,14 +34,14 @@ def measure(run: Run) -> None:
 
 
 def fill(server: DatabaseServer, table: str, rows: int) -> None:
-    """A table of narrow rows."""
+    """Fills a table of narrow rows."""
     create(server, table, NARROW)
     insert(server, table, NARROW_VALUES, 1, rows)
 
 
 def compare(run: Run, running: Service, table: str, form: str, rows: int, streams: int) -> None:
-    """Rows a second of so many streams of a table, beside the same bytes from a process that only sends them."""
-    receive(running, table, form, rows, 1)  # what is not in the page cache, or not mapped, is read once
+    """Rows per second of `streams` streams of a table, compared with the same bytes from a process that only sends."""
+    receive(running, table, form, rows, 1)  # a first read loads the page cache and the mappings
     total = rows * streams
     rates: list[float] = []
     sending: list[float] = []
@@ -59,13 +59,13 @@ def compare(run: Run, running: Service, table: str, form: str, rows: int, stream
 
 
 def receive(running: Service, table: str, form: str, rows: int, streams: int) -> tuple[float, int]:
-    """Seconds in which so many clients have received all rows, and the bytes of one stream."""
+    """The seconds in which `streams` clients receive all rows, and the bytes of one stream."""
     last = f"note {rows}".encode()
     clients = [CdcClient(running.port, b"\n", 60).login().register(form) for _ in range(streams)]
     begin = time.perf_counter()
     for client in clients:
         client.request(table)
-    sizes = take([client.socket for client in clients], lambda _, tail: last in tail)
+    sizes = receive_until([client.socket for client in clients], lambda _, tail: last in tail)
     seconds = time.perf_counter() - begin
     for client in clients:
         client.abort()
@@ -73,7 +73,7 @@ def receive(running: Service, table: str, form: str, rows: int, streams: int) ->
 
 
 def send_only(size: int, streams: int) -> float:
-    """Seconds that it takes to send so many bytes over each of so many sockets, from a process that does only that."""
+    """The seconds that a process needs which only sends `size` bytes over each of `streams` sockets."""
     with socket.create_server(("127.0.0.1", 0), backlog=streams) as listening:
         connected = [socket.create_connection(listening.getsockname()) for _ in range(streams)]
         pairs = [(listening.accept()[0], each) for each in connected]
@@ -85,7 +85,7 @@ def send_only(size: int, streams: int) -> float:
                 ours.sendall(block[:left])
         os._exit(0)
     begin = time.perf_counter()
-    take([theirs for _, theirs in pairs], lambda received, _: received >= size)
+    receive_until([theirs for _, theirs in pairs], lambda received, _: received >= size)
     seconds = time.perf_counter() - begin
     os.waitpid(pid, 0)
     for pair in pairs:
@@ -94,8 +94,8 @@ def send_only(size: int, streams: int) -> float:
     return seconds
 
 
-def take(sockets: Sequence[socket.socket], done: Callable[[int, bytes], bool]) -> list[int]:
-    """Receive from all, from each until `done` says so of its bytes so far and of the last ones; the bytes of each."""
+def receive_until(sockets: Sequence[socket.socket], done: Callable[[int, bytes], bool]) -> list[int]:
+    """Receives from all sockets until `done`, given the number of bytes so far and the last bytes, says so for each."""
     buffer = memoryview(bytearray(CHUNK))
     sizes, tails = [0] * len(sockets), [b""] * len(sockets)
     with selectors.DefaultSelector() as selector:

@@ -1,8 +1,7 @@
-"""The CDC port with thousands of streams: what one costs, and what those who start cost those who are there."""
+"""The CDC port with thousands of streams: the cost of one, and the effect of starting streams on running ones."""
 
 from __future__ import annotations
 
-import re
 import resource
 import socket
 import statistics
@@ -10,14 +9,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import psutil
 
 from bench import cdc
+from bench.machine import anonymous_bytes
 from bench.run import Run
-from tests.cdcclient import SECRET, USER, CdcClient, credentials
-from tests.cdcservice import Service, relay_on
+from tests.support.cdc_client import SECRET, USER, CdcClient, credentials
+from tests.support.cdc_source import Service, relay_on
 
 TABLES = 200
 AT_ONCE = 1000
@@ -26,11 +25,11 @@ IDLE_SECONDS = 10
 KIB_A_STREAM = 16.0
 IDLE_PERCENT = 5.0
 LAST_ROW = b'"note": "last"}\n'
-_SPARE = 500  # descriptors that are no stream
+_SPARE = 500  # descriptors that are not streams
 
 
 def measure(run: Run) -> None:
-    """Start a relay on the server, and thousands of streams of it."""
+    """Starts a relay on the server, and thousands of streams."""
     report, server = run.report, run.server
     with relay_on(server, run.scratch, {"CDC.MaxStreams": STREAMS + _SPARE}) as running:
         report.step(f"{TABLES} tables, and the history between their rows")
@@ -42,23 +41,25 @@ def measure(run: Run) -> None:
         server.execute(*[f"INSERT INTO {table} VALUES (2, 'last')" for table in tables])
         running.await_rows(tables[-1], 2)
         process = psutil.Process(running.relay.pids()["cdc-0"])
-        with waits(running, f"{db}.alone") as alone:
+        with measured_delays(running, f"{db}.alone") as alone:
             time.sleep(1)
-        with waits(running, f"{db}.beside") as seen:
+        with measured_delays(running, f"{db}.beside") as seen:
             report.step(f"{AT_ONCE} streams at once, from the beginning")
             begin = time.perf_counter()
             crowd = [stream(running, tables[number % TABLES]) for number in range(AT_ONCE)]
-            cdc.take(crowd, lambda _, tail: tail.endswith(LAST_ROW))
+            cdc.receive_until(crowd, lambda _, tail: tail.endswith(LAST_ROW))
             seconds = time.perf_counter() - begin
         report.figure(f"{AT_ONCE} streams at once, from the beginning", [seconds], "s")
         there, here = statistics.median(seen) * 1e3, statistics.median(alone) * 1e3
         report.ratio("a row of another stream meanwhile", [there], [here], "ms", of="the same with nothing else")
-        before = private(process)
+        before = anonymous_bytes(process.pid)
         more = descriptors(STREAMS + _SPARE) - _SPARE - AT_ONCE
         report.step(f"{more} streams more")
         others = [stream(running, tables[number % TABLES]) for number in range(more)]
-        cdc.take(others, lambda _, tail: tail.endswith(LAST_ROW))
-        report.figure("memory a stream", [(private(process) - before) / more], "KiB", at_most=KIB_A_STREAM)
+        cdc.receive_until(others, lambda _, tail: tail.endswith(LAST_ROW))
+        report.figure(
+            "memory a stream", [(anonymous_bytes(process.pid) - before) / 1024 / more], "KiB", at_most=KIB_A_STREAM
+        )
         busy = sum(process.cpu_times()[:2])
         time.sleep(IDLE_SECONDS)
         busy = sum(process.cpu_times()[:2]) - busy
@@ -70,15 +71,15 @@ def measure(run: Run) -> None:
 
 
 def stream(running: Service, table: str) -> socket.socket:
-    """One that has said all that it has to."""
+    """A stream that has sent all its commands."""
     made = socket.create_connection(("127.0.0.1", running.port))
     made.sendall(credentials(USER, SECRET) + f"REGISTER UUID=x, TYPE=JSON\nREQUEST-DATA {table}\n".encode())
     return made
 
 
 @contextmanager
-def waits(running: Service, table: str) -> Iterator[list[float]]:
-    """Seconds from a statement to its row, of a new table, at a client, again and again while the block runs."""
+def measured_delays(running: Service, table: str) -> Iterator[list[float]]:
+    """Repeats while the block runs: seconds from a statement on a new table to its row at a client."""
     found: list[float] = []
     ended = threading.Event()
 
@@ -103,14 +104,8 @@ def waits(running: Service, table: str) -> Iterator[list[float]]:
         thread.join()
 
 
-def private(process: psutil.Process) -> float:
-    """KiB of memory that is the process's own: the journal, which it maps, is not in it."""
-    [size] = re.findall(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
-    return float(size)
-
-
 def descriptors(wanted: int) -> int:
-    """How many this process may have, at most those wanted."""
+    """The number of descriptors that this process may have, at most `wanted`."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

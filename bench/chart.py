@@ -1,4 +1,4 @@
-"""The chart of a whole run: how often each bar is cleared."""
+"""The chart of a whole run: the factor by which each bar is cleared."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bench.report import Result, spread
 
 FILE = Path(__file__).parent / "results.svg"
 _MET, _MISSED = "#2a7f62", "#c0492f"
-_WIDEST = 30.0  # a bar cleared by more than this is drawn as this
+_WIDEST = 30.0  # larger factors are drawn as this
 _ROW_INCHES = 0.26
 
 
 def draw(results: Sequence[Result], path: Path = FILE) -> None:
-    """One line a bar, in the order of the record: how often it is cleared, on a logarithmic scale."""
+    """One line per bar, in the order of the record: the factor by which it is cleared, on a logarithmic scale."""
     barred = [each for each in results if each.verdict]
-    # A fixed salt and no date: the same figures make the same file.
+    # A fixed salt and no date, so that the same figures make the same file.
     mpl.rcParams.update({"svg.hashsalt": "relay", "svg.fonttype": "none", "font.family": "sans-serif"})
     figure = Figure(figsize=(10, 1.2 + _ROW_INCHES * len(barred)), layout="constrained")
     axes = figure.subplots()
@@ -34,7 +34,7 @@ def draw(results: Sequence[Result], path: Path = FILE) -> None:
     axes.set_xscale("log")
     axes.set_xlim(min(0.5, *margins) * 0.9, _WIDEST * 12)
     axes.set_yticks(places, names, fontsize=7)
-    axes.set_ylim(len(barred) - 0.4, -0.6)  # the first on top
+    axes.set_ylim(len(barred) - 0.4, -0.6)  # the first bar on top
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xticks([0.5, 1, 2, 5, 10, 30], ["half", "the bar", "2x", "5x", "10x", "30x or more"], fontsize=7)
     axes.minorticks_off()

@@ -1,4 +1,4 @@
-"""Classic polls, one row a reply, from a binlog that was there before: beside a bare echo, and beside Redis."""
+"""Classic polls, one row per reply, from an existing binlog, compared with a bare echo server and with Redis."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from dataclasses import dataclass, field
 import psutil
 
 from bench.clients import Client, put_load, wait_queued
-from bench.echo import Echo
-from bench.redis import PING, Redis
+from bench.echo import Echo, connect
 from bench.run import Run
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
-from relay.wire.classic import REPLY, Command
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from relay.protocol.classic import REPLY, Command
+from tests.support.redis_server import PING, Redis
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
-ROWS = 600_000  # for each client
+ROWS = 600_000  # per client
 WORKERS = 2
-GROUPS = (1, 4, 8)  # clients that poll at the same time, spread evenly over the servers
-SLICES, SLICE_SECONDS = 6, 0.5  # a round is so many by turns, lest what else the machine does hits only one of two
+GROUPS = (1, 4, 8)  # clients that poll at the same time, evenly spread over the servers
+SLICES, SLICE_SECONDS = 6, 0.5  # a round alternates this many slices, so that other load on the host affects both sides
 ECHO_BARS = {1: 0.9, 4: 0.85}
 REDIS_CLIENTS, REDIS_BAR = 8, 1.25
 
 
 @dataclass
 class Round:
-    """What one contestant did in the slices of a round. CPU seconds by group of processes."""
+    """The results of one contestant in the slices of a round. CPU seconds by group of processes."""
 
     replies: int = 0
     seconds: float = 0.0
@@ -36,17 +36,17 @@ class Round:
 
     @property
     def rate(self) -> float:
-        """Replies a second."""
+        """Replies per second."""
         return self.replies / self.seconds
 
     def cost(self, who: str) -> float:
-        """Microseconds of CPU a reply."""
+        """Microseconds of CPU time per reply."""
         return self.cpu[who] / self.replies * 1e6
 
 
 @dataclass
 class Contestant:
-    """Who answers: a load mode, connected sockets with a request each, and process ids whose CPU time counts."""
+    """A contestant: a load mode, connected sockets with a request each, and process ids whose CPU time counts."""
 
     mode: str
     sockets: Sequence[socket.socket]
@@ -54,7 +54,7 @@ class Contestant:
     processes: dict[str, list[int]]
 
     def slice(self, into: Round, seconds: float) -> None:
-        """Put the load on it for a slice."""
+        """Puts load on it for a slice."""
         before = {who: cpu_seconds(pids) for who, pids in self.processes.items()}
         load = put_load(self.mode, seconds, self.sockets, self.requests)
         for who, pids in self.processes.items():
@@ -64,7 +64,7 @@ class Contestant:
 
 
 def measure(run: Run) -> None:
-    """Fill the queues of all clients, then let each group poll in turns with its peer."""
+    """Fills the queues of all clients, then lets each group poll in turns with its peer."""
     create(run.server, "live", NARROW)
     settings: dict[str, object] = {"Relay.Workers": WORKERS, "Relay.SegmentBytes": "256MiB"}
     relay = RelayProcess(write_conf(run.scratch, run.server, settings))
@@ -80,18 +80,18 @@ def measure(run: Run) -> None:
         sample = clients[0].exchange(clients[0].request(Command.POLL))
         reply = bytes([0]) + len(sample.payload).to_bytes(4, "little") + bytes(REPLY.size - 5) + sample.payload
         echo = stack.enter_context(Echo(reply, WORKERS))
-        redis = stack.enter_context(Redis(run.report, run.scratch))
-        family = processes(relay)
+        redis = stack.enter_context(Redis(run.scratch, run.report.step))
+        pids = processes(relay)
         for count in GROUPS:
             group, clients = clients[:count], clients[count:]
-            ours = contestant(group, family)
+            ours = contestant(group, pids)
             if count in ECHO_BARS:
-                beside_echo(run, echo, ours)
+                compare_with_echo(run, echo, ours)
             if count == REDIS_CLIENTS:
-                beside_redis(run, redis, ours, f"{WORKERS} servers")
-        # Redis is one process; so are these.
+                compare_with_redis(run, redis, ours, f"{WORKERS} servers")
+        # Redis is one process, so these clients use one server.
         alone = [client for client in clients if client.identity.client_id % WORKERS == 0]
-        beside_redis(run, redis, contestant(alone, family), "of one server")
+        compare_with_redis(run, redis, contestant(alone, pids), "of one server")
         relay.stop()
     run.report.note(
         "The original relay is not run here. It was recorded once with 11.3 k replies/s to one client and 41 to"
@@ -99,18 +99,18 @@ def measure(run: Run) -> None:
     )
 
 
-def contestant(clients: Sequence[Client], family: dict[str, list[int]]) -> Contestant:
-    """The relay before these clients."""
+def contestant(clients: Sequence[Client], pids: dict[str, list[int]]) -> Contestant:
+    """The relay, with these clients, as a contestant."""
     requests = [client.request(Command.POLL) for client in clients]
-    return Contestant("poll", [client.socket for client in clients], requests, family)
+    return Contestant("poll", [client.socket for client in clients], requests, pids)
 
 
-def beside_echo(run: Run, echo: Echo, ours: Contestant) -> None:
-    """Replies a second beside those of Python's bare epoll loop, in as many processes, with the same bytes."""
+def compare_with_echo(run: Run, echo: Echo, ours: Contestant) -> None:
+    """Replies per second compared with Python's bare epoll loop, in as many processes, with the same bytes."""
     count = len(ours.sockets)
     sockets = echo.connect(count)
     bare = Contestant("poll", sockets, ours.requests, {"all": echo.pids})
-    own, peer = by_turns(run, ours, bare)
+    own, peer = measure_in_turns(run, ours, bare)
     many = f"{count} client{'s' if count > 1 else ''}"
     run.report.ratio(
         f"replies/s, {many}",
@@ -124,12 +124,12 @@ def beside_echo(run: Run, echo: Echo, ours: Contestant) -> None:
         connection.close()
 
 
-def beside_redis(run: Run, redis: Redis, ours: Contestant, where: str) -> None:
-    """CPU time a reply beside that of a PING, with as many clients and the same load program."""
+def compare_with_redis(run: Run, redis: Redis, ours: Contestant, where: str) -> None:
+    """CPU time per reply compared with that of a PING, with as many clients and the same load program."""
     clients = f"{len(ours.sockets)} clients, {where}"
-    sockets = redis.connect(len(ours.sockets))
+    sockets = [connect(("127.0.0.1", redis.port)) for _ in ours.sockets]
     pings = Contestant("line", sockets, [PING] * len(sockets), {"all": [redis.pid]})
-    own, peer = by_turns(run, ours, pings)
+    own, peer = measure_in_turns(run, ours, pings)
     costs = [each.cost("all") for each in peer]
     for who, what in (("all", "all processes"), ("servers", "serving processes")):
         run.report.ratio(
@@ -151,8 +151,8 @@ def beside_redis(run: Run, redis: Redis, ours: Contestant, where: str) -> None:
         connection.close()
 
 
-def by_turns(run: Run, ours: Contestant, peer: Contestant) -> tuple[list[Round], list[Round]]:
-    """The rounds of both."""
+def measure_in_turns(run: Run, ours: Contestant, peer: Contestant) -> tuple[list[Round], list[Round]]:
+    """The rounds of both contestants."""
     own, other = [], []
     for number in range(run.rounds):
         run.report.step(f"{len(ours.sockets)} clients, {SLICES} slices by turns, round {number + 1} of {run.rounds}")
@@ -165,12 +165,12 @@ def by_turns(run: Run, ours: Contestant, peer: Contestant) -> tuple[list[Round],
 
 
 def processes(relay: RelayProcess) -> dict[str, list[int]]:
-    """All of the relay's processes, and those that serve."""
+    """All of the relay's processes, and those that serve clients."""
     serving = [pid for name, pid in relay.pids().items() if name.startswith("server-")]
-    family = [relay.pid, *(child.pid for child in psutil.Process(relay.pid).children(recursive=True))]
-    return {"all": family, "servers": serving}
+    pids = [relay.pid, *(child.pid for child in psutil.Process(relay.pid).children(recursive=True))]
+    return {"all": pids, "servers": serving}
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """CPU time that processes have used so far, by their clocks of nanoseconds and not in the ticks of /proc."""
+    """CPU time of processes so far, by their clocks in nanoseconds instead of the ticks of /proc."""
     return sum(time.clock_gettime(~pid << 3 | 2) for pid in pids)  # clock_getcpuclockid(3)

@@ -1,4 +1,4 @@
-"""Clients of a running relay: connections, and the load that is put on them."""
+"""Clients of a running relay: connections, and the load program."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench.echo import connect
 from bench.readers import BUILT
-from relay.wire import classic
-from relay.wire.classic import Command, Format, Result
-from tests.relayproc import RelayProcess
+from relay.protocol import classic, classic_keys
+from relay.protocol.classic import Command, Format, Result
+from tests.support.relay_process import RelayProcess
 
 
 @dataclass
 class Load:
-    """What bench/load.c counted: replies that carried rows, the rows, bytes of replies, seconds up to the last one.
+    """The counts of bench/load.c: replies with rows, rows, bytes of replies, seconds up to the last reply.
 
     `ended` is when that came (monotonic seconds).
     """
@@ -32,10 +33,9 @@ class Client:
     """An authenticated connection with a filter on one table, all kinds, no limit."""
 
     def __init__(self, port: int, secret: str, name: str, table: str) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket = connect(("127.0.0.1", port))
         self._parser = classic.ReplyParser()
-        key = classic.fnv1a64(secret.encode())
+        key = classic_keys.fnv1a64(secret.encode())
         reply = self.exchange(classic.encode_request(Command.AUTH, classic.encode_auth(key, name)))
         self.identity = classic.parse_identity(reply.payload)
         wanted = classic.TableFilter(classic.ALL_KINDS, 0, 0, "bench", table)
@@ -46,13 +46,13 @@ class Client:
         identity = self.identity
         return classic.encode_request(command, payload, client_id=identity.client_id, token=identity.token)
 
-    def poll_many(self, rows: int, wait_ms: int, confirmed: int = 0) -> bytes:
+    def poll_many(self, rows: int, wait_ms: int) -> bytes:
         """A PollMany request in the text format."""
-        asked = classic.PollMany(rows, 0, wait_ms, confirmed, Format.TEXT)
-        return self.request(Command.POLL_MANY, classic.encode_poll_many(asked))
+        wanted = classic.PollMany(rows, 0, wait_ms, 0, Format.TEXT)
+        return self.request(Command.POLL_MANY, classic.encode_poll_many(wanted))
 
     def exchange(self, request: bytes) -> classic.Reply:
-        """Send a request and wait for its reply, which must not be a refusal."""
+        """Sends a request and waits for its reply, which must not be an error."""
         self.socket.sendall(request)
         while (reply := self._parser.next()) is None:
             data = self.socket.recv(1 << 16)
@@ -62,12 +62,12 @@ class Client:
         return reply
 
     def close(self) -> None:
-        """Leave; the queue stays."""
+        """Disconnects; the queue stays."""
         self.socket.close()
 
 
 def put_load(mode: str, seconds: float, sockets: Sequence[socket.socket], requests: Sequence[bytes]) -> Load:
-    """Run bench/load.c (`poll`, `many` or `line`) on connected sockets, one request of equal size for each."""
+    """Runs bench/load.c (`poll`, `many` or `line`) on connected sockets, with one request of equal size for each."""
     fds = [connected.fileno() for connected in sockets]
     done = subprocess.run(
         [BUILT / "load", mode, str(seconds), *map(str, fds)],
@@ -81,7 +81,7 @@ def put_load(mode: str, seconds: float, sockets: Sequence[socket.socket], reques
 
 
 def wait_queued(relay: RelayProcess, names: list[str], rows: int) -> None:
-    """Until that many rows wait for each of the clients."""
+    """Waits until that many rows wait for each of the clients."""
     deadline = time.monotonic() + 120
     while True:
         waiting = {client["name"]: client["waiting"] for client in relay.stat()["clients"]}

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "cursor.hpp"
-#include "journal.hpp"
-#include "payload.hpp"
+#include "journal/cursor.hpp"
+#include "journal/journal.hpp"
+#include "values/payload.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

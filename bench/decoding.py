@@ -1,4 +1,4 @@
-"""Reading a binlog over TCP: into the journal, to reply payloads, and to Arrow, beside who else reads one."""
+"""Reading a binlog over TCP: into the journal, to reply payloads, and to Arrow, compared with other readers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import NamedTuple
 
 from bench import everytype, readers
 from bench.run import Run
-from bench.shapes import Shape, many_to_an_event
+from bench.shapes import Shape, bulk_shape
 from examples.dbserver import PASSWORD, USER
 from relay.lake.batches import read_batches
 
 LIBRARY, PRINTER, FLOOR = "mysql-replication", "mysqlbinlog -v", "a C program that only reads the socket"
 LIBRARY_BAR, PRINTER_BAR = 100.0, 5.0
 INGEST_BARS = {"single": 0.9, "narrow": 0.55, "wide": 0.45}
-LIBRARY_ROWS = {"single": 12_000, "narrow": 100_000, "wide": 30_000, "every_type": 8_000}  # a row costs it the same
-TURNS = 3  # of the fast ones, for each of a slow one
+LIBRARY_ROWS = {"single": 12_000, "narrow": 100_000, "wide": 30_000, "every_type": 8_000}  # its cost per row is fixed
+TURNS = 3  # of the fast readers, for each of a slow one
 MEMORY = Path("/dev/shm")
 
 
 class Journaled(NamedTuple):
-    """Seconds of each step from the socket on."""
+    """Seconds of each step, from the socket on."""
 
     ingest: float
     payloads: float
@@ -34,7 +34,7 @@ class Journaled(NamedTuple):
 
 
 def measure(run: Run) -> None:
-    """Read every shape, and then a table with a column of every type."""
+    """Reads every shape, and then a table with a column of every type."""
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="relay-bench-") as memory:
         for shape in run.shapes:
             compare(run, Path(memory), shape, shape)
@@ -42,21 +42,21 @@ def measure(run: Run) -> None:
 
 
 def every_type(run: Run) -> tuple[Shape, Shape]:
-    """A table with a column of every type; and before it, for mysql-replication, the same but for VECTOR."""
+    """A table with a column of every type; before it, the same without VECTOR for mysql-replication."""
     run.report.step("every type: writing it")
-    known = many_to_an_event(
+    known = bulk_shape(
         run.server, "known_types", *everytype.table(everytype.COLUMNS), run.rows(LIBRARY_ROWS["every_type"])
     )
     columns = everytype.table(everytype.COLUMNS | everytype.VECTOR)
-    return many_to_an_event(run.server, "every_type", *columns, run.rows(60_000)), known
+    return bulk_shape(run.server, "every_type", *columns, run.rows(60_000)), known
 
 
 def compare(run: Run, memory: Path, shape: Shape, known: Shape) -> None:
-    """Read a shape in interleaved rounds; `known` is what mysql-replication reads of it."""
+    """Reads a shape in interleaved rounds; `known` is the part that mysql-replication reads."""
     report, name = run.report, shape.name.replace("_", " ")
     few = min(known.rows, run.rows(LIBRARY_ROWS[shape.name]))
     taken: dict[str, list[float]] = defaultdict(list)
-    # Not counted: a virtual machine's memory costs ten times as much when it is touched for the first time.
+    # Not counted: on a virtual machine, the first access to memory costs ten times as much.
     report.step(f"{name}: {shape.rows} rows, warming up")
     readers.floor(shape)
     for folder in memory, run.scratch:
@@ -75,11 +75,11 @@ def compare(run: Run, memory: Path, shape: Shape, known: Shape) -> None:
             taken["arrow"].append(shape.rows / (took.ingest + took.arrow))
             taken["columns"].append(shape.rows / took.arrow)
             taken["disk"].append(shape.rows / journaled(shape, run.scratch).ingest)
-    tell(run, name, taken)
+    report_shape(run, name, taken)
 
 
-def tell(run: Run, name: str, taken: dict[str, list[float]]) -> None:
-    """The figures of a shape, in rows a second."""
+def report_shape(run: Run, name: str, taken: dict[str, list[float]]) -> None:
+    """Reports the figures of a shape, in rows per second."""
 
     def ratio(what: str, key: str, peer: str, bar: float | None = None) -> None:
         run.report.ratio(f"{name}: {what}", taken[key], taken[peer], "rows/s", of=peer, at_least=bar)
@@ -94,7 +94,7 @@ def tell(run: Run, name: str, taken: dict[str, list[float]]) -> None:
 
 
 def journaled(shape: Shape, folder: Path) -> Journaled:
-    """A shape from the socket into a journal in `folder`, and from there to payloads and to Arrow."""
+    """Reads a shape from the socket into a journal in `folder`, and from there to payloads and to Arrow."""
     journal = folder / "journal"
     journal.mkdir()
     try:
@@ -111,7 +111,7 @@ def journaled(shape: Shape, folder: Path) -> Journaled:
 
 
 def printed(shape: Shape) -> float:
-    """Seconds of mysqlbinlog for a shape, over TCP as well, its text thrown away."""
+    """Seconds of mysqlbinlog for a shape, also over TCP, with its text discarded."""
     server = shape.server
     command = [*server.packages.program("usr/bin/mysqlbinlog"), "--no-defaults", "-v", "--read-from-remote-server"]
     command += ["--host=127.0.0.1", f"--port={server.port}", f"--user={USER}", "--ssl-mode=DISABLED"]

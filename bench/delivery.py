@@ -1,4 +1,4 @@
-"""From the source to one client, everything live: how many rows a second, and how long after the commit."""
+"""From the source to one client, live: rows per second, and the delay after the commit."""
 
 from __future__ import annotations
 
@@ -17,39 +17,34 @@ from typing import Any
 from bench import readers
 from bench.clients import Client, put_load, wait_queued
 from bench.readers import BUILT
-from bench.run import Run
+from bench.run import Run, started
 from bench.shapes import NARROW, NARROW_VALUES, WIDE, WIDE_VALUES, Shape, create, insert, next_file
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
-from relay.wire.classic import Command
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from relay.protocol.classic import Command
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
 BATCH_ROWS = 1000  # of a PollMany
-WAIT_MS = 1000  # that a PollMany waits: an empty reply is the end of the rows, and not of the broker's head start
-COMMITS = 1000  # whose way is timed
+WAIT_MS = 1000  # wait of a PollMany: an empty reply is the end of the rows, not a delay of the broker
+COMMITS = 1000  # number of timed commits
 MODES = {"binlog": "C program on the binlog", "many": "waiting PollMany", "poll": "classic, polling without pause"}
 BARS_MS = {("many", 50): 0.1, ("many", 99): 0.5, ("poll", 50): 0.14, ("poll", 99): 2.8}
 SETTLE_SECONDS = 0.3
 
 
 def measure(run: Run) -> None:
-    """PollMany from a live binlog, then the way of single commits, with one relay. All read over TCP without TLS."""
+    """PollMany from a live binlog, then single commits, with one relay. All connections use TCP without TLS."""
     settings = {"Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
-    relay = RelayProcess(write_conf(run.scratch, run.server, settings))
-    try:
-        relay.start()
+    with started(write_conf(run.scratch, run.server, settings)) as relay:
         _throughput(run, relay)
         _latency(run, relay)
-        relay.stop()
-    finally:
-        relay.end()
 
 
 # -- PollMany --
 
 
 def _throughput(run: Run, relay: RelayProcess) -> None:
-    """Rows that stand in the binlog when the relay goes on reading, up to the last one at the client."""
+    """Rows in the binlog when the relay continues to read, up to the last one at the client."""
     shapes = {
         "narrow": (NARROW, NARROW_VALUES, run.rows(600_000)),
         "wide": (WIDE, WIDE_VALUES, run.rows(200_000)),
@@ -70,12 +65,12 @@ def _throughput(run: Run, relay: RelayProcess) -> None:
         for number in range(run.rounds):
             for name, (_, values, count) in shapes.items():
                 run.report.step(f"PollMany, {count} rows ({name}), round {number + 1} of {run.rounds}")
-                with held(relay) as let_go:
+                with stopped(relay) as release:
                     file = next_file(run.server)
                     insert(run.server, f"live_{name}", values, number * count + 1, count)
                     floor[name].append(count / readers.floor(Shape(name, count, 0, file, run.server)))
                     take = partial(_take_objects, library) if name == "objects" else partial(_take_all, native[name])
-                    ours[name].append(count / take(count, let_go))
+                    ours[name].append(count / take(count, release))
     for client in native.values():
         client.close()
     for name, bar in (("narrow", 4e6), ("wide", 1.2e6)):
@@ -85,34 +80,34 @@ def _throughput(run: Run, relay: RelayProcess) -> None:
     run.report.figure("live binlog to Python objects, narrow", ours["objects"], "rows/s", at_least=0.5e6)
 
 
-def _take_all(client: Client, count: int, let_go: Callable[[], float]) -> float:
-    """Seconds until a native consumer, which asks already when the reader is let go, has all rows."""
+def _take_all(client: Client, count: int, release: Callable[[], float]) -> float:
+    """Seconds until a native consumer, which polls already when the reader is released, has all rows."""
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(put_load, "many", 60, [client.socket], [client.poll_many(BATCH_ROWS, WAIT_MS)])
         time.sleep(0.1)
-        begin = let_go()
+        begin = release()
         taken = load.result()
     assert taken.rows == count, f"{taken.rows} of {count} rows came"
     return taken.ended - begin
 
 
-def _take_objects(client: RelayClient, count: int, let_go: Callable[[], float]) -> float:
+def _take_objects(client: RelayClient, count: int, release: Callable[[], float]) -> float:
     """Seconds until the client library has made objects of all rows."""
-    rows, begin = 0, let_go()
+    rows, begin = 0, release()
     while rows < count:
         rows += len(client.poll_many(BATCH_ROWS, WAIT_MS / 1000))
     return time.monotonic() - begin
 
 
 @contextmanager
-def held(relay: RelayProcess) -> Iterator[Callable[[], float]]:
-    """A relay that does not read its source. What it gives lets the relay go and says when (monotonic seconds).
+def stopped(relay: RelayProcess) -> Iterator[Callable[[], float]]:
+    """A stopped relay. The yielded function releases it and returns the time (monotonic seconds).
 
-    The supervisor stands still as well: it would take the reader for one that hangs.
+    The supervisor is stopped too: it would regard the reader as hung.
     """
     pids = (relay.pid, relay.pids()["reader"])
 
-    def let_go() -> float:
+    def release() -> float:
         now = time.monotonic()
         for pid in reversed(pids):
             os.kill(pid, signal.SIGCONT)
@@ -121,12 +116,12 @@ def held(relay: RelayProcess) -> Iterator[Callable[[], float]]:
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
-        yield let_go
+        yield release
     finally:
-        let_go()
+        release()
 
 
-# -- commit to delivery --
+# -- Commit to delivery --
 
 
 def _latency(run: Run, relay: RelayProcess) -> None:
@@ -148,7 +143,7 @@ def _latency(run: Run, relay: RelayProcess) -> None:
         for percent in (50, 99):
             ours = [each.percentile(percent) for each in samples[mode]]
             run.report.figure(f"commit to {what}, p{percent}", ours, "ms", at_most=BARS_MS.get((mode, percent)))
-    # A row may arrive before the commit returns: what is in proportion to something counts from the statement.
+    # A row may arrive before the commit returns, so proportions are computed from the statement.
     for mode in ("many", "poll"):
         for percent in (50, 99):
             ours, floor = ([each.percentile(percent, whole=True) for each in samples[m]] for m in (mode, "binlog"))
@@ -163,21 +158,21 @@ def _latency(run: Run, relay: RelayProcess) -> None:
 
 @dataclass
 class Delays:
-    """Of one run: milliseconds to each row's arrival, sorted, from the commit's return and from the statement."""
+    """The delays of one run: milliseconds to each row's arrival, sorted, from the commit's return and the statement."""
 
     from_return: list[float]
     from_statement: list[float]
 
     def percentile(self, percent: int, *, whole: bool = False) -> float:
-        """The delay that so many percent of the rows do not exceed; `whole`: from the statement."""
+        """The delay that this percentage of the rows does not exceed; `whole`: from the statement."""
         delays = self.from_statement if whole else self.from_return
         return delays[len(delays) * percent // 100]
 
 
 def _floor(run: Run, relay: RelayProcess, commits: int) -> Delays:
-    """Of a program that only looks at what the source sends, while the relay reads nothing."""
+    """The delays of a program that only looks at what the source sends, while the relay reads nothing."""
     connection = readers.connect(run.server)
-    with held(relay):
+    with stopped(relay):
         dump = readers.dump_command(next_file(run.server), follow=True)
         delays = _delays(run.server, "binlog", "delay_floor", commits, connection._sock.fileno(), dump)
     connection.close()
@@ -186,19 +181,19 @@ def _floor(run: Run, relay: RelayProcess, commits: int) -> Delays:
 
 
 def _delivered(run: Run, client: Client, mode: str, commits: int) -> Delays:
-    """Of the relay's client."""
+    """The delays of the relay's client."""
     request = client.poll_many(BATCH_ROWS, 10 * WAIT_MS) if mode == "many" else client.request(Command.POLL)
     delays = _delays(run.server, mode, "delay", commits, client.socket.fileno(), request)
-    client.exchange(client.request(Command.POLL))  # confirms what came last
+    client.exchange(client.request(Command.POLL))  # confirms the last rows
     return delays
 
 
 def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int, request: bytes) -> Delays:
-    """Of the transactions that bench/delay.c makes."""
+    """The delays of the transactions that bench/delay.c makes."""
     statement = f"INSERT INTO bench.{table} (customer, amount, created, note) VALUES (1, 2, '2026-01-01', 'a note')"
     query = b"\x03" + statement.encode()
     packet = len(query).to_bytes(4, "little") + query
-    writer: Any = server.connect()  # whose socket is nobody's but PyMySQL's
+    writer: Any = server.connect()  # uses PyMySQL's private socket
     fds = (writer._sock.fileno(), fd)
     done = subprocess.run(
         [BUILT / "delay", mode, str(commits), *map(str, fds)],

@@ -1,4 +1,4 @@
-"""A bare epoll loop that answers every 32-byte request with the same bytes: what Python and the kernel cost alone."""
+"""A bare epoll loop that replies to every 32-byte request with the same bytes: the cost of Python and kernel."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ from typing import Self
 REQUEST = 32
 
 
+def connect(address: tuple[str, int]) -> socket.socket:
+    """A TCP connection that sends at once (TCP_NODELAY)."""
+    connection = socket.create_connection(address)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
 def serve(listener: socket.socket, reply: bytes) -> None:
-    """Answer for ever; one blocking-free recv_into and one send a request."""
+    """Replies forever: one recv_into that does not block and one send per request."""
     poller = select.epoll()
     poller.register(listener, select.EPOLLIN)
     connections: dict[int, socket.socket] = {}
@@ -34,10 +41,7 @@ def serve(listener: socket.socket, reply: bytes) -> None:
 
 
 class Echo:
-    """The loop in as many processes as the relay has servers, each with its own port; the `with` block ends them.
-
-    `pids`: of these processes.
-    """
+    """Runs the loop in `workers` processes, each on its own port; the `with` block ends them. `pids` are their ids."""
 
     def __init__(self, reply: bytes, workers: int) -> None:
         self._listeners = [socket.create_server(("127.0.0.1", 0), backlog=128) for _ in range(workers)]
@@ -45,12 +49,9 @@ class Echo:
         self.pids: list[int] = []
 
     def connect(self, count: int) -> list[socket.socket]:
-        """Connections, spread evenly over the processes."""
+        """Connections, evenly spread over the processes."""
         addresses = [listener.getsockname() for listener in self._listeners]
-        made = [socket.create_connection(addresses[number % len(addresses)]) for number in range(count)]
-        for connection in made:
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return made
+        return [connect(addresses[number % len(addresses)]) for number in range(count)]
 
     def __enter__(self) -> Self:
         for listener in self._listeners:

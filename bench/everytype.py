@@ -1,4 +1,4 @@
-"""A table with a column of every type that MySQL has, with values of usual lengths, many rows to an event."""
+"""A table with a column of every type of MySQL, with values of usual lengths, and many rows per event."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ COLUMNS = {
     "MULTIPOINT": f"MultiPoint({POINT}, POINT(1, 1))", "MULTILINESTRING": f"MultiLineString({LINE}, {LINE})",
     "MULTIPOLYGON": f"MultiPolygon({POLYGON})", "GEOMETRYCOLLECTION": f"GeometryCollection({POINT}, {LINE})",
 }  # fmt: skip
-"""By SQL type, the value in row n."""
+"""The value in row n, by SQL type."""
 VECTOR = {"VECTOR(4)": "STRING_TO_VECTOR(CONCAT('[0.5,', n, ',-1,', n / 4e0, ']'))"}
-"""Apart: mysql-replication stops at a table that has one."""
+"""Separate, because mysql-replication stops at a table with such a column."""
 
 
 def table(types: dict[str, str]) -> tuple[tuple[str, ...], str]:

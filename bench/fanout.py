@@ -1,8 +1,8 @@
-"""What clients cost before they read: the broker's CPU for an event, and what the reader notices of slow ones.
+"""The cost of clients before they read: the broker's CPU time per event, and the effect of slow clients on the reader.
 
-Two relays read the same source: one that nobody knows, and one with clients that never read, so that their queues are
-as long as they may be. 100 of these have no limit, 100 drop the newest rows, 1000 drop the oldest and have ten filters
-each. The first relay's share is subtracted where a client's cost is wanted, and is the peer where there should be none.
+Two relays read the same source: one without clients, and one with clients that never read, so that their queues reach
+their maximum. 100 of these have no limit, 100 drop the newest rows, 1000 drop the oldest and have ten filters each. The
+first relay's share is subtracted to get a client's cost, and is the peer where there should be no cost.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
 from relay._native import Arena
 from relay.client import RelayClient
-from relay.memory import find
-from relay.wire.classic import Discard
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from relay.protocol.classic import Discard
+from relay.runtime.shm import find
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
 FEW, MANY, FILTERS = 100, 1000, 10
 LIMIT = 200  # rows
-MORE_ROUNDS = 4  # where a small share is wanted of a few milliseconds
+MORE_ROUNDS = 4  # where a small share of a few milliseconds is measured
 PATIENCE = 60.0  # seconds
 
 
 @dataclass(frozen=True)
 class Group:
-    """Clients with a filter on bench.<table>, and with others on tables that there are not."""
+    """Clients with a filter on bench.<table>, and with others on tables that do not exist."""
 
     table: str
     clients: int
@@ -52,19 +52,19 @@ GROUPS = (UNLIMITED, NEWEST, OLDEST)
 
 @dataclass(frozen=True)
 class Pace:
-    """How events come: all at once to a broker that was held, or each as its transaction is committed."""
+    """How events arrive: all at once at a stopped broker, or each when its transaction commits."""
 
     words: str
-    held: bool
-    events: int  # of a transaction; each is one row
-    slices: int  # of a round: to sleep after each event costs as much as 100 clients, and never twice the same
+    stopped: bool
+    events: int  # per transaction; each has one row
+    slices: int  # per round: a sleep after each event costs as much as 100 clients, and varies
 
 
 BULK, LIVE = Pace("in bulk", True, 100, 1), Pace("live", False, 1, 5)
 
 
 def measure(run: Run) -> None:
-    """Start both relays and measure in turns."""
+    """Starts both relays and measures them in turns."""
     source = Source(run.server)
     with (
         Watched(run.scratch / "bare", run.server) as bare,
@@ -79,7 +79,7 @@ def measure(run: Run) -> None:
 
 
 def uninterested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
-    """Events that nobody asked for. Two measurements without clients tell how far such a ratio can be trusted."""
+    """Events that no client asked for. Two measurements without clients show the error of such a ratio."""
     for pace, events in ((BULK, run.rows(150_000)), (LIVE, run.rows(15_000))):
         without, among, again = [], [], []
         rounds = run.rounds + MORE_ROUNDS
@@ -96,7 +96,7 @@ def uninterested(run: Run, source: Source, bare: Watched, crowd: Watched) -> Non
 
 
 def interested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
-    """Events that each client of a group asked for, less what they cost without clients."""
+    """Events that each client of a group asked for, minus their cost without clients."""
     for group in GROUPS:
         for pace, events in ((BULK, run.rows(20_000)), (LIVE, run.rows(10_000))):
             samples = []
@@ -112,24 +112,24 @@ def interested(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
 
 
 def broker_cpu(source: Source, measured: Watched, other: Watched, table: str, pace: Pace, events: int) -> float:
-    """Nanoseconds of the measured relay's broker for each of these events; the other relay hears of them afterwards."""
+    """Nanoseconds of the measured relay's broker per event; the other relay gets the events afterwards."""
     for relay in (measured, other):
         relay.wait_idle(source)
     other.stop("reader")
-    if pace.held:
+    if pace.stopped:
         measured.stop("broker")
     before = measured.cpu("broker")
     source.write(table, events, pace.events)
     measured.wait_read(source)
-    measured.go("broker")
+    measured.resume("broker")
     measured.wait_idle(source)
     taken = measured.cpu("broker") - before
-    other.go("reader")
+    other.resume("reader")
     return taken / events
 
 
 def slow(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
-    """The reader's pace where everything is there to be read, beside a broker with queues that nobody empties."""
+    """The speed of a reader that catches up, while the queues of the broker are full and no client empties them."""
     for group in (UNLIMITED, NEWEST):
         for rows, single in ((run.rows(600_000), False), (run.rows(60_000), True)):
             shape = "one row an event" if single else "narrow"
@@ -147,7 +147,7 @@ def slow(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
                     source.write_many(group.table, rows)
                 for relay in (bare, crowd):
                     began, before = time.monotonic(), relay.cpu("reader")
-                    relay.go("reader")
+                    relay.resume("reader")
                     relay.wait_read(source)
                     rates[relay].append(rows / (time.monotonic() - began))
                     costs[relay].append((relay.cpu("reader") - before) / rows)
@@ -160,7 +160,7 @@ def slow(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
 
 
 class Source:
-    """Writes rows to the tables of all groups, and knows how many there are."""
+    """Writes rows to the tables of all groups, and counts them."""
 
     def __init__(self, server: DatabaseServer) -> None:
         self.rows = 0
@@ -183,18 +183,18 @@ class Source:
             )
 
     def write(self, table: str, events: int, a_transaction: int) -> None:
-        """Events of one row."""
+        """Writes events of one row."""
         self._server.execute(f"CALL bench.write_{table}({self.rows}, {events}, {a_transaction})")
         self.rows += events
 
     def write_many(self, table: str, rows: int) -> None:
-        """Events of many rows."""
+        """Writes events of many rows."""
         insert(self._server, table, NARROW_VALUES, self.rows, rows)
         self.rows += rows
 
 
 class Watched:
-    """A relay whose shared memory is looked at, so that waiting for it costs it nothing."""
+    """A relay that is watched through its shared memory, so that waiting for it costs it nothing."""
 
     def __init__(self, folder: Path, server: DatabaseServer) -> None:
         folder.mkdir()
@@ -203,7 +203,7 @@ class Watched:
         self._data = folder / "data"
 
     def __enter__(self) -> Self:
-        """Start it, from the source's end."""
+        """Starts it, at the source's end."""
         with ExitStack() as failed:
             failed.callback(self._relay.end)
             self._relay.start()
@@ -215,13 +215,13 @@ class Watched:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it for good."""
+        """Ends it permanently."""
         for process in ("reader", "broker"):
-            self.go(process)
+            self.resume(process)
         self._relay.end()
 
     def subscribe(self, group: Group) -> None:
-        """Make a group's clients known; none of them stays."""
+        """Registers a group's clients, without keeping connections."""
         for number in range(group.clients):
             with RelayClient("127.0.0.1", self._relay.port, f"{group.table}-{number}", SECRET) as client:
                 client.add_filter("bench", group.table, limit=group.limit, discard=group.discard)
@@ -229,30 +229,30 @@ class Watched:
                     client.add_filter("bench", f"{group.table}-{number}-{other}")
 
     def stop(self, process: str) -> None:
-        """One of its processes stands still."""
+        """Stops one of its processes (SIGSTOP)."""
         os.kill(self._pids[process], signal.SIGSTOP)
 
-    def go(self, process: str) -> None:
-        """It goes on."""
+    def resume(self, process: str) -> None:
+        """Continues it."""
         os.kill(self._pids[process], signal.SIGCONT)
 
     def cpu(self, process: str) -> int:
-        """Nanoseconds of CPU that one of its processes has used."""
+        """Nanoseconds of CPU time of one of its processes."""
         return int(Path(f"/proc/{self._pids[process]}/schedstat").read_text().split()[0])
 
     def wait_read(self, source: Source) -> None:
-        """Until its reader has all rows."""
+        """Waits until its reader has all rows."""
         wait(lambda: sum(self._arena.rows().values()) == source.rows)
 
     def wait_idle(self, source: Source) -> None:
-        """Until its broker has decided everything and sleeps."""
+        """Waits until its broker has decided everything and sleeps."""
         self.wait_read(source)
         time.sleep(0.01)  # rows are counted before their commit
         wait(lambda: self._arena.broker_waiting and self._arena.broker_scan == self._arena.committed)
 
 
 def wait(condition: Callable[[], bool]) -> None:
-    """Look a thousand times a second."""
+    """Waits for the condition; checks a thousand times per second."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "the relay does not keep up"

@@ -1,7 +1,7 @@
-"""How cost grows with cores, clients, tables and row width. No bars: `python -m bench growth`, beside the record.
+"""How cost grows with cores, clients, tables and row width. No bars: `python -m bench growth`, outside the record.
 
-CPU seconds, but for replies/s and the way from the socket to the journal. Clients and tables: of the broker's own code,
-in this process, over a journal made by hand. Row widths: of a native program that makes replies of the source's rows.
+CPU seconds, except for replies/s and the path from the socket to the journal. Clients and tables: the broker's own
+code, in this process, on a constructed journal. Row widths: a native program that makes replies of the source's rows.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from pathlib import Path
 
 from bench import readers
 from bench.clients import Client, put_load, wait_queued
-from bench.run import Run
-from bench.shapes import NARROW, NARROW_VALUES, Shape, create, insert
+from bench.run import Run, started
+from bench.shapes import NARROW, NARROW_VALUES, bulk_shape, create, insert
 from relay._native import Arena, Broker, UsageReader
-from relay.wire.classic import ALL_KINDS, Command
-from tests.madejournal import ID, INSERT, NAME, NOON, Made, body, row
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from relay.protocol.classic import ALL_KINDS, Command
+from tests.support.journal_builder import ID, INSERT, NAME, NOON, Made, body, row
+from tests.support.relay_process import SECRET, write_conf
 
 WIDTHS = (2, 5, 20, 100)  # columns
 CLIENTS = (0, 1, 10, 100, 1000)
 TABLES = (1, 100, 10_000)
 CORES = ((1, 1), (2, 1), (2, 2), (2, 4))  # cores, servers
 POLLERS, POLL_SECONDS = 4, 1.5
-STEP_BYTES = 8 << 20  # as relay/broker.py asks for
+STEP_BYTES = 8 << 20  # as in relay/broker.py
 SEGMENT_BYTES = 64 << 20
-PRIME = 7919  # neighbours in the journal are rows of different tables
+PRIME = 7919  # adjacent rows of the journal are of different tables
 OPEN_END = 2**64 - 1
 
 
 def measure(run: Run) -> None:
-    """All four."""
+    """All four parts."""
     widths(run)
     clients(run)
     tables(run)
@@ -52,11 +52,8 @@ def widths(run: Run) -> None:
         kinds = ["BIGINT PRIMARY KEY", *("VARCHAR(32)" if number % 2 else "INT" for number in range(1, columns))]
         values = ["n", *("CONCAT('text ', n)" if number % 2 else "n" for number in range(1, columns))]
         run.report.step(f"{columns} columns: writing {rows} rows")
-        create(run.server, "grown", tuple(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True)))
-        run.server.execute("FLUSH BINARY LOGS")
-        file = str(run.server.execute("SHOW BINARY LOG STATUS")[0][0])
-        insert(run.server, "grown", ", ".join(values), 1, rows)
-        shape = Shape("grown", rows, 1, file, run.server)
+        defined = tuple(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
+        shape = bulk_shape(run.server, "grown", defined, ", ".join(values), rows)
         ingested, decoded = [], []
         for _ in range(run.rounds):
             with _folder(run.scratch / "width") as folder:
@@ -68,7 +65,7 @@ def widths(run: Run) -> None:
 
 
 def clients(run: Run) -> None:
-    """Events of one row, all of one table that every client asked for; rings that nobody empties."""
+    """Events of one row in one table, on which every client has a filter; no client empties its ring."""
     events = run.rows(20_000)
     costs: dict[int, list[float]] = {count: [] for count in CLIENTS}
     for number in range(run.rounds):
@@ -82,7 +79,7 @@ def clients(run: Run) -> None:
 
 
 def tables(run: Run) -> None:
-    """Events of one row, each of another table than the one before; one client that asked for all, and table usage."""
+    """Events of one row, each in another table than the last: one client with a filter on all tables; table usage."""
     events = run.rows(200_000)
     for count in TABLES:
         walked, counted = [], []
@@ -99,7 +96,7 @@ def tables(run: Run) -> None:
 
 
 def cores(run: Run) -> None:
-    """Classic polls of four clients, where the relay and they have one core or two."""
+    """Classic polls of four clients, with one core or two for relay and clients."""
     create(run.server, "grown", NARROW)
     allowed = os.sched_getaffinity(0)
     rates: dict[tuple[int, int], list[float]] = {each: [] for each in CORES}
@@ -124,12 +121,10 @@ def cores(run: Run) -> None:
 
 
 def _polls(run: Run, folder: Path, workers: int) -> tuple[float, float]:
-    """Replies a second, and microseconds of the whole relay for each."""
+    """Replies per second, and microseconds of the whole relay per reply."""
     settings = {"Relay.Workers": workers, "Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
-    relay = RelayProcess(write_conf(folder, run.server, settings))
     rows = run.rows(60_000)
-    try:
-        relay.start()
+    with started(write_conf(folder, run.server, settings)) as relay:
         names = [f"grown-{number}" for number in range(POLLERS)]
         polling = [Client(relay.port, SECRET, name, "grown") for name in names]
         run.server.execute("TRUNCATE bench.grown")
@@ -141,16 +136,13 @@ def _polls(run: Run, folder: Path, workers: int) -> tuple[float, float]:
         cost = (relay.cpu_seconds() - used) / load.replies
         for client in polling:
             client.close()
-        relay.stop()
-        return load.replies / load.seconds, cost * 1e6
-    finally:
-        relay.end()
+    return load.replies / load.seconds, cost * 1e6
 
 
 def _broker(made: Made, tables: list[int], count: int, events: int) -> float:
-    """CPU seconds of a broker that decides so many transactions of one row, by turns of all tables.
+    """CPU seconds of a broker that decides `events` transactions of one row, over all tables in turn.
 
-    So many clients asked for every table; they are there before the rows.
+    The clients have filters on all tables, and exist before the rows.
     """
     shape = (max(count, 1), 1, 0)
     arena = Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
@@ -159,7 +151,7 @@ def _broker(made: Made, tables: list[int], count: int, events: int) -> float:
     for number in range(count):
         slot = broker.add_client(number + 1, f"client-{number}")
         broker.set_filters(slot, [("*", "*", ALL_KINDS, 0, 0, 0, OPEN_END)])
-    broker.step(STEP_BYTES)  # the first says where it stands: here
+    broker.step(STEP_BYTES)  # the first step sets its position: here
     for number in range(events):
         made.place += 100
         table = tables[number * PRIME % len(tables)]
@@ -188,7 +180,7 @@ def _used() -> float:
 
 
 def _timed(work: Callable[[], object]) -> float:
-    """CPU seconds that it takes."""
+    """CPU seconds of the function."""
     begin = _used()
     work()
     return _used() - begin
@@ -196,7 +188,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[Path]:
-    """A new folder, removed after the block: journals are large."""
+    """A new folder, removed after the block, because journals are large."""
     path.mkdir()
     yield path
     shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""The lake's export, from a journal to sealed Parquet: its speed, its bytes, and whether history makes it slower."""
+"""The lake's export, from a journal to sealed Parquet: its speed, its bytes, and the effect of a long history."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from relay.lake.storage import open_storage
 
 PEER = "mysql-replication and pyarrow"
 PEER_BAR = 30.0
-PEER_ROWS = {"narrow": 200_000, "wide": 60_000}  # of a shape; its speed does not depend on how many there are
-FLAT_LIMIT = 1.5  # times the cost of a row when the history was a tenth
-SMALL_COMMIT = 1 << 16  # bytes of columns: far more commits than anybody makes
+PEER_ROWS = {"narrow": 200_000, "wide": 60_000}  # per shape; its speed does not depend on their number
+FLAT_LIMIT = 1.5  # times the cost of a row with a tenth of the history
+SMALL_COMMIT = 1 << 16  # bytes of columns, for far more commits than usual
 
 
 def measure(run: Run) -> None:
-    """Export shapes of work beside the peer, and one of many commits beside itself."""
+    """Exports shapes of work compared with the peer, and one with many commits compared with itself."""
     for shape in run.shapes:
         if shape.name in PEER_ROWS:
-            beside_peer(run, shape)
+            compare_with_peer(run, shape)
         else:
-            by_history(run, shape)
+            compare_histories(run, shape)
 
 
-def beside_peer(run: Run, shape: Shape) -> None:
-    """Export a shape's binlog beside the peer, in interleaved rounds."""
+def compare_with_peer(run: Run, shape: Shape) -> None:
+    """Exports a shape's binlog compared with the peer, in interleaved rounds."""
     report, scratch, rounds = run.report, run.scratch, run.rounds
     peer_rows = min(shape.rows, PEER_ROWS[shape.name])
     peer: list[float] = []
@@ -62,15 +62,15 @@ def beside_peer(run: Run, shape: Shape) -> None:
 
 
 def export(journal: Path, lake: Path, settings: Settings) -> Progress:
-    """Everything that is flushed, sealed and committed."""
+    """Exports everything that is flushed; seals and commits it."""
     running = Exporter(open_storage(str(lake)), journal, settings)
-    while not running.step().level:
+    while not running.step().caught_up:
         pass
     return running.finish()
 
 
-def by_history(run: Run, shape: Shape) -> None:
-    """What a row costs with ten times as many rows and commits before it: the last tenth against the second."""
+def compare_histories(run: Run, shape: Shape) -> None:
+    """The cost of a row with ten times as many rows and commits before it: the last tenth against the second."""
     report, scratch = run.report, run.scratch
     report.step(f"{shape.name}: {shape.rows} transactions, committed to the lake by a few hundred")
     journal = scratch / "journal"
@@ -82,7 +82,7 @@ def by_history(run: Run, shape: Shape) -> None:
         running = Exporter(open_storage(str(scratch / "lake")), journal, Settings())
         written = 0
         begin = time.perf_counter()
-        while not running.step().level:
+        while not running.step().caught_up:
             progress = running.finish()
             end = time.perf_counter()
             taken.append((progress.written - written, end - begin))

@@ -1,7 +1,7 @@
-"""What people write who have mysql-replication and pyarrow: events to lists, lists to columns, columns to Parquet.
+"""The usual program with mysql-replication and pyarrow: events to lists, lists to columns, columns to Parquet.
 
-It does what the exporter does, as well as it can be done with these two: one list of columns for each batch rather than
-one `pyarrow.Table.from_pylist`, whole row groups, zstd at the same level, the same columns beside the table's own.
+It does what the exporter does, as well as these two libraries allow: one list of columns per batch rather than one
+`pyarrow.Table.from_pylist`, whole row groups, zstd at the same level, the same columns beside the table's own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHANGE = (
 
 
 def export(shape: Shape, rows: int, file: Path) -> float:
-    """Seconds for the first `rows` rows of a shape's binlog, from the socket to a Parquet file that is closed."""
+    """Seconds for the first `rows` rows of a shape's binlog, from the socket to a closed Parquet file."""
     begin = time.perf_counter()
     stream = library_stream(shape)
     types = TYPES[shape.name]

@@ -1,4 +1,4 @@
-"""The log of `[Logger]`, from a journal to lines on disk, beside a program that only writes as many bytes."""
+"""The log of `[Logger]`, from a journal to lines on disk, compared with a program that only writes the same bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay.linelog.linelog import READ_BYTES, LineLog, Progress, Settings
 
 
 def measure(run: Run) -> None:
-    """Log each shape's rows in each form."""
+    """Logs each shape's rows in each form."""
     for shape in run.shapes:
         log_shape(run, shape)
 
@@ -48,15 +48,15 @@ def log_shape(run: Run, shape: Shape) -> None:
 
 
 def log(journal: Path, folder: Path, form: str) -> Progress:
-    """Everything that is flushed, on disk."""
+    """Logs everything that is flushed, and syncs it."""
     running = LineLog(journal, Settings(str(folder), ["*"], form=form))
-    while not running.step().level:
+    while not running.step().caught_up:
         pass
     return running.finish()
 
 
 def write(path: Path, size: int) -> float:
-    """Seconds that it takes to write a file of that size and to flush it."""
+    """Seconds to write and flush a file of that size."""
     block = b"x" * READ_BYTES
     begin = time.perf_counter()
     with path.open("wb", buffering=0) as file:

@@ -1,4 +1,4 @@
-"""What a benchmark ran on: hardware, kernel, versions."""
+"""The environment of a benchmark: hardware, kernel, versions."""
 
 from __future__ import annotations
 
@@ -30,6 +30,12 @@ def machine(server: DatabaseServer) -> dict[str, str]:
         "source": f"{server.kind.title}, {server.execute('SELECT VERSION()')[0][0]}",
         "libraries": ", ".join(f"{name} {version(name)}" for name in _LIBRARIES),
     }
+
+
+def anonymous_bytes(pid: int) -> int:
+    """Bytes of memory that belong to a process alone, so without the mapped journal."""
+    [size] = re.findall(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(size) * 1024
 
 
 def _processor() -> str:

@@ -1,6 +1,6 @@
-"""`make bench-lake`: what Spark's merge costs beside a recompute of everything, and as the history grows tenfold.
+"""`make bench-lake`: the cost of Spark's merge compared with a full recompute, and as the history grows tenfold.
 
-One table whose rows change over and over: its history grows, what it holds does not. SCALE=n makes it n times as large.
+One table whose rows change again and again: its history grows, its contents do not. SCALE=n makes it n times as large.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from bench.lake import FLAT_LIMIT
 from bench.report import Report
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
-from examples.lakeside import wait_level
+from examples.lakeside import wait_caught_up
 from relay.lake import paths
 from relay.lake.documents import Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark.merge import merge
-from tests.relayproc import RelayProcess, write_conf
+from tests.support.relay_process import RelayProcess, write_conf
 
 ROWS = 200_000
-TIMES = 30  # that half of the rows are changed: in the end there is ten times as much history as at first
+TIMES = 30  # changes of half of the rows: in the end the history is ten times as long as at first
 TABLE = Table("bench", "merged")
 WARM_UP = 4
 PATIENCE = 120.0
 
 
 def main() -> None:
-    """Run everything and print it."""
+    """Runs and prints everything."""
     rows = int(ROWS * float(os.environ.get("SCALE") or 1))
     report = Report()
     report.step("starting MySQL and Spark")
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def session() -> SparkSession:
-    """Two cores, as a small machine has."""
+    """Two cores, like a small host."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     return (
         SparkSession.builder.master("local[2]")
@@ -68,9 +68,9 @@ def session() -> SparkSession:
 
 
 def measure(report: Report, server: DatabaseServer, log: LakeLog, spark: SparkSession, rows: int) -> None:
-    """Merge after each time that half of the rows were changed."""
+    """Merges after each change of half of the rows."""
     report.part(f"merges: {rows} rows, of which half are changed between one and the next")
-    report.step("warming up")  # Java compiles what it has run for a while
+    report.step("warming up")  # the JVM compiles code that has run for a while
     merges(server, log, spark, Table("bench", "warm"), rows, WARM_UP)
     report.step(f"{TIMES} merges")
     taken = merges(server, log, spark, TABLE, rows, TIMES)
@@ -89,7 +89,7 @@ def measure(report: Report, server: DatabaseServer, log: LakeLog, spark: SparkSe
 def merges(
     server: DatabaseServer, log: LakeLog, spark: SparkSession, table: Table, rows: int, times: int
 ) -> list[float]:
-    """Fill a table and merge it; then the seconds of each merge after half of its rows were changed."""
+    """Fills a table and merges it; then yields the seconds of each merge after half of its rows changed."""
     create(server, table.table, NARROW)
     insert(server, table.table, NARROW_VALUES, 1, rows)
     merged(server, log, spark, table)
@@ -102,7 +102,7 @@ def merges(
 
 def merged(server: DatabaseServer, log: LakeLog, spark: SparkSession, table: Table) -> float:
     """Seconds of a merge, once the lake has everything."""
-    wait_level(log, server, [table], PATIENCE)
+    wait_caught_up(log, server, [table], PATIENCE)
     begin = time.perf_counter()
     merge(spark, log, table)
     return time.perf_counter() - begin

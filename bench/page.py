@@ -1,4 +1,4 @@
-"""The page before a thousand tables, clients and CDC streams: until rows of all three lists are painted."""
+"""The page with a thousand tables, clients and CDC streams: the time until rows of all three lists are painted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MANY = 1000
 ROUNDS = 7
 WINDOW = {"width": 1280, "height": 900}
 
-# When the first frame with rows of all lists has been painted, in milliseconds since the navigation began.
+# Milliseconds from the start of the navigation to the first painted frame with rows of all lists.
 _PAINTED = with_all_lists("painted", "requestAnimationFrame(() => setTimeout(() => resolve(performance.now())))")
 
-# The peer: no style and no modules; asks for the same document and writes a name a row, as many rows as the page.
+# The peer, without style and modules: requests the same document and writes a name per row, as many rows as the page.
 _BARE = """<!doctype html><meta charset=utf-8><title>bare</title><link rel=icon href=data:,>
 <table id=clients-list></table><table id=cdc-list></table><table id=tables-list></table>
 <script type=module>
@@ -33,11 +33,11 @@ for (const [list, rows] of Object.entries(lists)) {
 
 
 def measure(run: Run) -> None:
-    """Open the page and its peer by turns, each time in a context of its own, without a cache."""
+    """Opens the page and its peer in turns, each time in a new context without a cache."""
     told = Told(in_schemas(MANY), numbered("client", MANY), cdc_users=numbered("user", MANY))
     ours, bare = [], []
     with running() as browser, StandIn(told) as stand_in:
-        _painted(browser, stand_in.url)  # what only a browser that has just begun takes longer for
+        _painted(browser, stand_in.url)  # a browser is slower just after its start
         for number in range(ROUNDS):
             run.report.step(f"the page and a bare one, round {number + 1} of {ROUNDS}")
             ours.append(_painted(browser, stand_in.url))

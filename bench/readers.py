@@ -1,4 +1,4 @@
-"""Who reads a binlog file how fast: a C program that only reads, mysql-replication, and ours."""
+"""Readers of a binlog file compared: a C program that only reads, mysql-replication, and the relay's."""
 
 from __future__ import annotations
 
@@ -16,38 +16,35 @@ from pymysqlreplication.row_event import WriteRowsEvent
 from bench.shapes import Shape
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay._native import Ingest, JournalWriter
-from relay.binlog import facts
-from relay.binlog.answers import Answers, Policy
-from relay.binlog.catalog import Catalog
-from relay.binlog.compression import zstd_parts
-from relay.binlog.connect import take_socket
-from relay.binlog.definitions import Definitions
-from relay.binlog.place import Place
-from relay.binlog.rules import Rules
+from relay.binlog.events.compression import zstd_parts
 from relay.ddl.syntax import TableName
-from relay.journal.keeper import PREPARED_BYTES
-from relay.schema.facts import Answer
+from relay.ingest.definitions import Definitions
+from relay.ingest.handler import IngestHandler, Policy
+from relay.ingest.reader_state import ReaderState
+from relay.ingest.rules import Rules
+from relay.journal.maintenance import PREPARED_BYTES
 from relay.schema.history import History
 from relay.schema.store import SCHEMA_FILE, Store
-from relay.schema.table import ABSENT
+from relay.source import facts
+from relay.source.connect import take_socket
 
 HERE = Path(__file__).parent
-NATIVE = HERE.parent / "relay" / "native"
+NATIVE = HERE.parent / "native"
 BUILT = HERE.parent / "build" / "bench"
 SERVER_ID = 4_200_000_000
-CHUNK = 1 << 20  # as relay/reader.py asks for
+CHUNK = 1 << 20  # as in relay/reader.py
 
 
 def build() -> None:
-    """Compile the C and C++ programs of the benchmark that are older than what they are made of."""
+    """Compiles the benchmark's C and C++ programs that are older than their sources."""
     BUILT.mkdir(parents=True, exist_ok=True)
     for name in ("floor", "load", "delay"):
         source = HERE / f"{name}.c"
         _make(name, ["cc", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", str(source)], [source, *HERE.glob("*.h")])
-    core = [path for path in sorted(NATIVE.glob("*.cpp")) if path.name != "_native.cpp"]
+    core = sorted(path for path in NATIVE.glob("*/*.cpp") if path.parent.name != "python")
     sources = [str(HERE / "decode.cpp"), *map(str, core)]
     command = ["c++", "-std=c++17", "-O3", "-I", str(NATIVE), *sources, "-lz"]
-    _make("decode", command, [HERE / "decode.cpp", *core, *NATIVE.glob("*.hpp")])
+    _make("decode", command, [HERE / "decode.cpp", *core, *NATIVE.glob("*/*.hpp")])
 
 
 def _make(name: str, command: list[str], sources: Iterable[Path]) -> None:
@@ -57,13 +54,13 @@ def _make(name: str, command: list[str], sources: Iterable[Path]) -> None:
 
 
 def dump_command(file: str, *, follow: bool = False) -> bytes:
-    """COM_BINLOG_DUMP from the beginning of a file: it ends with an EOF packet, or follows what is written."""
+    """COM_BINLOG_DUMP from the beginning of a file: it ends with an EOF packet, or follows new events."""
     payload = struct.pack("<BIHI", 0x12, 4, 0 if follow else 1, SERVER_ID) + file.encode()
     return struct.pack("<I", len(payload)) + payload
 
 
 def connect(server: DatabaseServer) -> Any:
-    """A connection over TCP without TLS, ready for a dump command, its socket still PyMySQL's."""
+    """A connection over TCP without TLS, ready for a dump command; PyMySQL owns its socket."""
     account = {"host": "127.0.0.1", "port": server.port, "user": USER, "password": PASSWORD}
     connection = server.connect(unix_socket=None, ssl_disabled=True, **account)
     connection.cursor().execute("SET @master_binlog_checksum = @@global.binlog_checksum")
@@ -87,9 +84,9 @@ def floor(shape: Shape) -> float:
 
 
 def library_stream(shape: Shape) -> BinLogStreamReader:
-    """mysql-replication at the beginning of a shape's binlog, for its rows only."""
+    """mysql-replication at the beginning of a shape's binlog, for rows only."""
     return BinLogStreamReader(
-        # Without TLS, as all who read here.
+        # Without TLS, like all readers here.
         connection_settings={
             "host": "127.0.0.1",
             "port": shape.server.port,
@@ -107,7 +104,7 @@ def library_stream(shape: Shape) -> BinLogStreamReader:
 
 
 def library(shape: Shape, rows: int) -> float:
-    """Seconds of mysql-replication for so many rows of a shape, every one decoded."""
+    """Seconds of mysql-replication for `rows` rows of a shape, every one decoded."""
     begin = time.perf_counter()
     stream = library_stream(shape)
     done = 0
@@ -121,7 +118,7 @@ def library(shape: Shape, rows: int) -> float:
 
 
 def payloads(shape: Shape, journal: Path, committed: int) -> float:
-    """Seconds in which all rows of a journal become reply payloads, as a server process makes them."""
+    """Seconds in which all rows of a journal become reply payloads, as in a server process."""
     arguments = [str(BUILT / "decode"), str(journal), str(committed)]
     done = subprocess.run(arguments, stdout=subprocess.PIPE, check=True)
     rows, _, nanoseconds = map(int, done.stdout.split())
@@ -132,16 +129,16 @@ def payloads(shape: Shape, journal: Path, committed: int) -> float:
 def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
     """The journal of a shape's binlog in an empty folder, and the seconds from the socket to it."""
     connection = connect(shape.server)
-    source = facts.facts(connection)
-    with closing(Catalog(folder / "state.db")) as catalog, closing(Store(folder / SCHEMA_FILE)) as store:
+    source = facts.query_facts(connection)
+    with closing(ReaderState(folder / "state.db")) as reader_state, closing(Store(folder / SCHEMA_FILE)) as store:
         writer = JournalWriter(folder, 256 << 20)
         writer.source(4, shape.file, "", source.identity)
         ingest = Ingest(writer, folder, zstd_parts)
         charset_of, history = facts.collations(connection), History(store, lambda *_: None)
-        definitions = Definitions(catalog, history, Rules(), charset_of, _unasked, _silent, hidden_types=False)
-        answers = Answers(ingest, writer, definitions, store, charset_of, Policy(False, False), _silent)
+        definitions = Definitions(reader_state, history, Rules(), charset_of, _unasked, _silent, incomplete_types=False)
+        answers = IngestHandler(ingest, writer, definitions, store, charset_of, Policy(False, False), _silent)
         ingest.start(shape.file, 4)
-        writer.prepare(PREPARED_BYTES)  # as the reader's keeper does all the time
+        writer.prepare(PREPARED_BYTES)  # as the reader's maintenance thread does all the time
         with closing(take_socket(connection)) as taken:
             taken.settimeout(60)
             begin = time.perf_counter()
@@ -150,14 +147,13 @@ def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
             while attention is None or attention.asks != "end":
                 ingest.received(taken.recv_into(ingest.buffer(CHUNK)))
                 while (attention := ingest.step()) is not None and attention.asks != "end":
-                    answers.answer(attention)
+                    answers.handle(attention)
             return writer, time.perf_counter() - begin
 
 
-def _unasked(table: TableName) -> Answer:
-    """The events tell all but ZEROFILL and the like, which no table here has."""
-    return Answer(table, ABSENT, Place("", 0), Place("", 0))
+def _unasked(table: TableName) -> None:
+    """No query: table maps say everything except ZEROFILL and the like, which no table here has."""
 
 
 def _silent(event: str, **fields: object) -> None:
-    """No log."""
+    """A log that writes nothing."""

@@ -1,4 +1,4 @@
-"""What a whole run leaves behind, as text: RESULTS.md."""
+"""The record of a whole run as text: RESULTS.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent
 
 
 def write(report: Report, machine: Mapping[str, str], how: str, path: Path = FOLDER / "RESULTS.md") -> None:
-    """Replace the record; `how`: scale and rounds in words. The chart is named in it."""
+    """Replaces the record, which refers to the chart. `how`: scale and rounds in words."""
     barred = [result for result in report.results if result.verdict]
     lines = ["# What `make bench` measured", ""]
     lines += [

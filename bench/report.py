@@ -1,4 +1,4 @@
-"""The benchmark's results: samples of interleaved rounds, each beside its peer and its bar."""
+"""The benchmark's results: samples of interleaved rounds, each compared with its peer and its bar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statistics import median
 class Result:
     """One figure. `values`: a sample per round, in `unit`; `ratios`: of each round to the peer `of`, none without one.
 
-    What is judged is the median of the ratios if there are any, else of the values: at least, or at most, the bar.
+    The median of the ratios, or without ratios of the values, must be at least, or at most, the bar.
     """
 
     part: str
@@ -26,12 +26,12 @@ class Result:
 
     @property
     def judged(self) -> tuple[float, ...]:
-        """The samples that the bar is for."""
+        """The samples that the bar applies to."""
         return self.ratios or self.values
 
     @property
     def margin(self) -> float | None:
-        """How often the bar is cleared: 1 is the bar, less is missed; None without one."""
+        """The factor by which the bar is cleared. 1 is exactly the bar, less is missed; None without a bar."""
         middle = median(self.judged)
         if self.at_least is not None:
             return middle / self.at_least
@@ -41,7 +41,7 @@ class Result:
 
     @property
     def bar(self) -> str:
-        """The bar in words, empty without one."""
+        """The bar in words; empty without one."""
         unit = "x" if self.ratios else self.unit
         if self.at_least is not None:
             return f"at least {si(self.at_least)} {unit}"
@@ -62,7 +62,7 @@ def si(value: float) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """Median, and lowest to highest where there are several."""
+    """Median, and lowest to highest if there are several."""
     middle = si(median(values))
     return middle if len(values) == 1 else f"{middle} ({si(min(values))} to {si(max(values))})"
 
@@ -76,16 +76,16 @@ class Report:
         self._part = ""
 
     def part(self, title: str) -> None:
-        """What comes now belongs to this part."""
+        """Starts a part."""
         self._part = title
         print(f"\n{title}", flush=True)
 
     def step(self, text: str) -> None:
-        """What is going on, on standard error."""
+        """Reports progress on standard error."""
         print(f"bench: {text}", file=sys.stderr, flush=True)
 
     def note(self, text: str) -> None:
-        """A sentence that belongs beside this part's figures."""
+        """Adds a sentence to this part's figures."""
         self.notes.setdefault(self._part, []).append(text)
         print(f"    {text}", flush=True)
 
@@ -98,7 +98,7 @@ class Report:
         at_least: float | None = None,
         at_most: float | None = None,
     ) -> None:
-        """A figure by itself, one value per round."""
+        """Adds a figure without a peer, one value per round."""
         self._keep(Result(self._part, what, unit, tuple(values), at_least=at_least, at_most=at_most))
 
     def ratio(
@@ -112,7 +112,7 @@ class Report:
         at_least: float | None = None,
         at_most: float | None = None,
     ) -> None:
-        """A figure beside a peer's from the same rounds, both in `unit`; what counts is ours / peer of each round."""
+        """Adds a figure and its peer's from the same rounds, both in `unit`; the ratio is ours / peer of each round."""
         ratios = tuple(own / other for own, other in zip(ours, peer, strict=True))
         self._keep(Result(self._part, what, unit, tuple(ours), of, ratios, at_least, at_most))
 
@@ -126,7 +126,7 @@ class Report:
         print(text, flush=True)
 
     def finish(self) -> None:
-        """The closing lines: how many bars there are, and those that were missed."""
+        """Prints the closing lines: the number of bars, and the missed ones."""
         barred = [result for result in self.results if result.verdict]
         missed = [result for result in barred if result.verdict == "missed"]
         print(f"\n{len(barred) - len(missed)} of {len(barred)} bars met", flush=True)

@@ -1,13 +1,16 @@
-"""What every part of the benchmark is given."""
+"""The environment of each part of the benchmark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.report import Report
 from bench.shapes import Shapes
 from examples.dbserver import DatabaseServer
+from tests.support.relay_process import RelayProcess
 
 
 @dataclass
@@ -22,5 +25,16 @@ class Run:
     rounds: int
 
     def rows(self, count: int) -> int:
-        """So many rows at scale 1."""
+        """The number of rows, given the number at scale 1."""
         return max(1, int(count * self.scale))
+
+
+@contextmanager
+def started(conf: Path) -> Iterator[RelayProcess]:
+    """Runs a relay within the block, and stops it in an orderly way; kills it if the block fails."""
+    relay = RelayProcess(conf)
+    try:
+        yield relay.start()
+        relay.stop()
+    finally:
+        relay.end()

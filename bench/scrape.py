@@ -1,4 +1,4 @@
-"""What looking on costs: polls with and without a scrape of /metrics and /api/stat a second."""
+"""The cost of monitoring: polls with and without a scrape of /metrics and /api/stat per second."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import NamedTuple
 
 from bench.clients import Client, put_load, wait_queued
-from bench.run import Run
+from bench.run import Run, started
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
-from tests.relayproc import SECRET, RelayProcess, process_cpu_seconds, write_conf
+from tests.support.relay_process import SECRET, RelayProcess, process_cpu_seconds, write_conf
 
 PATHS = ("/metrics", "/api/stat")
 INTERVAL = 1.0
@@ -22,20 +22,15 @@ PATIENCE = 60.0
 
 
 def measure(run: Run) -> None:
-    """Start a relay, and look on at it."""
+    """Starts a relay and scrapes it."""
     create(run.server, TABLE, NARROW)
     settings: dict[str, object] = {"Relay.Workers": 2, "Relay.SegmentBytes": "256MiB"}
-    relay = RelayProcess(write_conf(run.scratch, run.server, settings))
-    try:
-        relay.start()
-        by_turns(run, relay, run.rows(60_000))
-        relay.stop()
-    finally:
-        relay.end()
+    with started(write_conf(run.scratch, run.server, settings)) as relay:
+        measure_in_turns(run, relay, run.rows(60_000))
 
 
-def by_turns(run: Run, relay: RelayProcess, rows: int) -> None:
-    """Rates with scrapes as a share of those without, in rounds of `rows` rows for each client, by turns."""
+def measure_in_turns(run: Run, relay: RelayProcess, rows: int) -> None:
+    """Rates with scrapes as a share of those without, in rounds of `rows` rows per client, in turns."""
     report = run.report
     monitor = relay.pids()["monitor"]
     alone: list[Round] = []
@@ -55,7 +50,7 @@ def by_turns(run: Run, relay: RelayProcess, rows: int) -> None:
     report.note(f"{CLIENTS} clients of PollMany, one row a reply; {' and '.join(PATHS)} every {INTERVAL:g} s.")
     rates = [each.rate for each in alone]
     report.ratio("replies with scrapes", [each.rate for each in scraped], rates, "replies/s", of="without")
-    # Of rates, a machine that does something else makes anything; CPU time stays what it is.
+    # Other load on the host distorts rates, but not CPU time.
     mine, others = ([1 / each.cpu for each in rounds] for rounds in (scraped, alone))
     report.ratio("replies a CPU second, but for the monitor's", mine, others, "replies/s", of="without", at_least=0.95)
     monitors = [each.monitor * 100 for each in scraped]
@@ -63,7 +58,7 @@ def by_turns(run: Run, relay: RelayProcess, rows: int) -> None:
 
 
 class Round(NamedTuple):
-    """Replies a second, CPU seconds a reply of all but the monitor, and the monitor's share of a core."""
+    """Replies per second, CPU seconds per reply of all but the monitor, and the monitor's share of a core."""
 
     rate: float
     cpu: float
@@ -71,7 +66,7 @@ class Round(NamedTuple):
 
 
 def _round(relay: RelayProcess, monitor: int, clients: list[Client], rows: int) -> Round:
-    requests = [client.poll_many(1, 1000) for client in clients]  # who waits is not done where the broker is slower
+    requests = [client.poll_many(1, 1000) for client in clients]  # a wait, so that a slow broker ends no client
     watching, all_of_it = process_cpu_seconds(monitor), relay.cpu_seconds()
     load = put_load("many", PATIENCE, [client.socket for client in clients], requests)
     watching, all_of_it = process_cpu_seconds(monitor) - watching, relay.cpu_seconds() - all_of_it
@@ -81,7 +76,7 @@ def _round(relay: RelayProcess, monitor: int, clients: list[Client], rows: int) 
 
 @contextmanager
 def scraping(relay: RelayProcess) -> Iterator[None]:
-    """Somebody asks for all paths each second, at once the first time."""
+    """Requests all paths each second, at once the first time."""
     enough = threading.Event()
 
     def scrape() -> None:

@@ -1,4 +1,4 @@
-"""Three shapes of work, each at the end of a binlog: narrow and wide rows, many to an event; tiny transactions."""
+"""Three shapes of work, each at the end of a binlog: narrow and wide rows, many per event; tiny transactions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WIDE_VALUES = """n, n * 7, n % 4000000000, n % 30000, n % 100, n * 1000003, n / 
   '2026-01-01' + INTERVAL n % 1000 DAY, SEC_TO_TIME(n % 86400), 1970 + n % 100, CONCAT('customer ', n),
   CONCAT('a street with some name, number ', n), n % 10000000, CONCAT('a text of some length, which differs: ', n)"""
 FULL = ("--binlog-row-metadata=FULL",)
-BATCH = 50_000  # rows of one transaction, where a transaction has many
+BATCH = 50_000  # rows per transaction, where a transaction has many
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One kind of work. `rows` stand in the last binlog file of `server`, `file`, in table `bench.<name>`."""
+    """One kind of work. `rows` are in the last binlog file of `server`, `file`, in table `bench.<name>`."""
 
     name: str
     rows: int
@@ -37,9 +37,9 @@ class Shape:
 
 
 class Shapes:
-    """All shapes, each on a server of its own and done when it is first asked for; the `with` block ends the servers.
+    """All shapes, each on its own server and created on first use; the `with` block ends the servers.
 
-    A dump that does not wait ends with the last binlog file, so nothing may stand behind what is read.
+    A dump that does not wait ends with the last binlog file, so nothing may follow what is read.
     """
 
     def __init__(self, scale: float, step: Callable[[str], None]) -> None:
@@ -56,7 +56,7 @@ class Shapes:
         self._stack.close()
 
     def __iter__(self) -> Iterator[Shape]:
-        for name, fill in _FILLED.items():
+        for name, fill in _SHAPES.items():
             if name not in self._done:
                 self._step(f"{name}: writing it to a server of its own")
                 server = self._stack.enter_context(DatabaseServer("mysql97", options=FULL))
@@ -66,12 +66,12 @@ class Shapes:
 
 
 def create(server: DatabaseServer, name: str, columns: tuple[str, ...]) -> None:
-    """The table of a shape, empty."""
+    """Creates the empty table of a shape."""
     server.execute(f"DROP TABLE IF EXISTS bench.{name}", f"CREATE TABLE bench.{name} ({', '.join(columns)})")
 
 
 def insert(server: DatabaseServer, name: str, values: str, first: int, rows: int) -> None:
-    """Insert `rows` rows numbered from `first`, in transactions of BATCH rows."""
+    """Inserts `rows` rows numbered from `first`, in transactions of BATCH rows."""
     for begin in range(first, first + rows, BATCH):
         count = min(BATCH, first + rows - begin)
         server.execute(
@@ -83,23 +83,23 @@ def insert(server: DatabaseServer, name: str, values: str, first: int, rows: int
 
 
 def _narrow(server: DatabaseServer, name: str, scale: float) -> Shape:
-    return many_to_an_event(server, name, NARROW, NARROW_VALUES, int(1_500_000 * scale))
+    return bulk_shape(server, name, NARROW, NARROW_VALUES, int(1_500_000 * scale))
 
 
 def _wide(server: DatabaseServer, name: str, scale: float) -> Shape:
-    return many_to_an_event(server, name, WIDE, WIDE_VALUES, int(450_000 * scale))
+    return bulk_shape(server, name, WIDE, WIDE_VALUES, int(450_000 * scale))
 
 
-def many_to_an_event(server: DatabaseServer, name: str, columns: tuple[str, ...], values: str, rows: int) -> Shape:
-    """A shape whose rows have these columns and values; for now it is at the end of the server's binlog."""
+def bulk_shape(server: DatabaseServer, name: str, columns: tuple[str, ...], values: str, rows: int) -> Shape:
+    """A shape whose rows have these columns and values, at the end of the server's binlog for now."""
     create(server, name, columns)
     file = next_file(server)
     insert(server, name, values, 1, rows)
     return Shape(name, rows, -(-rows // BATCH), file, server)
 
 
-def _one_by_one(server: DatabaseServer, name: str, scale: float) -> Shape:
-    rows = max(20_000, int(120_000 * scale))  # less makes no tenths of its commits
+def _single_shape(server: DatabaseServer, name: str, scale: float) -> Shape:
+    rows = max(20_000, int(120_000 * scale))  # fewer would give too few commits per tenth
     create(server, name, NARROW)
     server.execute(
         "DROP PROCEDURE IF EXISTS bench.one_by_one",
@@ -118,13 +118,13 @@ def _one_by_one(server: DatabaseServer, name: str, scale: float) -> Shape:
 
 
 def next_file(server: DatabaseServer) -> str:
-    """A binlog file that begins now."""
+    """Starts a new binlog file and returns its name."""
     status = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
     return str(server.execute("FLUSH BINARY LOGS", status)[0][0])
 
 
-_FILLED: dict[str, Callable[[DatabaseServer, str, float], Shape]] = {
+_SHAPES: dict[str, Callable[[DatabaseServer, str, float], Shape]] = {
     "narrow": _narrow,
     "wide": _wide,
-    "single": _one_by_one,
+    "single": _single_shape,
 }

@@ -1,7 +1,7 @@
-"""What a source that writes as fast as it can loses to those who read its binlog on the same cores, and who keeps up.
+"""What a source that writes at full speed loses to readers of its binlog on the same cores, and which readers keep up.
 
-Slices by turns: the source alone, then with one reader connected and no other running; the C program that only reads
-stands before each relay. Shares are of the round's slices alone. All read over TCP without TLS.
+Slices in turns: the source alone, then with one reader connected and no other running; the C program that only reads
+comes before each relay. Shares are relative to the round's slices alone. All readers use TCP without TLS.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from bench.report import Report
 from bench.run import Run
 from bench.shapes import NARROW, Shape, create
 from examples.dbserver import DatabaseServer
-from relay import memory
 from relay._native import Arena
-from tests.relayproc import SECRET, RelayProcess, write_conf
+from relay.runtime import shm
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
 SLICE_SECONDS = 2.0
 WRITERS = 4
-POINTS = 5.0  # of the commit rate, which the relay may cost more than the C program does
-LAG_MS = 100.0  # that the relay may be behind, at the worst moment and after the last commit, to count as never behind
+POINTS = 5.0  # percent of the commit rate that the relay may cost more than the C program
+LAG_MS = 100.0  # the most that the relay may be behind, at the worst moment and after the last commit, to pass
 SAMPLE_SECONDS = 0.02
 SETTLE_SECONDS = 60.0
 TABLE = "bench.source"
@@ -44,22 +44,25 @@ TURNS = (*(ALONE, C_PROGRAM, NO_CLIENT, C_PROGRAM, ONE_CLIENT) * 2, ALONE, LIBRA
 
 @dataclass
 class Reading:
-    """Who reads the binlog at the moment: nobody, or these processes, and their arena if they are a relay."""
+    """The current reader of the binlog: no process, or these, and their arena if they are a relay."""
 
     processes: Sequence[psutil.Process] = ()
     arena: Arena | None = None
 
     def transactions(self) -> int:
-        """How many a relay has read and published so far."""
+        """The number of transactions that a relay has read and published."""
         return self.arena.traffic()["transactions"] if self.arena is not None else 0
 
 
 @dataclass
 class Slice:
-    """What one slice showed. Of a relay: the longest lag while the source wrote, and the time to be level after."""
+    """The result of a slice.
+
+    For a relay: the longest lag while the source wrote, and the time to catch up afterwards.
+    """
 
     rate: float  # commits/s
-    cpu: float  # microseconds of source and reader, for each transaction
+    cpu: float  # microseconds of source and reader per transaction
     lag_ms: float
     after_ms: float
 
@@ -73,7 +76,7 @@ def measure(run: Run) -> None:
         for name, folder in ((NO_CLIENT, "none"), (ONE_CLIENT, "one")):
             (run.scratch / folder).mkdir()
             relay = relays[name] = RelayProcess(write_conf(run.scratch / folder, run.server, settings))
-            relay.start()  # its place is the end of the binlog from here on
+            relay.start()  # from here on its position is the end of the binlog
             relay.stop()
         for name, rows in SHAPES.items():
             _compare(run, relays, name, rows)
@@ -83,7 +86,7 @@ def measure(run: Run) -> None:
 
 
 def _prepare(server: DatabaseServer) -> None:
-    """The tables, and the procedure that commits transactions of `many` rows until the time is over."""
+    """Creates the tables, and the procedure that commits transactions of `many` rows until the time is over."""
     create(server, "source", NARROW)
     create(server, "numbers", ("n INT PRIMARY KEY",))
     server.execute(
@@ -108,7 +111,7 @@ def _prepare(server: DatabaseServer) -> None:
 
 
 def _compare(run: Run, relays: dict[str, RelayProcess], name: str, rows: int) -> None:
-    """Rounds of slices, and what they showed."""
+    """Runs rounds of slices and reports their results."""
     server = run.server
     seconds = SLICE_SECONDS * min(run.scale, 1)
     contestants: dict[str, Callable[[], AbstractContextManager[Reading]]] = {
@@ -132,7 +135,7 @@ def _compare(run: Run, relays: dict[str, RelayProcess], name: str, rows: int) ->
 
 
 def _show(report: Report, name: str, rounds: list[dict[str, list[Slice]]]) -> None:
-    """Each round is one sample: its slices of a kind by their mean, lags by the longest."""
+    """Each round is one sample: the mean of its slices of a kind, and the longest lag."""
 
     def rates(contestant: str) -> list[float]:
         return [mean(each.rate for each in taken[contestant]) for taken in rounds]
@@ -159,7 +162,7 @@ def _show(report: Report, name: str, rounds: list[dict[str, list[Slice]]]) -> No
 
 
 def _write(server: DatabaseServer, rows: int, seconds: float, reading: Reading) -> Slice:
-    """One slice: all writers at once, and how far they have come, and who reads, sampled meanwhile."""
+    """One slice: all writers at once. Samples their progress and the reader's meanwhile."""
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(WRITERS))
         connections = [stack.enter_context(closing(server.connect())) for _ in range(WRITERS + 1)]
@@ -173,7 +176,7 @@ def _write(server: DatabaseServer, rows: int, seconds: float, reading: Reading) 
         commits = sum(each.result() for each in working)
         ended = time.monotonic()
         given = ended - begin - (_stolen() - stolen)
-        while not samples.level(commits):
+        while not samples.caught_up(commits):
             assert time.monotonic() < ended + SETTLE_SECONDS, "the relay does not catch up"
             time.sleep(0.001)
         after = time.monotonic() - ended
@@ -189,17 +192,17 @@ def _insert(connection: Any, number: int, rows: int, seconds: float) -> int:
 
 
 def _cpu(processes: Sequence[psutil.Process]) -> float:
-    """Seconds that they have used so far, user and system."""
+    """Seconds of CPU time of the processes so far, user and system."""
     return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 
 def _stolen() -> float:
-    """Seconds a core that the host of a virtual machine has given to others: nobody here could have written then."""
+    """Seconds per core that the host of a virtual machine gave to other machines, so that no program here could run."""
     return float(psutil.cpu_times().steal) / (os.cpu_count() or 1)
 
 
 class Samples:
-    """How many transactions the source had committed and the reader had read, and when; by turns, the source first."""
+    """The numbers of transactions that the source had committed and the reader had read, over time, source first."""
 
     def __init__(self, connection: Any, reading: Reading) -> None:
         self._cursor = connection.cursor()
@@ -216,12 +219,12 @@ class Samples:
         return self._reading.transactions() - self._begin[1]
 
     def take(self) -> None:
-        """The source is asked also where nobody reads: what that costs, it costs in every slice."""
+        """Queries the source even without a reader, so that the cost is in every slice."""
         self._committed.append((time.monotonic(), self._source() - self._begin[0]))
         self._read.append((time.monotonic(), self._reader()))
 
-    def level(self, transactions: int) -> bool:
-        """Whether a relay has read so many since the beginning; of others it is not known."""
+    def caught_up(self, transactions: int) -> bool:
+        """Whether a relay has read this many since the beginning; unknown for other readers."""
         return self._reading.arena is None or self._reader() >= transactions
 
     def lag_ms(self) -> float:
@@ -235,7 +238,7 @@ class Samples:
 
 @contextmanager
 def _nobody(server: DatabaseServer) -> Iterator[Reading]:
-    """The source sends its binlog to nobody."""
+    """No reader is connected."""
     assert not _dumps(server), "somebody still reads the binlog"
     yield Reading()
 
@@ -253,7 +256,7 @@ def _c_program(server: DatabaseServer) -> Iterator[Reading]:
 
 @contextmanager
 def _library(server: DatabaseServer) -> Iterator[Reading]:
-    """mysql-replication in a process of its own, with every row decoded."""
+    """mysql-replication in its own process, with every row decoded."""
     shape = Shape("source", 0, 0, _file(server), server)
     pid = os.fork()
     if pid == 0:
@@ -274,11 +277,11 @@ def _library(server: DatabaseServer) -> Iterator[Reading]:
 
 @contextmanager
 def _relay(server: DatabaseServer, relay: RelayProcess, *, client: bool) -> Iterator[Reading]:
-    """A relay that has read what there was before, with one client in PollMany that takes everything, or with none."""
+    """A relay that has read everything so far, with one client in PollMany that takes everything, or with none."""
     relay.start()
-    block = memory.find(relay.conf.parent / "data")
+    block = shm.find(relay.conf.parent / "data")
     assert block is not None
-    family = psutil.Process(relay.pid)
+    supervisor = psutil.Process(relay.pid)
     with ExitStack() as stack:
         if client:
             known = Client(relay.port, SECRET, "source", "source")
@@ -287,14 +290,14 @@ def _relay(server: DatabaseServer, relay: RelayProcess, *, client: bool) -> Iter
             stack.enter_context(_piped("load", "many", "3600", fd, given=known.poll_many(1000, 60_000)))
         _connected(server)
         _settled(relay)
-        yield Reading([family, *family.children()], Arena(block.view))
+        yield Reading([supervisor, *supervisor.children()], Arena(block.view))
     relay.stop()
     _disconnected(server)
 
 
 @contextmanager
 def _piped(program: str, *arguments: str | int, given: bytes) -> Iterator[psutil.Process]:
-    """A program of the benchmark, given a descriptor as its last argument and its standard input; the block ends it."""
+    """Runs a program of the benchmark within the block, with a descriptor as its last argument and with input."""
     command = [str(readers.BUILT / program), *map(str, arguments)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[int(arguments[-1])])
     assert process.stdin is not None
@@ -308,13 +311,13 @@ def _piped(program: str, *arguments: str | int, given: bytes) -> Iterator[psutil
 
 
 def _settled(relay: RelayProcess) -> None:
-    """Until the relay has read, counted and delivered everything there is."""
+    """Waits until the relay has read, counted and delivered everything."""
 
     def at_rest() -> bool:
         found = relay.stat()
         journal, delivered = found["journal"], not any(each["waiting"] for each in found["clients"])
-        level = found["source"]["lag_bytes"] == 0 and journal["flushed"] == journal["committed"]
-        return level and delivered and found["usage"]["position"] >= journal["flushed"]
+        caught_up = found["source"]["lag_bytes"] == 0 and journal["flushed"] == journal["committed"]
+        return caught_up and delivered and found["usage"]["position"] >= journal["flushed"]
 
     _await(at_rest, "the relay does not come to rest")
 
@@ -334,7 +337,7 @@ def _connected(server: DatabaseServer) -> None:
 
 
 def _disconnected(server: DatabaseServer) -> None:
-    """The source would notice only when it next sends that a reader is gone: it is told."""
+    """Kills the source's dump threads. They would notice only at their next packet that the reader is gone."""
     for connection in _dumps(server):
         with suppress(OperationalError):  # it has noticed
             server.execute(f"KILL {connection}")

@@ -1,4 +1,4 @@
-"""How long `relay start` takes to be ready: with a long journal and many known clients, beside one that has neither."""
+"""The time until `relay start` is ready: with a long journal and many known clients, against one without."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 from bench.clients import Client
-from bench.run import Run
+from bench.run import Run, started
 from relay._native import JournalWriter
-from tests.madejournal import ID, INSERT, NAME, NOON, body, definition
-from tests.relayproc import RELAY, SECRET, RelayProcess, write_conf
+from tests.support.journal_builder import ID, INSERT, NAME, NOON, body, definition
+from tests.support.relay_process import RELAY, SECRET, write_conf
 
 JOURNAL_BYTES = 10 << 30
 CLIENTS = 1000
@@ -21,12 +21,12 @@ SEGMENT_BYTES = 256 << 20
 FRAME_BYTES = 256 << 10
 PUNCH_HOLE = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 PAGE = 4096
-ROW_BYTES = 6  # of zeros, which are a row: nothing is NULL, the id is 0, the name empty
+ROW_BYTES = 6  # zeros, which are a valid row: nothing is NULL, the id is 0, the name is empty
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def measure(run: Run) -> None:
-    """Starts by turns of both, after an orderly stop; the time is from the command's start to its ready line."""
+    """Starts both in turns, after an orderly stop; the time is from the command's start to its ready line."""
     settings: dict[str, object] = {
         "Relay.SegmentBytes": SEGMENT_BYTES,
         "Relay.JournalKeepBytes": "100GiB",
@@ -38,37 +38,29 @@ def measure(run: Run) -> None:
         folder = run.scratch / name
         folder.mkdir()
         confs.append(write_conf(folder, run.server, settings))
-        _started_once(confs[-1])
+        with started(confs[-1]):
+            pass  # creates its data folder
     empty, full = confs
     size, clients = int(JOURNAL_BYTES * run.scale), max(1, int(CLIENTS * run.scale))
     run.report.step(f"making a journal of {size >> 20} MiB and {clients} clients")
-    _lengthen(full.parent / "data" / "journal", size)
-    _introduce(full, clients)
-    bare: list[float] = []
-    laden: list[float] = []
+    _extend_journal(full.parent / "data" / "journal", size)
+    _register_clients(full, clients)
+    empty_times: list[float] = []
+    full_times: list[float] = []
     for number in range(run.rounds):
         run.report.step(f"round {number + 1} of {run.rounds}")
-        bare.append(_seconds_to_ready(empty))
-        laden.append(_seconds_to_ready(full))
+        empty_times.append(_seconds_to_ready(empty))
+        full_times.append(_seconds_to_ready(full))
     what = f"relay start to ready, {size / (1 << 30):.3g} GiB of journal, {clients} known clients"
-    run.report.figure(what, laden, "s", at_most=1)
-    run.report.ratio("  of a relay without journal and clients", laden, bare, "s", of="that")
+    run.report.figure(what, full_times, "s", at_most=1)
+    run.report.ratio("  of a relay without journal and clients", full_times, empty_times, "s", of="that")
 
 
-def _started_once(conf: Path) -> None:
-    relay = RelayProcess(conf)
-    try:
-        relay.start()
-        relay.stop()
-    finally:
-        relay.end()
+def _extend_journal(journal: Path, size: int) -> None:
+    """Appends whole transactions until the journal has this size.
 
-
-def _lengthen(journal: Path, size: int) -> None:
-    """Append whole transactions until the journal has so many bytes.
-
-    Their frames are the relay's own; their rows are zeros, whose pages are given back at once, since a file reads them
-    as zeros all the same. That is done in memory: a file system on a disk writes pages before it gives them back.
+    Their frames are ordinary ones. Their rows are zeros, whose pages are freed at once, since a file reads holes as
+    zeros. This is done in memory: a file system on a disk writes pages before it frees them.
     """
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         memory = Path(folder) / "journal"
@@ -85,7 +77,7 @@ def _lengthen(journal: Path, size: int) -> None:
             writer.commit(position, NOON)
             base = writer.end() // SEGMENT_BYTES * SEGMENT_BYTES
             if before >= base:
-                _give_back(memory / f"{base:020d}.seg", before - base, writer.end() - base)
+                _punch_hole(memory / f"{base:020d}.seg", before - base, writer.end() - base)
             if base > flushed:  # as the relay does every second
                 flushed = base
                 writer.flush()
@@ -94,12 +86,12 @@ def _lengthen(journal: Path, size: int) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """With its holes."""
+    """Copies it with its holes."""
     subprocess.run(["cp", "-a", f"{source}/.", target], check=True)
 
 
-def _give_back(segment: Path, begin: int, end: int) -> None:
-    begin, end = -(-begin // PAGE) * PAGE + PAGE, end // PAGE * PAGE - PAGE  # without the pages of heads
+def _punch_hole(segment: Path, begin: int, end: int) -> None:
+    begin, end = -(-begin // PAGE) * PAGE + PAGE, end // PAGE * PAGE - PAGE  # without the pages with headers
     fd = os.open(segment, os.O_RDWR)
     try:
         if _libc.fallocate(fd, PUNCH_HOLE, ctypes.c_long(begin), ctypes.c_long(end - begin)):
@@ -108,16 +100,11 @@ def _give_back(segment: Path, begin: int, end: int) -> None:
         os.close(fd)
 
 
-def _introduce(conf: Path, clients: int) -> None:
-    """Make so many clients known, each with a filter and with its place at the journal's end."""
-    relay = RelayProcess(conf)
-    try:
-        relay.start()
+def _register_clients(conf: Path, clients: int) -> None:
+    """Registers clients, each with a filter and with its position at the journal's end."""
+    with started(conf) as relay:
         for number in range(clients):
             Client(relay.port, SECRET, f"client-{number}", f"table_{number}").close()
-        relay.stop()
-    finally:
-        relay.end()
 
 
 def _seconds_to_ready(conf: Path) -> float:

@@ -1,4 +1,4 @@
-"""Table usage: what it costs to count a busy relay's rows by table and minute, and to keep a day of them."""
+"""Table usage: the cost of counting a busy relay's rows by table and minute, and of keeping a day of counts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import os
 import time
 from pathlib import Path
 
+from bench.machine import anonymous_bytes
 from bench.report import Report
 from bench.run import Run
 from relay._native import UsageReader
-from relay.usage import DAY, STEP_BYTES, Usage
-from tests.madejournal import ID, INSERT, NAME, NOON, Made, body, row
+from relay.monitoring.usage import DAY, STEP_BYTES, Usage
+from tests.support.journal_builder import ID, INSERT, NAME, NOON, Made, body, row
 
 TABLES = 1000
 SEGMENT_BYTES = 64 << 20
-PRIME = 7919  # neighbours in the journal are rows of different tables
+PRIME = 7919  # adjacent rows of the journal are of different tables
 
 
 def measure(run: Run) -> None:
-    """Count a journal of short transactions, and then a day in which every table has rows in every minute."""
+    """Counts a journal of short transactions, and then a day in which every table has rows in every minute."""
     report, folder = run.report, run.scratch
     made = Made(folder / "journal", SEGMENT_BYTES)
     tables = [made.define(ID, NAME, table=f"table_{number}") for number in range(TABLES)]
@@ -42,16 +43,16 @@ def measure(run: Run) -> None:
         f"{TABLES} tables: counted and kept", [transactions / (time.process_time() - begin)], "transactions/s"
     )
     counting.close()
-    a_day(report, made, tables, folder / "second.db")
+    measure_day(report, made, tables, folder / "second.db")
 
 
-def a_day(report: Report, made: Made, tables: list[int], path: Path) -> None:
+def measure_day(report: Report, made: Made, tables: list[int], path: Path) -> None:
     """Every table has rows in every minute of a day; then the next process begins."""
     report.step(f"{DAY} minutes of {len(tables)} tables")
     counting = Usage(path, made.folder)
     while not counting.advance(NOON, made.flush()):
         pass
-    before, spent = anonymous(), 0.0
+    before, spent = anonymous_bytes(os.getpid()), 0.0
     for minute in range(DAY):
         now = NOON + 60 * minute
         for table in tables:
@@ -62,7 +63,7 @@ def a_day(report: Report, made: Made, tables: list[int], path: Path) -> None:
             pass
         spent += time.process_time() - begin
     report.figure("CPU a minute in which all have rows", [spent / DAY * 1000], "ms", at_most=60)
-    report.figure("memory of their day", [(anonymous() - before) / 2**20], "MiB", at_most=16)
+    report.figure("memory of their day", [(anonymous_bytes(os.getpid()) - before) / 2**20], "MiB", at_most=16)
     counting.close()
     report.figure("on disk", [path.stat().st_size / 2**20], "MiB")
     begin = time.process_time()
@@ -73,15 +74,7 @@ def a_day(report: Report, made: Made, tables: list[int], path: Path) -> None:
 
 
 def insert(made: Made, table: int, when: int) -> None:
-    """A transaction of one row."""
+    """Writes a transaction of one row."""
     made.place += 100
     made.writer.rows(table, INSERT, made.place, when, 1, body(INSERT, 2, row(1)))
     made.writer.commit(made.place, when)
-
-
-def anonymous() -> int:
-    """Bytes of memory that are this process's own: the journal's pages are everybody's."""
-    for line in Path(f"/proc/{os.getpid()}/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("/proc tells no RssAnon")

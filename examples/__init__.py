@@ -1,1 +1,1 @@
-"""Programs to read and to run: the demo, and the throwaway database servers that it and the tests use."""
+"""Programs to read and run: the demo, and the throwaway database servers that it and the tests use."""

@@ -1,6 +1,6 @@
 """A client of the relay, step by step: `python examples/client.py [CONF]` prints rows as they change, until Ctrl-C.
 
-CONF is examples/client.conf unless given.
+CONF is examples/client.conf by default.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from relay.errors import RelayError
 
 
 def describe(row: Row) -> str:
-    """One line for a row: of an insert or delete its values, of an update the first column and what changed.
+    """One line for a row: the values of an insert or delete; for an update the first column and what changed.
 
-    The row before an insert, and the row after a delete, do not exist: they are None.
+    The row before an insert and the row after a delete do not exist: they are None.
     """
     what = f"{row.kind:<6}  {row.schema + '.' + row.table:<15}"
     if row.before is None or row.after is None:
         values = row.after or row.before or {}
         return f"{what}  " + ", ".join(f"{name}={value}" for name, value in values.items())
-    first, *_ = row.after  # most tables begin with what identifies a row
+    first, *_ = row.after  # most tables begin with their key
     changed = [f"{n}: {row.before.get(n)} -> {value}" for n, value in row.after.items() if row.before.get(n) != value]
     return f"{what}  {first}={row.after[first]}, " + ", ".join(changed)
 
@@ -37,14 +37,14 @@ def main() -> int:
         return 1
     relay, me, wanted = conf["Relay"], conf["Client"], conf["Filter"]
     try:
-        # 2. Connect. The `with` block closes the connection, and confirms what was received if all went well.
+        # 2. Connect. The `with` block closes the connection, and confirms the received rows if there was no error.
         with RelayClient(relay["Host"], int(relay["Port"]), me["Name"], me["Secret"]) as client:
-            # 3. Say which rows to queue. The relay remembers it: doing so again, after a restart, changes nothing.
+            # 3. Say which rows to queue. The relay remembers it: repeating it after a restart changes nothing.
             client.add_filter(wanted["Schema"], wanted["Table"], kinds=wanted["Kinds"], limit=int(wanted["Limit"]))
             print(f"{me['Name']} waits for {wanted['Kinds']} of {wanted['Schema']}.{wanted['Table']}", flush=True)
-            # 4. Take the rows as they come. Asking for the next ones confirms those before: had this program died
-            #    here, the rows that it was busy with would be the first ones after its next start. If the connection
-            #    is lost, it is made again.
+            # 4. Take the rows as they arrive. A request for the next rows confirms the rows before. If this program
+            # fails here, its next start begins with the unconfirmed rows. The client reconnects if the connection is
+            # lost.
             for row in client:
                 print(describe(row), flush=True)
     except KeyboardInterrupt:

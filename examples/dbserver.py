@@ -1,11 +1,13 @@
-"""Throwaway database servers for the demo, the tests and the benchmark: nothing is installed and root is not needed.
+"""Throwaway database servers for the demo, the tests and the benchmark, without installation and without root.
 
-The servers are Debian's own packages (examples/debian.py). An initialised data folder is kept beside them and copied
-for each server: a fresh one is a matter of a second or two.
+The servers are Debian's own packages (examples/debian.py). The cache also has an initialised data folder, which is
+copied for each server, so a new server takes a second or two.
 
     with DatabaseServer("mariadb118") as server:
         connection = server.connect()            # root, over the socket
         address = "127.0.0.1", server.port       # user relay, password relaypw, every right
+
+`python -m examples.dbserver KIND` fills the cache beforehand.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -36,12 +38,12 @@ _given_ports: set[int] = set()
 
 
 class ServerError(DebianError):
-    """A database server could not be started or stopped; the text says which, why and what to do."""
+    """A database server could not be started or stopped. The text says which, why, and what to do."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One server: where Debian has it and how it is run."""
+    """A kind of server: where Debian puts it and how it is run."""
 
     title: str
     suite: str
@@ -57,34 +59,33 @@ KINDS = {
 
 
 def say(line: str) -> None:
-    """Report progress, one line at a time, where it does not mix with a program's output."""
-    print(f"dbserver: {line}", file=sys.stderr, flush=True)
+    """Reports progress, one line at a time, on standard error."""
+    end = "\033[K\n" if sys.stderr.isatty() else "\n"  # over the progress of another program
+    print(f"dbserver: {line}", end=end, file=sys.stderr, flush=True)
 
 
-def first(*folders: Path, holding: str = "") -> Path:
-    """The first of the folders that exists and holds that file; distributions moved them over the years."""
+def existing_folder(*folders: Path, holding: str) -> Path:
+    """The first folder that exists and has the file. Its path differs between distributions and releases."""
     for folder in folders:
         if (folder / holding).exists():
             return folder
-    raise ServerError(
-        f"none of {', '.join(map(str, folders))} has {holding or 'anything'}: remove {cache_folder()}, try again"
-    )
+    raise ServerError(f"none of {', '.join(map(str, folders))} has {holding}: remove {cache_folder()}, try again")
 
 
 class Packages(Unpacked):
-    """The unpacked packages of one kind of server, and the data folder template, both in the cache."""
+    """The unpacked packages of one kind of server, and the template of its data folder, both in the cache."""
 
-    def __init__(self, name: str, progress: Callable[[str], None] = say) -> None:
+    def __init__(self, name: str) -> None:
         if name not in KINDS:
             raise ServerError(f"no server {name!r}; there are {', '.join(KINDS)}")
         self.kind = KINDS[name]
-        super().__init__(name, self.kind.title, self.kind.suite, self.kind.packages, progress)
+        super().__init__(name, self.kind.title, self.kind.suite, self.kind.packages, say)
         self.template = self.folder / "template"
 
     def command(self, data: Path, *options: str) -> list[str]:
-        """The command line of the server on a data folder: its own linker, its own libraries, its own messages."""
+        """The command line of the server on a data folder, with its own linker, libraries and messages."""
         usr = self.root / "usr"
-        messages = first(usr / "share/mysql", usr / "share/mariadb", holding="english/errmsg.sys")
+        messages = existing_folder(usr / "share/mysql", usr / "share/mariadb", holding="english/errmsg.sys")
         line = self.program("usr/sbin/" + ("mysqld" if self.kind.mysql else "mariadbd"))
         line += ["--no-defaults", f"--datadir={data}", f"--basedir={usr}"]
         line += [f"--lc-messages-dir={messages}", f"--plugin-dir={usr / 'lib/mysql/plugin'}"]
@@ -92,8 +93,14 @@ class Packages(Unpacked):
             line += ["--user=root"]
         return [*line, *options]
 
+    def prepare(self) -> None:
+        """Fills the cache, unless it is filled."""
+        with self.lock():
+            self.fetch()
+            self.make_template()
+
     def make_template(self) -> None:
-        """Initialise a data folder with the user that the relay connects as, once; later servers are copies of it."""
+        """Initialises a data folder with the user of the relay, once; later servers get copies of it."""
         if self.template.is_dir():
             return
         self.progress(f"{self.kind.title}: preparing an empty data folder")
@@ -105,7 +112,7 @@ class Packages(Unpacked):
                 (data / "mysql").mkdir(parents=True)
                 options = ("--bootstrap", "--enforce-storage-engine=", "--max-allowed-packet=64M", "--log-warnings=0")
                 self.run(self.command(data, *options), input=self._system_tables())
-            # The copies differ in identity: nothing that names this one stays behind.
+            # Each copy needs an identity of its own: auto.cnf, which MySQL creates here, is removed.
             with DatabaseServer(self.name, options=("--skip-log-bin",), data=data) as server:
                 server.execute(
                     f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'",
@@ -118,7 +125,7 @@ class Packages(Unpacked):
 
     def _system_tables(self) -> bytes:
         usr = self.root / "usr"
-        share = first(usr / "share/mariadb", usr / "share/mysql", holding="fill_help_tables.sql")
+        share = existing_folder(usr / "share/mariadb", usr / "share/mysql", holding="fill_help_tables.sql")
         prefix = "mariadb" if (share / "mariadb_system_tables.sql").exists() else "mysql"
         names = [f"{prefix}_system_tables", f"{prefix}_performance_tables", f"{prefix}_system_tables_data"]
         names += ["fill_help_tables", "maria_add_gis_sp_bootstrap", f"{prefix}_sys_schema"]
@@ -127,9 +134,9 @@ class Packages(Unpacked):
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on at this moment, another one with each call.
+    """A TCP port of 127.0.0.1 that nobody listens on now; a different one with each call.
 
-    It is below those that the kernel takes for outgoing connections, so it is still free when somebody listens at last.
+    It is below the kernel's range for outgoing connections, so it is still free when somebody listens later.
     """
     while True:
         port = random.randrange(*_PORTS)
@@ -144,10 +151,11 @@ def free_port() -> int:
 
 
 class DatabaseServer:
-    """One running server in a temporary folder of its own: binary log on, row format, metadata as the server's default.
+    """A running server in its own temporary folder: binary log on, row format, metadata as by the server's default.
 
-    `options` are given to the server as they are. `stop` and `kill` leave the data where it is for `start`; `close`, or
-    the end of the `with` block, removes everything. The server dies with the process that started it, unless `outlive`.
+    `options` are passed to the server. `stop` and `kill` leave the data in place for `start`; `close`, or the end of
+    the `with` block, removes everything. The server dies with the process that started it.
+    `scratch` is the parent of the temporary folder; None: the system's.
     """
 
     def __init__(
@@ -157,14 +165,13 @@ class DatabaseServer:
         options: Sequence[str] = (),
         *,
         data: Path | None = None,
-        outlive: bool = False,
-        progress: Callable[[str], None] = say,
+        scratch: Path | None = None,
     ) -> None:
-        self.packages = Packages(kind, progress)
+        self.packages = Packages(kind)
         self.name, self.kind = kind, self.packages.kind
         self.port = port or free_port()
-        self.options, self.outlive = tuple(options), outlive
-        self.folder = Path(tempfile.mkdtemp(prefix="relay-db-"))
+        self.options = tuple(options)
+        self.folder = Path(tempfile.mkdtemp(prefix="relay-db-", dir=scratch))
         self.data = data or self.folder / "data"
         self.socket = str(self.folder / "sock")
         self.log = self.folder / "log"
@@ -172,19 +179,17 @@ class DatabaseServer:
 
     @property
     def pid(self) -> int:
-        """Process id of the running server."""
+        """The process id of the running server."""
         if self._process is None:
             raise ServerError(f"{self.kind.title} is not running")
         return self._process.pid
 
     def start(self) -> Self:
-        """Start the server, on what is in its data folder or on a fresh one, and wait until it answers."""
+        """Starts the server, on its data folder or on a new one, and waits until it accepts connections."""
         if self._process is not None:
             raise ServerError(f"{self.kind.title} on port {self.port} is already running")
         if not self.data.exists():
-            with self.packages.lock():
-                self.packages.fetch()
-                self.packages.make_template()
+            self.packages.prepare()
             copy = ["cp", "-r", "--reflink=auto", "--sparse=always", str(self.packages.template), str(self.data)]
             self.packages.run(copy)
         common = (
@@ -192,11 +197,11 @@ class DatabaseServer:
             "--bind-address=127.0.0.1",
             f"--socket={self.socket}",
             f"--pid-file={self.folder / 'pid'}",
-            f"--tmpdir={self.folder}",  # MariaDB starts by deleting temporary tables there, whosever they are
+            f"--tmpdir={self.folder}",  # MariaDB deletes all temporary tables in this folder at its start
             f"--server-id={self.port}",
             "--log-bin=binlog",
             "--binlog-format=ROW",
-            "--innodb-flush-log-at-trx-commit=2",  # a commit survives the server's death, if not the machine's
+            "--innodb-flush-log-at-trx-commit=2",  # a commit survives the server's death, but not the host's
             "--sync-binlog=0",
             "--innodb-buffer-pool-size=128M",
             "--max-allowed-packet=256M",
@@ -209,10 +214,9 @@ class DatabaseServer:
             "--innodb-redo-log-capacity=64M",
         )
         line = self.packages.command(self.data, *common, *(mysql if self.kind.mysql else ()), *self.options)
-        if not self.outlive:
-            line = ["setpriv", "--pdeathsig", "KILL", *line]
+        line = ["setpriv", "--pdeathsig", "KILL", *line]
         with open(self.log, "ab") as output:
-            # A session of its own: Ctrl-C in a terminal is for the program that uses the server.
+            # A new session: Ctrl-C in a terminal is for the program that uses the server.
             self._process = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
@@ -233,22 +237,22 @@ class DatabaseServer:
                     continue
                 reason = f"exited with {status}" if status is not None else f"does not answer: {error.args[-1]}"
                 self.kill()
-                raise ServerError(self._epitaph(reason)) from error
+                raise ServerError(self._failure_text(reason)) from error
 
-    def _epitaph(self, reason: str, lines: int = 8) -> str:
+    def _failure_text(self, reason: str, lines: int = 8) -> str:
         tail = "\n  ".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return f"{self.kind.title} on port {self.port} {reason}:\n  {tail}"
 
-    def died(self) -> str | None:
-        """What it wrote last if it ended though nobody told it to, else None; `start` brings it back."""
+    def unexpected_exit(self) -> str | None:
+        """The server's last messages if it ended unexpectedly, else None; `start` starts it again."""
         status = self._process.poll() if self._process is not None else None
         if status is None:
             return None
         self._process = None
-        return self._epitaph(f"died with {status}", 80)
+        return self._failure_text(f"died with {status}", 80)
 
     def stop(self) -> None:
-        """Shut down in good order and wait for it."""
+        """Shuts down in an orderly way, and waits."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -262,19 +266,19 @@ class DatabaseServer:
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL: what a crash leaves behind stays for the next start."""
+        """Sends SIGKILL. The next start begins with recovery, as after a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def restart(self) -> None:
-        """Stop in good order and start again on the same data and port."""
+        """Stops in an orderly way and starts again on the same data and port."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """Kill the server and remove its folder."""
+        """Kills the server and removes its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -291,7 +295,7 @@ class DatabaseServer:
         self.close()
 
     def connect(self, **options: Any) -> pymysql.connections.Connection[Any]:
-        """A connection as root over the socket, autocommit on; `options` are PyMySQL's."""
+        """A connection as root over the socket, with autocommit; `options` are PyMySQL's."""
         settings: dict[str, Any] = {
             "unix_socket": self.socket,
             "user": "root",
@@ -299,12 +303,16 @@ class DatabaseServer:
             "charset": "utf8mb4",
         } | options
         if settings["unix_socket"]:
-            # Nobody encrypts there, and loading the machine's certificates takes a hundred times as long as all else.
+            # The socket needs no encryption, and loading the host's certificates takes a hundred times as long as
+            # everything else.
             settings.setdefault("ssl_disabled", True)
         return pymysql.connect(**settings)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Run statements one after the other as root; the rows of the last one come back."""
+        """Runs statements one after the other as root; returns the rows of the last one.
+
+        A transaction that they prepared (XA PREPARE) can be ended by any session afterwards.
+        """
         connection = self.connect()
         try:
             with connection.cursor() as cursor:
@@ -313,3 +321,20 @@ class DatabaseServer:
                 return list(cursor.fetchall())
         finally:
             connection.close()
+            if any(statement.startswith("XA PREPARE") for statement in statements):
+                self._wait_for_end_of_session(connection.thread_id())  # type: ignore[no-untyped-call]
+
+    def _wait_for_end_of_session(self, session: int) -> None:
+        # The server ends a closed session some time later, and until then the session owns what it prepared.
+        deadline = time.monotonic() + STOP_SECONDS
+        while self.execute(f"SELECT id FROM information_schema.processlist WHERE id = {session}"):
+            if time.monotonic() > deadline:
+                raise ServerError(f"{self.name}: session {session} was closed and is not gone after {STOP_SECONDS} s")
+            time.sleep(0.005)
+
+
+if __name__ == "__main__":
+    try:
+        Packages(sys.argv[1]).prepare()
+    except DebianError as error:
+        sys.exit(f"dbserver: {error}")

@@ -1,13 +1,14 @@
-"""Programs from Debian's packages, unpacked into a cache folder and run from there: nothing is installed.
+"""Programs from Debian's packages, unpacked into a cache folder and run from there, without installation.
 
-They are fetched with apt, verified by the distribution's keys, and run through their own dynamic linker, so that what
-they link to is theirs and not this machine's. Root is not needed.
+They are fetched with apt, verified with the distribution's keys, and run through their own dynamic linker, so that they
+use their own libraries and not the host's. Root is not needed.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -20,20 +21,25 @@ from typing import Any
 KEYRINGS = [Path("/usr/share/keyrings/debian-archive-keyring").with_suffix(suffix) for suffix in (".gpg", ".pgp")]
 
 
+# Debian's name of a processor -> the machine, and the dynamic linker.
+MACHINES = {"amd64": ("x86_64", "ld-linux-x86-64.so.2"), "arm64": ("aarch64", "ld-linux-aarch64.so.1")}
+HOST = next((name for name, (machine, _) in MACHINES.items() if machine == platform.machine()), "amd64")
+
+
 class DebianError(Exception):
-    """A program could not be had or does not work; the text says which, why and what to do."""
+    """A program is not available or does not work. The text says which, why, and what to do."""
 
 
 def cache_folder() -> Path:
-    """Where downloads and templates are kept: $XDG_CACHE_HOME or ~/.cache."""
+    """The folder of downloads and templates: $XDG_CACHE_HOME or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "binlog-relay" / "servers"
 
 
 def debian_mirror(root: Path = Path("/")) -> str:
-    """The Debian mirror: RELAY_DEBIAN_MIRROR, or what the machine's apt sources name, in either of apt's formats.
+    """The Debian mirror: RELAY_DEBIAN_MIRROR, or the one in the host's apt sources, in either of apt's formats.
 
-    A machine that is no Debian has debootstrap for it (`make setup` sees to that), which knows Debian's own mirror.
+    On a host that is not Debian, debootstrap (which `make setup` installs) knows Debian's mirror.
     """
     if configured := os.environ.get("RELAY_DEBIAN_MIRROR"):
         return configured.rstrip("/")
@@ -57,31 +63,49 @@ def debian_mirror(root: Path = Path("/")) -> str:
 
 
 class Unpacked:
-    """Packages of one suite, unpacked in the cache under `name`; `title` is what people call them."""
+    """Packages of one suite, unpacked in the cache under `name`; `title` is the name for people.
+
+    With `alone`, without the packages that they depend on.
+    """
 
     def __init__(
-        self, name: str, title: str, suite: str, packages: Sequence[str], progress: Callable[[str], None]
+        self,
+        name: str,
+        title: str,
+        suite: str,
+        packages: Sequence[str],
+        progress: Callable[[str], None],
+        processor: str = HOST,
+        alone: bool = False,
     ) -> None:
         self.name, self.title, self.suite, self.packages, self.progress = name, title, suite, packages, progress
+        self.processor, self.alone = processor, alone
         self.folder = cache_folder() / name
         self.root = self.folder / "root"
 
     def program(self, path: str) -> list[str]:
-        """The beginning of a command line that runs the program at `path` (usr/bin/x) with its own libraries."""
-        libraries = self.root / "usr/lib/x86_64-linux-gnu"
-        # Not through lib64, where the linker may be an absolute link, which is this machine's and not the program's.
-        return [str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries), str(self.root / path)]
+        """The beginning of a command line that runs the program at `path` (usr/bin/x) with its own libraries.
+
+        qemu-user runs it if it is for another processor.
+        """
+        machine, linker = MACHINES[self.processor]
+        program = str(self.root / path)
+        if self.processor != HOST:
+            return [f"qemu-{machine}-static", "-L", str(self.root), program]
+        libraries = self.root / f"usr/lib/{machine}-linux-gnu"
+        # Not through lib64, where the linker may be an absolute link to the host's.
+        return [str(libraries / linker), "--library-path", str(libraries), program]
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Let one process at a time fill the cache; the others wait and find it full."""
+        """Lets one process at a time fill the cache; the others wait and find it filled."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with open(self.folder / "lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def run(self, command: Sequence[str], **options: Any) -> bytes:
-        """Run a step to its end and return its output; a failure carries the last lines of it."""
+        """Runs a step to its end and returns its output. A failure includes its last lines."""
         done: subprocess.CompletedProcess[bytes] = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **options
         )
@@ -91,7 +115,7 @@ class Unpacked:
         return done.stdout
 
     def fetch(self) -> None:
-        """Download, verify and unpack, unless the cache has it."""
+        """Downloads, verifies and unpacks, unless the cache has it."""
         if self.root.is_dir():
             return
         keyring = next((path for path in KEYRINGS if path.exists()), None)
@@ -112,7 +136,9 @@ class Unpacked:
         for folder in ("lists/partial", "cache/archives/partial", "empty"):
             (apt / folder).mkdir(parents=True)
         (apt / "status").touch()
-        (apt / "sources.list").write_text(f"deb [arch=amd64 signed-by={keyring}] {mirror} {self.suite} main\n")
+        (apt / "sources.list").write_text(
+            f"deb [arch={self.processor} signed-by={keyring}] {mirror} {self.suite} main\n"
+        )
         settings = {
             "Dir::State": apt,
             "Dir::State::lists": apt / "lists",
@@ -124,10 +150,10 @@ class Unpacked:
             "Dir::Etc::preferencesparts": apt / "empty",
             "APT::Install-Recommends": "false",
             "APT::Sandbox::User": "",
-            "APT::Architecture": "amd64",
+            "APT::Architecture": self.processor,
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
-            # A mirror that stands still is good enough for throwaways; its signatures are checked all the same.
+            # An outdated mirror is good enough for throwaway servers; signatures are checked all the same.
             "Acquire::Check-Valid-Until": "false",
             "Debug::NoLocking": "true",
         }
@@ -135,7 +161,8 @@ class Unpacked:
         for key, value in settings.items():
             apt_get += ["-o", f"{key}={value}"]
         self.run([*apt_get, "update"])
-        self.run([*apt_get, "install", "-y", "--download-only", *self.packages])
+        action = ["download"] if self.alone else ["install", "-y", "--download-only"]
+        self.run([*apt_get, *action, *self.packages], cwd=apt / "cache" / "archives")
         return sorted((apt / "cache" / "archives").glob("*.deb"))
 
     def _unpack(self, debs: Sequence[Path], root: Path) -> None:

@@ -1,7 +1,8 @@
-"""The whole relay in half a minute, on a throwaway database server: `make demo`, or `make demo KEEP=1` to play on.
+"""The whole relay in half a minute, on a throwaway database server: `make demo`; KEEP=1 keeps it running.
 
-A MariaDB server starts in a temporary folder, the relay attaches to it, two clients with different filters attach to
-the relay, and a small workload runs. Every event is shown as it arrives; the end compares that with what was done.
+A MariaDB server starts in a temporary folder, the relay connects to it, two clients with different filters connect to
+the relay, and a small workload runs. Every event is shown as it arrives; at the end the events are compared with the
+workload.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import TypeAlias
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 
 SECRET = "demo-secret"
-PATIENCE = 20.0  # seconds for the last event to arrive
+PATIENCE = 20.0  # seconds until the last event must have arrived
 
 TABLES = (
     "CREATE DATABASE shop",
@@ -47,12 +48,12 @@ WORKLOAD = (
 )
 
 
-Event: TypeAlias = tuple[str, str]  # the client's name, and the line that it printed
+Event: TypeAlias = tuple[str, str]  # client name and the line that it printed
 
 
 @dataclass
 class Consumer:
-    """One client of the relay: its filter, and how many rows of the workload it must get by kind."""
+    """A client of the relay: its filter, and the rows of the workload that it must get, by kind."""
 
     name: str
     schema: str
@@ -78,7 +79,7 @@ def step(text: str) -> None:
 
 @contextmanager
 def running_relay(folder: Path, server: DatabaseServer, more: str = "") -> Iterator[tuple[int, Path]]:
-    """Starts `relay start` on a configuration of its own, with `more` behind; gives the classic port and the file."""
+    """Runs `relay start` on its own configuration, with `more` appended; yields the classic port and the file."""
     port, http_port = free_port(), free_port()
     conf = folder / "relay.conf"
     conf.write_text(
@@ -121,8 +122,8 @@ SegmentBytes = 16MiB
 
 
 @contextmanager
-def attached(consumer: Consumer, folder: Path, port: int, shown: queue.Queue[Event]) -> Iterator[None]:
-    """Runs examples/client.py, in a process of its own, from when it has its filter; its lines go to `shown`."""
+def running_client(consumer: Consumer, folder: Path, port: int, shown: queue.Queue[Event]) -> Iterator[None]:
+    """Runs examples/client.py in its own process, once its filter is set; its lines go to `shown`."""
     conf = folder / f"{consumer.name}.conf"
     conf.write_text(
         f"""[Relay]
@@ -145,14 +146,14 @@ Limit = 0
     lines = process.stdout
     try:
         say(lines.readline().rstrip())
-        threading.Thread(target=forward, args=(consumer.name, lines, shown)).start()
+        threading.Thread(target=forward_lines, args=(consumer.name, lines, shown)).start()
         yield
     finally:
         process.terminate()
         process.wait(10)
 
 
-def forward(name: str, lines: Iterable[str], shown: queue.Queue[Event]) -> None:
+def forward_lines(name: str, lines: Iterable[str], shown: queue.Queue[Event]) -> None:
     for line in lines:
         shown.put((name, line.rstrip()))
 
@@ -162,7 +163,7 @@ def show(name: str, line: str) -> None:
 
 
 def show_events(shown: queue.Queue[Event]) -> bool:
-    """Prints each event when it arrives; True when every consumer has what it must get."""
+    """Prints each event when it arrives. True when every consumer has what it must get."""
     by_name = {consumer.name: consumer for consumer in CONSUMERS}
     deadline = time.monotonic() + PATIENCE
     while any(c.got != c.expected for c in CONSUMERS) and time.monotonic() < deadline:
@@ -210,7 +211,7 @@ def main() -> int:
         port, conf = stack.enter_context(running_relay(folder, server))
         step("two clients (examples/client.py), each with its filter")
         for consumer in CONSUMERS:
-            stack.enter_context(attached(consumer, folder, port, shown))
+            stack.enter_context(running_client(consumer, folder, port, shown))
         step("the workload, and the events as they arrive")
         say(f"{'client':<14}  {'event':<6}  {'table':<15}  values")
         say("  ".join("-" * width for width in (14, 6, 15, 40)))

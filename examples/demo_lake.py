@@ -1,7 +1,7 @@
-"""From a database to Parquet, Spark and a plot within a minute: `make demo-lake`; KEEP=1 keeps it running to play on.
+"""From a database to Parquet, Spark and a plot within a minute: `make demo-lake`; KEEP=1 keeps it running.
 
-A MariaDB server starts in a temporary folder with a few rows in it, the relay attaches to it with a lake, and the
-workload of `make demo` runs. Spark merges what the lake got; each table is printed beside the source's `SELECT *`.
+A MariaDB server starts in a temporary folder with a few rows in it, the relay connects to it with a lake, and the
+workload of `make demo` runs. Spark merges the lake; each table is printed beside the source's `SELECT *`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from examples.demo import TABLES, run_workload, running_relay, say, step
-from examples.lakeside import wait_level
+from examples.lakeside import wait_caught_up
 from relay.lake.documents import LakeState, Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
@@ -36,12 +36,12 @@ EXISTING = (
     "INSERT INTO shop.orders (customer, total, status, placed) VALUES (1, 20.00, 'paid', '2025-12-24 18:00:00'),"
     " (2, 5.75, 'sent', '2025-12-28 10:15:00'), (2, 8.00, 'new', '2025-12-30 11:45:00')",
 )
-"""What is in the tables before the relay starts: a snapshot brings it."""
+"""The contents of the tables before the relay starts; a snapshot fetches them."""
 RELAY = (sys.executable, "-m", "relay")
 
 
 def show_files(state: LakeState, shown: set[str]) -> None:
-    """The lake's files that were not shown before."""
+    """Shows the lake's files that were not shown before."""
     for table in state.tables.values():
         for path, file in table.files.items():
             if path not in shown:
@@ -50,7 +50,7 @@ def show_files(state: LakeState, shown: set[str]) -> None:
 
 
 def relay(*arguments: object) -> None:
-    """Runs a verb of the relay, as one would by hand, and shows what it prints."""
+    """Runs a command of the relay, as one would by hand, and shows what it prints."""
     line = [str(argument) for argument in arguments]
     say(f"$ relay {' '.join(line)}")
     done = subprocess.run([*RELAY, *line], capture_output=True, text=True, check=False)
@@ -59,8 +59,8 @@ def relay(*arguments: object) -> None:
     say(done.stdout.rstrip())
 
 
-def beside(server: DatabaseServer, spark: SparkSession, lake: Path, table: Table) -> bool:
-    """Prints a table twice, from the source and from the lake, row by row; True if they are equal."""
+def show_comparison(server: DatabaseServer, spark: SparkSession, lake: Path, table: Table) -> bool:
+    """Prints a table from the source and from the lake, row by row. True if they are equal."""
     from relay.spark import current
 
     with server.connect() as connection, connection.cursor() as cursor:
@@ -84,12 +84,12 @@ def texts(values: Sequence[Any]) -> list[str]:
 
 
 def session() -> SparkSession:
-    """A small Spark of this process's own, with few words."""
+    """A small Spark session in this process, with few messages."""
     from pyspark.sql import SparkSession
 
     from relay.spark.submit import environment_of
 
-    settings = ["spark.sql.shuffle.partitions=2"]  # there is little to shuffle
+    settings = ["spark.sql.shuffle.partitions=2"]  # there is little data to shuffle
     os.environ.update(environment_of("demo", "local[2]", settings, os.environ, terminal=False))
     return SparkSession.builder.getOrCreate()
 
@@ -110,17 +110,17 @@ def main() -> int:
         settings = f"[Lake]\nPath = {lake}\nTables = shop.*\nRollSeconds = 1\n"
         _, conf = stack.enter_context(running_relay(folder, server, settings))
         log = LakeLog(open_storage(str(lake)))
-        show_files(wait_level(log, server, LAKE_TABLES, PATIENCE), shown)
+        show_files(wait_caught_up(log, server, LAKE_TABLES, PATIENCE), shown)
         step("the workload of make demo: files of changes")
         work = threading.Thread(target=run_workload, args=(server,))
         work.start()
         spark = session()  # takes as long as the workload
         stack.callback(spark.stop)
         work.join()
-        show_files(wait_level(log, server, LAKE_TABLES, PATIENCE), shown)
+        show_files(wait_caught_up(log, server, LAKE_TABLES, PATIENCE), shown)
         step("Spark: changes to tables")
         relay("spark", "merge", "--lake", lake)
-        differing = [str(table) for table in LAKE_TABLES if not beside(server, spark, lake, table)]
+        differing = [str(table) for table in LAKE_TABLES if not show_comparison(server, spark, lake, table)]
         step("Spark: what changed when")
         plot = Path(tempfile.gettempdir()) / f"relay-usage-{datetime.now(UTC):%Y%m%d-%H%M%S}.png"
         relay("spark", "usage", "--lake", lake, "--plot", plot)
@@ -133,13 +133,13 @@ def main() -> int:
 
 
 def show_by_hand(conf: Path, lake: Path, server: DatabaseServer) -> None:
-    """What to try, until Ctrl-C."""
+    """Shows what to try, until Ctrl-C."""
     statement = "INSERT INTO shop.customers (name, city) VALUES ('Eve', 'Ghent')"
     step("by hand, while it runs")
     say(f"export LAKE={lake} PORT={server.port} CONF={conf}")
     say(f'.venv/bin/python -m examples.sql $PORT "{statement}"')
     say(".venv/bin/relay spark merge --lake $LAKE\n.venv/bin/relay stat -c $CONF")
-    say(".venv/bin/python    # docs/lake-tutorial.md goes on from here")
+    say(".venv/bin/python    # docs/lake-tutorial.md continues here")
     say("Ctrl-C ends it and removes everything but the plot.")
     try:
         while True:

@@ -1,4 +1,4 @@
-"""Runs a statement on the demo's server, where no client is installed: python -m examples.sql PORT STATEMENT"""
+"""Runs a statement on the demo's server, if no client is installed: python -m examples.sql PORT STATEMENT"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from examples.dbserver import PASSWORD, USER
 
 
 def main(port: str, statement: str) -> None:
-    """Prints the rows that come back, tab-separated, or how many were changed."""
+    """Prints the result rows, tab-separated, or the number of changed rows."""
     connection = pymysql.connect(host="127.0.0.1", port=int(port), user=USER, password=PASSWORD, autocommit=True)
     with connection, connection.cursor() as cursor:
         changed = cursor.execute(statement)

@@ -1,7 +1,7 @@
-"""The broker process: walks committed frames, puts references to rows into the queues of clients that asked for them.
+"""The broker process: reads committed frames, and puts references to rows into the queues of clients.
 
-The walk and the rings are native (`relay._native.Broker`); this shell sleeps and wakes, answers the servers' requests
-about clients and filters, and stores checkpoints. It is the only writer of the durable client state.
+The reading and the rings are native (`relay._native.Broker`). This module waits, handles the servers' requests about
+clients and filters, and stores checkpoints. It is the only writer of the durable client state.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import socket
 import sqlite3
 import time
 
-from relay import messages
 from relay._native import Broker, Dispatcher
-from relay.config import Config
-from relay.context import BrokerContext
+from relay.config.tree import Config
 from relay.errors import RelayError, StopCode
 from relay.queues.registry import Registry
 from relay.queues.state import ClientState
+from relay.runtime import ipc
+from relay.runtime.context import BrokerContext
 
-STEP_BYTES = 8 << 20  # journal bytes walked before control messages get their turn
-LOOK_SECONDS = 0.1  # between two looks at everything else while there is always more to decide
+STEP_BYTES = 8 << 20  # journal bytes to read before control messages are handled
+CHECK_SECONDS = 0.1  # between two checks of everything else while there are always frames to decide
 CHECKPOINT_SECONDS = 1.0
 IDLE_SECONDS = 1.0
 
 
 def run(context: BrokerContext) -> int:
-    """Serves until told to stop, then stores a last checkpoint."""
+    """Serves until it must stop, then stores a last checkpoint."""
     if not context.await_journal():
         return 0
     state = ClientState(context.data_dir / "state.db")
@@ -54,10 +54,10 @@ class _Loop:
         self._context = context
         self._registry = registry
         self._servers = {end.fileno(): end for end in context.servers}
-        self._stuck = False  # by a named stop: nothing more is decided until it is cleared
-        self._failing = False  # to write what is durable
+        self._deciding_stopped = False  # after a fatal error no frame is decided until it is cleared
+        self._failing = False  # writes of the durable state are failing
         self._epoll = select.epoll()
-        # By its edges: each write wakes once, and nothing has to be read between it and the rows.
+        # Edge-triggered: each write wakes once, and no read is needed before the rows are handled.
         self._epoll.register(context.wake, select.EPOLLIN | select.EPOLLET)
         for fd in self._servers:
             self._epoll.register(fd, select.EPOLLIN)
@@ -74,10 +74,10 @@ class _Loop:
             if now >= checkpoint_due:
                 checkpoint_due = now + CHECKPOINT_SECONDS
                 self._context.beat()
-                self._keep()
+                self._do_periodic_work()
 
-    def _keep(self) -> None:
-        """What is due now and then. Where the disk takes nothing, queues are served from memory until it does again."""
+    def _do_periodic_work(self) -> None:
+        """Checkpoints, expires and cuts queues, and sends orders. If the disk fails, queues are served from memory."""
         try:
             self._registry.checkpoint()
             self._registry.expire()
@@ -86,46 +86,46 @@ class _Loop:
             if not self._failing:
                 self._context.log("checkpoint_failed", error=error)
             self._failing = True
-        self._order()
-        self._registry.cut()
+        self._send_orders()
+        self._registry.cut_queues()
 
     def _dispatch(self) -> list[int]:
-        """Decides frames until servers ask for something, or a while.
+        """Decides frames until servers send requests, or for a limited time. Returns the servers' descriptors.
 
-        A named stop ends the deciding, not the process: clients are served as before.
+        After a fatal error no frame is decided, but clients are served as before.
         """
-        self._stuck = self._stuck and self._context.arena.stop() is not None
-        until = time.monotonic() + LOOK_SECONDS
+        self._deciding_stopped = self._deciding_stopped and self._context.arena.stop() is not None
+        until = time.monotonic() + CHECK_SECONDS
         try:
-            return self._dispatcher.run(until, IDLE_SECONDS, 0 if self._stuck else STEP_BYTES)
+            return self._dispatcher.run(until, IDLE_SECONDS, 0 if self._deciding_stopped else STEP_BYTES)
         except RelayError as error:
             if not isinstance(error.code, StopCode):
                 raise
-            self._stuck = True
+            self._deciding_stopped = True
             self._context.arena.set_stop(str(error.code), str(error), error.hint)
             self._context.log("deciding_stopped", code=error.code, error=error, hint=error.hint)
             return []
 
     def _answer(self, server: socket.socket) -> None:
-        """Answers what one server asked. A reply that does not fit its buffer is left out: the server asks again."""
+        """Replies to a server's requests. Drops a reply that does not fit the socket buffer: the server asks again."""
         while True:
             try:
-                packet = server.recv(messages.MAX_MESSAGE)
+                packet = server.recv(ipc.MAX_MESSAGE)
             except BlockingIOError:
                 return
-            reply = self._registry.answer(messages.decode_request(packet))
-            self._order()
+            reply = self._registry.answer(ipc.decode_request(packet))
+            self._send_orders()
             try:
-                server.send(messages.encode(reply))
+                server.send(ipc.encode(reply))
             except BlockingIOError:
                 self._context.log("reply_dropped", request=reply.request)
 
-    def _order(self) -> None:
-        """Tells the servers what is to happen to their clients. What does not fit is sent again later."""
+    def _send_orders(self) -> None:
+        """Sends orders to the servers that own the clients. Those that do not fit the socket buffer are sent later."""
         while self._registry.orders:
             order = self._registry.orders[-1]
             try:
-                self._context.servers[order.client_id % len(self._context.servers)].send(messages.encode(order))
-            except BlockingIOError:  # that server is away, and so are its connections
+                self._context.servers[order.client_id % len(self._context.servers)].send(ipc.encode(order))
+            except BlockingIOError:  # that server is down, and so are its connections
                 return
             self._registry.orders.pop()

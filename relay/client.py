@@ -1,12 +1,12 @@
-"""The client library: rows of a relay, typed, at least once, in order.
+"""The client library: typed rows of a relay, at least once, in order.
 
     with RelayClient("127.0.0.1", 6001, "my-cache", "secret") as client:
         client.add_filter("shop", "orders")
         for row in client:
             print(row.kind, row.table, row.after)
 
-A client is its name: its filters and its queue live in the relay and survive disconnects. A row is confirmed by asking
-for more, or by leaving the `with` block without an exception; what was not confirmed comes again.
+A client is identified by its name: its filters and its queue are kept by the relay and survive disconnects. A row is
+confirmed by asking for more, or by leaving the `with` block without an exception; unconfirmed rows come again.
 """
 
 from __future__ import annotations
@@ -19,24 +19,28 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-import msgspec
-
 from relay.errors import ErrorCode, RelayError
-from relay.wire import classic
-from relay.wire.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
+from relay.protocol import classic, classic_keys
+from relay.protocol.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
 
 if TYPE_CHECKING:
     import pyarrow
 
+try:
+    from msgspec import DecodeError, Struct
+    from msgspec.msgpack import Decoder
+except ModuleNotFoundError:  # the client needs nothing but the standard library
+    from relay.protocol.msgpack import DecodeError, Decoder, Struct  # type: ignore[assignment]
+
 BATCH_ROWS: Final = 1000
-"""Rows that an iteration fetches at a time."""
+"""The number of rows that an iteration fetches at a time."""
 
 ITERATION_WAIT: Final = 30.0
-"""Seconds that an iteration waits for rows in one request."""
+"""The seconds that an iteration waits for rows in one request."""
 
 _RECEIVE_BYTES: Final = 1 << 18
 _MAX_AUTH_REPLY: Final = 1 << 16
-_RETRY_SECONDS: Final = (0.05, 2.0)  # first pause between attempts to connect, and the longest
+_RETRY_SECONDS: Final = (0.05, 2.0)  # the first pause between attempts to connect, and the longest
 _LETTERS: Final = {"I": Kind.INSERT, "U": Kind.UPDATE, "D": Kind.DELETE}
 _NAMES: Final[dict[int, Literal["insert", "update", "delete"]]] = {1: "insert", 2: "update", 4: "delete"}
 
@@ -44,13 +48,14 @@ _NAMES: Final[dict[int, Literal["insert", "update", "delete"]]] = {1: "insert", 
 T = TypeVar("T")
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Row(Struct, frozen=True, array_like=True, gc=False):
     """A changed row.
 
     `before` is None for an insert, `after` for a delete; both map column names to values: None for NULL, int for
-    integers and YEAR, float for FLOAT and DOUBLE, bytes for binary strings and BIT, and for all else str, as the server
-    prints it. `sequence` rises with each row of this client: a row seen twice has the same. `position` is as
-    EventPosition in the relay's configuration has it; `instance` changes when the table's definition does.
+    integers and YEAR, float for FLOAT and DOUBLE, bytes for binary strings and BIT, and str for all others, as the
+    server prints it. `sequence` rises with each row of this client: a row that comes twice has the same. The meaning of
+    `position` depends on EventPosition in the relay's configuration; `instance` changes when the table's definition
+    does.
     """
 
     sequence: int
@@ -64,18 +69,18 @@ class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def kind(self) -> Literal["insert", "update", "delete"]:
-        """What happened to the row."""
+        """The kind of change."""
         return _NAMES[self.code]
 
 
-_decode_rows: Final = msgspec.msgpack.Decoder(list[Row]).decode
+_decode_rows: Final = Decoder(list[Row]).decode
 
 
 class RelayClient:
-    """One connection under one name. Not for use by several threads at once.
+    """A connection of one client name. Not thread-safe.
 
-    `timeout` is in seconds, for connecting and for a reply; `patience` is for how many seconds a lost connection is
-    tried to be made again before a call fails (0: not at all). `tls` is given where the relay's port speaks TLS. Every
+    `timeout` is in seconds, for connecting and for a reply. `patience` is the number of seconds for which a call tries
+    to reopen a lost connection before it fails (0: not at all). `tls` is necessary if the relay's port uses TLS. Every
     method raises `RelayError`.
     """
 
@@ -93,7 +98,7 @@ class RelayClient:
         self._host = host
         self._port = port
         self._name = name
-        self._key = classic.fnv1a64(secret.encode("utf-8", "surrogateescape"))
+        self._key = classic_keys.fnv1a64(secret.encode("utf-8", "surrogateescape"))
         self._timeout = timeout
         self._patience = patience
         self._tls = tls
@@ -102,8 +107,8 @@ class RelayClient:
         self._buffer = memoryview(bytearray(_RECEIVE_BYTES))
         self._client_id = 0
         self._token = 0
-        self._handed = 0  # sequence of the last row given to the user
-        self._told = 0  # sequence of the last row that the relay was told is confirmed
+        self._returned = 0  # sequence of the last row returned to the user
+        self._confirmed = 0  # sequence of the last row confirmed to the relay
 
     def __enter__(self) -> Self:
         """Connect and authenticate."""
@@ -113,7 +118,7 @@ class RelayClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Confirm what was received, unless there was an exception, and close the connection."""
+        """Confirm all received rows, unless there was an exception, and close the connection."""
         try:
             if kind is None:
                 self.confirm()
@@ -121,12 +126,12 @@ class RelayClient:
             self.close()
 
     def connect(self) -> None:
-        """Connect and authenticate, in one attempt; nothing happens if that is done already."""
+        """Connect and authenticate, in one attempt. Does nothing if connected."""
         if self._socket is None:
             self._retrying(self._open, 0.0)
 
     def close(self) -> None:
-        """Close the connection. Rows received last are not confirmed; call `confirm` before for that."""
+        """Close the connection. The last rows are not confirmed; call `confirm` first to confirm them."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -137,7 +142,7 @@ class RelayClient:
         return self._client_id
 
     def ping(self) -> None:
-        """Return if the relay answers."""
+        """Return if the relay replies."""
         self._call(Command.PING)
 
     def add_filter(
@@ -149,16 +154,16 @@ class RelayClient:
         limit: int = 0,
         discard: Discard = Discard.NEWEST,
     ) -> None:
-        """Ask for the rows of schema.table from now on; `*` stands for all.
+        """Ask for the rows of schema.table from now on; `*` matches all.
 
-        `kinds` are letters of "IUD", or 1 insert, 2 update, 4 delete, added up. With a `limit`, rows are dropped while
-        so many wait: the oldest or the newest. The same kinds, schema and table again replace limit and discard.
+        `kinds` are letters of "IUD", or the sum of 1 insert, 2 update, 4 delete. With a `limit`, rows are dropped while
+        so many wait: the oldest or the newest. A call with the same kinds, schema and table replaces limit and discard.
         """
         wanted = TableFilter(_kinds(kinds), discard, limit, schema, table)
         self._call(Command.ADD_FILTER, classic.encode_filter(wanted))
 
     def remove_filter(self, schema: str, table: str = "*", *, kinds: str | int = 0) -> int:
-        """Remove the filters on schema.table with exactly these kinds, or with any. Returns how many there were."""
+        """Remove the filters on schema.table with exactly these kinds, or with any (0). Returns how many there were."""
         name = FilterName(_kinds(kinds), schema, table)
         reply = self._call(Command.REMOVE_FILTER, classic.encode_filter_name(name))
         return int.from_bytes(reply.payload, "little")
@@ -168,28 +173,28 @@ class RelayClient:
         return classic.parse_filters(self._call(Command.LIST_FILTERS).payload)
 
     def poll(self, wait: float = 0.0) -> Row | None:
-        """The next row, waiting up to so many seconds for one. Confirms everything received before."""
+        """The next row, waiting up to `wait` seconds for one. Confirms everything received before."""
         rows = self.poll_many(1, wait)
         return rows[0] if rows else None
 
     def poll_many(self, max_rows: int = BATCH_ROWS, wait: float = 0.0, *, max_bytes: int = 0) -> list[Row]:
         """The next rows, at least one unless `wait` seconds have passed. Confirms everything received before.
 
-        `max_bytes` bounds the reply, other than by its first row; 0 leaves that to the relay.
+        `max_bytes` limits the reply, except its first row; 0 leaves the limit to the relay.
         """
         rows = self._rows(max_rows, wait, max_bytes)
         if rows:
-            self._handed = rows[-1].sequence
+            self._returned = rows[-1].sequence
         return rows
 
     def poll_arrow(
         self, max_rows: int = BATCH_ROWS, wait: float = 0.0, *, max_bytes: int = 0
     ) -> list[pyarrow.RecordBatch]:
-        """The next rows as columns, otherwise as `poll_many`; none if `wait` seconds have passed.
+        """The next rows as columns, otherwise like `poll_many`; empty if `wait` seconds have passed.
 
-        One record batch for each table, or two where its definition has changed, in the order of their first rows;
-        docs/protocol.md has their columns. Metadata of their schemas: schema, table, instance. Needs pyarrow, here and
-        where the relay runs.
+        One record batch for each table, or two if its definition has changed, in the order of their first rows;
+        docs/protocol.md has their columns. Metadata of their schemas: schema, table, instance. Requires pyarrow, here
+        and at the relay.
         """
         try:
             from pyarrow import ArrowException, ipc
@@ -202,19 +207,19 @@ class RelayClient:
         except ArrowException as error:
             raise self._failure("read rows", f"the relay sent columns that cannot be read: {error}") from error
         if batches:
-            self._handed = max(batch.column(0)[-1].as_py() for batch in batches)
+            self._returned = max(batch.column(0)[-1].as_py() for batch in batches)
         return batches
 
     def confirm(self) -> None:
         """Confirm everything received: it will not come again."""
-        if self._handed != self._told:
+        if self._returned != self._confirmed:
             self._fetch(0, 0.0, 0, Format.MSGPACK)
 
     def __iter__(self) -> Iterator[Row]:
-        """Rows without end, as they come; each is confirmed some time after the next one was asked for."""
+        """Yield rows without end, as they come. A row is confirmed some time after the next one is requested."""
         while True:
             for row in self._rows(BATCH_ROWS, ITERATION_WAIT, 0):
-                self._handed = row.sequence
+                self._returned = row.sequence
                 yield row
 
     def _rows(self, max_rows: int, wait: float, max_bytes: int) -> list[Row]:
@@ -222,20 +227,20 @@ class RelayClient:
         count = int.from_bytes(payload[:4], "little")
         try:
             return _decode_rows(b"\xdd" + count.to_bytes(4, "big") + payload[4:])
-        except msgspec.DecodeError as error:
+        except DecodeError as error:
             raise self._failure("read rows", f"the relay sent rows that cannot be read: {error}") from None
 
     def _fetch(self, max_rows: int, wait: float, max_bytes: int, form: Format) -> bytes:
-        confirmed = self._handed
+        confirmed = self._returned
         request = classic.PollMany(max_rows, max_bytes, int(wait * 1000), confirmed, form)
         payload = self._call(Command.POLL_MANY, classic.encode_poll_many(request), wait).payload
-        self._told = confirmed
+        self._confirmed = confirmed
         return payload
 
     def _call(self, command: Command, payload: bytes = b"", wait: float = 0.0) -> Reply:
         """Send a request and return its reply; after a loss of the connection, again on a new one.
 
-        That does no harm: every command has the same effect when it is carried out twice.
+        That is harmless: every command has the same effect when it is carried out twice.
         """
         reply = self._retrying(lambda: self._exchange(command, payload, wait), self._patience)
         if reply.result == Result.ERROR:
@@ -244,13 +249,13 @@ class RelayClient:
             self.close()
             raise self._failure(
                 command.name.lower(),
-                "the relay ended the connection",
-                hint="was the name used twice, kicked or forgotten?",
+                "the relay closed the connection",
+                hint="another client may use the name, or an administrator kicked or forgot it",
             )
         return reply
 
     def _retrying(self, attempt: Callable[[], T], patience: float) -> T:
-        """What `attempt` returns, attempted again while connections fail and patience lasts."""
+        """Return the result of `attempt`, which is repeated while connections fail and patience lasts."""
         until = time.monotonic() + patience
         pause, longest = _RETRY_SECONDS
         while True:
@@ -264,7 +269,7 @@ class RelayClient:
                         "connect",
                         error,
                         position=f"{self._host}:{self._port}",
-                        hint="is the relay running, and are host and port right?",
+                        hint="check that the relay runs, and check host and port",
                     ) from error
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, longest)
@@ -276,7 +281,7 @@ class RelayClient:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if self._tls is not None:
                 connection = self._tls.wrap_socket(connection, server_hostname=self._host)
-            self._replies = classic.ReplyParser(_MAX_AUTH_REPLY)  # what is no relay is noticed early
+            self._replies = classic.ReplyParser(_MAX_AUTH_REPLY)  # detect early if the other side is not a relay
             connection.sendall(classic.encode_request(Command.AUTH, classic.encode_auth(self._key, self._name)))
             reply = self._receive(connection)
             if reply.result != Result.OK:
@@ -320,4 +325,4 @@ def _kinds(kinds: str | int) -> int:
     try:
         return sum({_LETTERS[letter] for letter in kinds.upper()})
     except KeyError:
-        raise RelayError(ErrorCode.USAGE, "add filter", f"{kinds!r} is not made of I, U and D") from None
+        raise RelayError(ErrorCode.USAGE, "add filter", f"{kinds!r} is not a combination of I, U and D") from None

@@ -1,7 +1,7 @@
-"""The one error type of the relay, its codes, and what each code means to a shell.
+"""The error type of the relay, its codes, and their exit codes and hints.
 
-Every failure that a person may see is a `RelayError`. Its code selects, in the one table below, the exit code of
-the command line and the hint that is shown when the place that failed knew no better one.
+Every failure that a user may see is a `RelayError`. Its code selects the exit code and, unless the error has its own
+hint, the hint from the table `MEANINGS`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ExitCode(IntEnum):
 
 
 class StopCode(StrEnum):
-    """Named stops: reasons for which the relay stops rather than loop or skip silently."""
+    """Codes of fatal errors: the relay stops instead of retrying forever or skipping silently."""
 
     BINLOG_PURGED = "binlog_purged"
     GTID_GAP = "gtid_gap"
@@ -46,6 +46,7 @@ class StopCode(StrEnum):
     STATEMENT_FORMAT = "statement_format"
     JOURNAL_LOST = "journal_lost"
     JOURNAL_CORRUPT = "journal_corrupt"
+    STATE_DAMAGED = "state_damaged"
     NEWER_FORMAT = "newer_format"
     DISK_FULL = "disk_full"
     SYNC_FAILED = "sync_failed"
@@ -57,12 +58,13 @@ class StopCode(StrEnum):
 
 
 class ErrorCode(StrEnum):
-    """Failures that are not named stops of the stream."""
+    """Codes of all other failures."""
 
     UNEXPECTED = "unexpected"
     USAGE = "usage"
     CONFIG = "config"
     SOURCE_UNREACHABLE = "source_unreachable"
+    PASSWORD_COMMAND = "password_command"
     NOT_RUNNING = "not_running"
     REMAINDER = "remainder"
     ALREADY_RUNNING = "already_running"
@@ -79,129 +81,127 @@ class ErrorCode(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What a code means: the exit code it ends a command with and the hint shown with it."""
+    """The usual hint and the exit code of a code."""
 
-    exit_code: ExitCode
     hint: str
+    exit_code: ExitCode = ExitCode.STOPPED
 
 
-_ACCEPT_GAP = "`relay start --accept-gap` goes on after the loss and records it for every client"
+_ACCEPT_GAP = "`relay start --accept-gap` continues after the loss and records the gap for every client"
 
 MEANINGS: Final[Mapping[str, Meaning]] = {
-    ErrorCode.UNEXPECTED: Meaning(ExitCode.UNEXPECTED, "a defect of the relay: please report it with the log"),
-    ErrorCode.USAGE: Meaning(ExitCode.USAGE, "see `relay --help`"),
-    ErrorCode.CONFIG: Meaning(ExitCode.CONFIG, "see docs/config.md"),
-    ErrorCode.SOURCE_UNREACHABLE: Meaning(ExitCode.SOURCE, "check IPAddr, Port and SourceTLS in [Server]"),
+    ErrorCode.UNEXPECTED: Meaning("this is a defect of the relay: please report it with the log", ExitCode.UNEXPECTED),
+    ErrorCode.USAGE: Meaning("see `relay --help`", ExitCode.USAGE),
+    ErrorCode.CONFIG: Meaning("see docs/config.md", ExitCode.CONFIG),
+    ErrorCode.SOURCE_UNREACHABLE: Meaning("check IPAddr, Port and SourceTLS in [Server]", ExitCode.SOURCE),
+    ErrorCode.PASSWORD_COMMAND: Meaning(
+        "run PasswordCommand as the relay's user and with its environment: it has to print the password within 20 s",
+        ExitCode.SOURCE,
+    ),
     ErrorCode.NOT_RUNNING: Meaning(
-        ExitCode.NOT_RUNNING, "start it with `relay start`, or point -c at its configuration"
+        "start the relay with `relay start`, or name its configuration with -c", ExitCode.NOT_RUNNING
     ),
-    ErrorCode.REMAINDER: Meaning(ExitCode.REMAINDER, "the rows left are kept; they are served after the next start"),
+    ErrorCode.REMAINDER: Meaning(
+        "the relay keeps the remaining rows and serves them after the next start", ExitCode.REMAINDER
+    ),
     ErrorCode.ALREADY_RUNNING: Meaning(
-        ExitCode.ALREADY_RUNNING, "stop the other one with `relay stop`, or use another DataDir"
+        "stop the other relay with `relay stop`, or use another DataDir", ExitCode.ALREADY_RUNNING
     ),
-    ErrorCode.ENVIRONMENT: Meaning(ExitCode.ENVIRONMENT, "run `make setup`, or install the package again"),
-    ErrorCode.ADMIN_REFUSED: Meaning(ExitCode.REFUSED, "check AdminSecret and AdminFrom in [Server]"),
+    ErrorCode.ENVIRONMENT: Meaning("run `make setup`, or install the package again", ExitCode.ENVIRONMENT),
+    ErrorCode.ADMIN_REFUSED: Meaning(
+        "local: be the relay's user or root; over TCP: check AdminSecret and AdminFrom in [Server]", ExitCode.REFUSED
+    ),
     ErrorCode.LOGIN_REFUSED: Meaning(
-        ExitCode.REFUSED, "check AuthSecret, or Secret in [Client NAME], in the relay's configuration"
+        "check AuthSecret, or Secret in [Client NAME], in the relay's configuration", ExitCode.REFUSED
     ),
-    ErrorCode.PROTOCOL: Meaning(ExitCode.UNEXPECTED, "is a relay listening at this address and port?"),
-    ErrorCode.CHECK_FAILED: Meaning(ExitCode.CHECK_FAILED, "apply the remedies above and check again"),
+    ErrorCode.PROTOCOL: Meaning("check that a relay listens at this address and port", ExitCode.UNEXPECTED),
+    ErrorCode.CHECK_FAILED: Meaning("apply the remedies above and check again", ExitCode.CHECK_FAILED),
     ErrorCode.DIFFERENCE: Meaning(
+        "the journal may be wrong: please report the differences above with the definition of the table",
         ExitCode.UNEXPECTED,
-        "the journal is suspect: please report the differences above with the definition of the table",
     ),
     ErrorCode.UNVERIFIED: Meaning(
-        ExitCode.UNVERIFIED, "what was compared is said above: try again, or with a range behind that position"
+        "see above what was compared; retry, or start the range after that position", ExitCode.UNVERIFIED
     ),
     ErrorCode.LAKE_STORAGE: Meaning(
-        ExitCode.ENVIRONMENT, "check the lake's path, its free space, and the rights or credentials for it"
+        "check the lake's path, its free space, and the permissions or credentials for it", ExitCode.ENVIRONMENT
     ),
     ErrorCode.LOG_STORAGE: Meaning(
-        ExitCode.ENVIRONMENT, "check Path in [Logger], its free space, and the rights for it: it is tried again"
+        "check Path in [Logger], its free space and its permissions; the relay retries by itself", ExitCode.ENVIRONMENT
     ),
     ErrorCode.SPARK: Meaning(
-        ExitCode.ENVIRONMENT, "the job can be repeated; `--conf spark.log.level=INFO` shows what Spark did"
+        "run the job again; `--conf spark.log.level=INFO` shows what Spark did", ExitCode.ENVIRONMENT
     ),
-    StopCode.BINLOG_PURGED: Meaning(ExitCode.STOPPED, "the source purged what comes next; " + _ACCEPT_GAP),
-    StopCode.GTID_GAP: Meaning(ExitCode.STOPPED, "the source lacks transactions that come next; " + _ACCEPT_GAP),
+    StopCode.BINLOG_PURGED: Meaning("the source purged the next events; " + _ACCEPT_GAP),
+    StopCode.GTID_GAP: Meaning("the source lacks the next transactions; " + _ACCEPT_GAP),
     StopCode.BINLOG_RESET: Meaning(
-        ExitCode.STOPPED,
-        "RESET MASTER, or a restored copy of the server, began another history: what was not read of the former one is"
-        " lost; `relay start --accept-gap` goes on at the beginning of the new one and records it for every client",
+        "RESET MASTER, or a restored copy of the server, started a new history: unread events of the old "
+        "history are lost; `relay start --accept-gap` continues at the beginning of the new history and "
+        "records the gap for every client"
     ),
     StopCode.WRONG_SOURCE: Meaning(
-        ExitCode.STOPPED,
-        "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir; " + _ACCEPT_GAP,
+        "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir; " + _ACCEPT_GAP
     ),
-    StopCode.SERVER_ID_CLASH: Meaning(
-        ExitCode.STOPPED, "another replica uses this server id: set another ServerId in [Source]"
-    ),
+    StopCode.SERVER_ID_CLASH: Meaning("another replica uses this server id: set another ServerId in [Source]"),
     StopCode.EVENT_TOO_LARGE: Meaning(
-        ExitCode.STOPPED,
-        "no server sends an event beyond 1 GiB; `relay start --accept-gap` leaves out the rest of that binlog file"
-        " and records it for every client",
+        "servers do not send events larger than 1 GiB; `relay start --accept-gap` skips the rest of that "
+        "binlog file and records the gap for every client"
     ),
-    StopCode.UNKNOWN_EVENT: Meaning(ExitCode.STOPPED, "`OnUnknown = skip` in [Relay] skips and counts such events"),
+    StopCode.UNKNOWN_EVENT: Meaning("`OnUnknown = skip` in [Relay] skips and counts such events"),
     StopCode.PARTIAL_IMAGE: Meaning(
-        ExitCode.STOPPED,
-        "set binlog_row_image = FULL on the source, or `OnPartialImage = send` in [Relay]; MariaDB 11.8.9 leaves"
-        " generated columns out whatever it is",
+        "set binlog_row_image = FULL on the source, or `OnPartialImage = send` in [Relay]; MariaDB 11.8.9 "
+        "omits generated columns with every setting"
     ),
     StopCode.CHECKSUM_MISMATCH: Meaning(
-        ExitCode.STOPPED, "an event was damaged on its way or on the source's disk: check it there with mysqlbinlog"
+        "an event was damaged on the network or on the source's disk: check the binlog file on the source "
+        "with mysqlbinlog"
     ),
     StopCode.SCHEMA_UNPROVEN: Meaning(
-        ExitCode.STOPPED,
-        "set binlog_row_metadata = FULL on the source, or `OnUnproven = positional` in [Relay]",
+        "set binlog_row_metadata = FULL on the source, or `OnUnproven = positional` in [Relay]"
     ),
     StopCode.SOURCE_DENIED: Meaning(
-        ExitCode.SOURCE, "check Login and Password in [Server]; `relay check` prints the grants that are needed"
+        "check Login, Password and LoginCert in [Server]; `relay check` prints the needed grants", ExitCode.SOURCE
     ),
     StopCode.STATEMENT_FORMAT: Meaning(
-        ExitCode.STOPPED,
-        "set binlog_format = ROW on the source, for every session; `OnUnknown = skip` in [Relay] leaves out the rows"
-        " that such a statement changed, which no client, lake or log gets, and counts it",
+        "set binlog_format = ROW on the source for every session; `OnUnknown = skip` in [Relay] skips and "
+        "counts such statements: no client, lake or log gets the rows that they changed"
     ),
     StopCode.JOURNAL_LOST: Meaning(
-        ExitCode.STOPPED, "the journal that clients stand in is gone: restore DataDir; " + _ACCEPT_GAP
+        "the journal at the positions of the clients is lost: restore DataDir; " + _ACCEPT_GAP
     ),
     StopCode.SYNC_FAILED: Meaning(
-        ExitCode.STOPPED,
-        "the disk lost what was written to it: look at the kernel's log, mend or replace the disk, then `relay resume`",
+        "the disk did not store written data: check the kernel's log, repair or replace the disk, then `relay resume`"
     ),
     StopCode.JOURNAL_CORRUPT: Meaning(
-        ExitCode.STOPPED,
-        "stop the relay, and `relay repair` the journal; else restore DataDir, or move it away and start anew",
+        "stop the relay and run `relay repair`; else restore DataDir, or move it away and start again"
+    ),
+    StopCode.STATE_DAMAGED: Meaning(
+        "restore all of DataDir from a copy; without a copy, stop the relay, move state.db away, and run "
+        "`relay start --accept-gap`: clients and their filters start again, and their waiting rows are lost"
     ),
     StopCode.NEWER_FORMAT: Meaning(
-        ExitCode.STOPPED, "a newer release wrote this DataDir: run that one, or restore the DataDir of before it"
+        "a newer release wrote this DataDir: run that release, or restore the DataDir from before it"
     ),
-    StopCode.DISK_FULL: Meaning(
-        ExitCode.STOPPED, "make room for DataDir, make it writable again, or lower JournalMaxBytes in [Relay]"
-    ),
+    StopCode.DISK_FULL: Meaning("free space for DataDir, make it writable again, or lower JournalMaxBytes in [Relay]"),
     StopCode.UNSUPPORTED_COLUMN: Meaning(
-        ExitCode.STOPPED, "leave the column out with ExcludeColumns in [Source], or set `OnUnknown = skip` in [Relay]"
+        "exclude the column with ExcludeColumns in [Source], or set `OnUnknown = skip` in [Relay]"
     ),
-    StopCode.LAKE_DAMAGED: Meaning(
-        ExitCode.STOPPED, "restore that file from a backup; docs/lake.md says what hangs on it"
-    ),
-    StopCode.LAKE_CONFLICT: Meaning(ExitCode.STOPPED, "let one relay only export to a lake, or give each its own"),
+    StopCode.LAKE_DAMAGED: Meaning("restore that file from a backup; docs/lake.md describes what depends on it"),
+    StopCode.LAKE_CONFLICT: Meaning("let only one relay export to a lake, or give each relay its own lake"),
     StopCode.LAKE_COLUMNS: Meaning(
-        ExitCode.STOPPED, "load the stream again with the same checkpoint: it goes on with the columns of now"
+        "load the stream again with the same checkpoint: it continues with the current columns"
     ),
-    StopCode.LOG_DAMAGED: Meaning(
-        ExitCode.STOPPED, "restore that file of the log; docs/csv-log.md says what else helps"
-    ),
+    StopCode.LOG_DAMAGED: Meaning("restore that file of the log; docs/csv-log.md describes other remedies"),
 }
-"""The only mapping from a code to its exit code and its usual hint."""
+"""The hint and the exit code of each code; no other table has them."""
 
 
 class RelayError(Exception):
-    """A failure with what a person needs: what failed, where, why, and what to do.
+    """A failure: what failed, where, why, and what to do.
 
-    `code` is an `ErrorCode` or a `StopCode`; `operation` what was being done ("read config"); `position` where
-    ("relay.conf:12", "binlog.000007:4711", a client's name), empty if nowhere in particular; `cause` why;
-    `hint` what to do, by default the code's own.
+    `code` is an `ErrorCode` or a `StopCode`. `operation` is what failed ("read config"), `position` is where
+    ("relay.conf:12", "binlog.000007:4711", a client's name; may be empty), `cause` is why, and `hint` is what to do, by
+    default the hint of the code.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class RelayError(Exception):
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code that a command ends with on this error."""
+        """The exit code of a command that fails with this error."""
         return MEANINGS[self.code].exit_code
 
     def __str__(self) -> str:
@@ -231,17 +231,17 @@ class RelayError(Exception):
         return printable(" ".join(words.split()))
 
     def line(self) -> str:
-        """The line that every surface shows: `relay: <what>: <why> (hint: ...)`."""
+        """The line that commands, page and log show: `relay: <what>: <why> (hint: ...)`."""
         return f"relay: {self} (hint: {self.hint})"
 
 
 def printable(text: str) -> str:
-    """Text from outside made fit for a terminal: control characters and stray bytes are escaped."""
+    """Escape control characters and stray bytes in text for a terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def _text(cause: str | BaseException) -> str:
-    """Words for a cause; an operating system's error without its number."""
+    """The text of a cause. Omits the number of an operating system error."""
     if isinstance(cause, str):
         return cause
     if isinstance(cause, OSError) and cause.strerror:

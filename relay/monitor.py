@@ -1,22 +1,23 @@
-"""The monitor process: shows over HTTP what everybody's counters say, and keeps the last hour of it for the charts.
+"""The monitor process: shows the counters of all processes over HTTP, and keeps the last hour for the charts.
 
-What it runs on is imported when it runs: the supervisor, which imports this module, has no use for asyncio.
+It imports asyncio when it runs: the supervisor, which imports this module, does not need it.
 """
 
 from __future__ import annotations
 
-from relay import stat
-from relay.context import MonitorContext
+from relay.monitoring.stat import Stat
+from relay.monitoring.stat_collect import collect
+from relay.runtime.context import MonitorContext
 
 
 def run(context: MonitorContext) -> int:
-    """Serves until told to stop."""
+    """Serves until SIGTERM."""
     import asyncio
 
-    from relay import monitoring
+    from relay.monitoring import app
 
-    def collect() -> stat.Stat:
-        return stat.collect(context.config, context.arena, context.data_dir, context.processes, context.boards)
+    def document() -> Stat:
+        return collect(context.config, context.arena, context.data_dir, context.processes, context.status_pages)
 
-    asyncio.run(monitoring.serve(context, collect))
+    asyncio.run(app.serve(context, document))
     return 0

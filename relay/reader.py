@@ -1,83 +1,84 @@
-"""The reader process: one binlog stream in, the journal out.
+"""The reader process: reads one binlog stream and writes the journal.
 
-A loop and its I/O. What is decided stands elsewhere: how to connect and where to go on in relay/binlog, what the
-journal may forget in relay/journal; framing, transactions and rows are native (`Ingest`).
+It is a loop with I/O. relay/source and relay/ingest decide how to connect and where to resume, relay/journal decides
+what the journal may delete. Framing, transactions and rows are native code (`Ingest`).
 """
 
 from __future__ import annotations
 
-import secrets
 import time
 from contextlib import closing, suppress
 from typing import Any, Final
 
+import msgspec
 from pymysql.connections import Connection
 
 from relay._native import Attention, Ingest, Intake, JournalWriter
-from relay.binlog import facts, reading, resume
-from relay.binlog.answers import Answers
-from relay.binlog.catalog import Catalog
-from relay.binlog.commands import SHORT_POSITION
-from relay.binlog.compression import zstd_parts
-from relay.binlog.definitions import Question
 from relay.binlog.dump import Dump, Request, open_dump
-from relay.binlog.errors import BinlogError
-from relay.binlog.facts import BinlogStatus, ServerFacts
-from relay.binlog.failures import Backoff, SourceLost
-from relay.binlog.lineage import Lineage
-from relay.binlog.pauses import Pauses
-from relay.binlog.place import Place
-from relay.binlog.sources import Sources
-from relay.config import Config
-from relay.context import ReaderContext
-from relay.errors import ExitCode, RelayError, StopCode
+from relay.binlog.events.compression import zstd_parts
+from relay.binlog.events.position import BinlogPosition
+from relay.config.tree import Config
+from relay.errors import ErrorCode, ExitCode, RelayError, StopCode
+from relay.ingest import reading, resume
+from relay.ingest.agreement import Agreement
+from relay.ingest.definitions import PendingDefinition
+from relay.ingest.handler import IngestHandler
+from relay.ingest.hosts import Sources
+from relay.ingest.lineage import Lineage
+from relay.ingest.pauses import Pauses
+from relay.ingest.reader_state import ReaderState
 from relay.journal import newest
-from relay.journal.keeper import Keeper
+from relay.journal.maintenance import Maintenance
 from relay.journal.retention import Limits
-from relay.queues.state import ClientState
-from relay.schema import look
+from relay.runtime.context import ReaderContext
+from relay.schema import source_tables
 from relay.schema.facts import Unreadable
 from relay.schema.restore import SOURCE
 from relay.schema.store import Store
+from relay.source import facts
+from relay.source.commands import SHORT_POSITION
+from relay.source.errors import BinlogError
+from relay.source.facts import BinlogStatus, ServerFacts
+from relay.source.failures import Backoff, SourceLost
 
-POLL_SECONDS: Final = 0.5  # how long a fetch waits: the rhythm of heartbeats and of looking at the flags
-REPORT_SECONDS: Final = 0.1  # least time between two reports of where the source stands
-PAUSING_SECONDS: Final = 0.01  # between two looks at whether pauses are still right, where there are some
-PROGRESS_SECONDS: Final = 10.0  # between two lines on how far what is read again has come
-LACKING_SECONDS: Final = 5.0  # that a source may lack a transaction it sent,
-BEHIND_SECONDS: Final = 60.0  # and one that another sent, which it may still replicate
-SILENT_HEARTBEATS: Final = 3  # that a source may miss before it counts as lost
-_LOOKED: Final = "looked"  # fact of the schema history: the epoch whose tables were asked for
-_FROM_THE_START: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.BINLOG_RESET})  # all that the source has is new
-_GAPS: Final = _FROM_THE_START | {StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE}
+POLL_SECONDS: Final = 0.5  # the longest wait for data: the period of heartbeats and of checking flags
+REPORT_SECONDS: Final = 0.1  # the least time between two reports of the source's position
+PAUSING_SECONDS: Final = 0.01  # between two checks of the pause length, while there are pauses
+PROGRESS_SECONDS: Final = 10.0  # between two log lines about the progress of reading again
+LACKING_SECONDS: Final = 5.0  # the longest time for which a source may lack a transaction that it sent
+BEHIND_SECONDS: Final = 60.0  # the longest time for one that another source sent: it may still replicate it
+SILENT_HEARTBEATS: Final = 3  # the heartbeats that a source may miss before it counts as lost
+_QUERIED: Final = "looked"  # fact of the schema history: the epoch whose tables were queried
+_FROM_OLDEST: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.BINLOG_RESET})  # all that the source has is new
+_GAPS: Final = _FROM_OLDEST | {StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE}
 
 
 def run(context: ReaderContext) -> int:
-    """Reads until told to stop or, in a drain, to a transaction's end. A named stop leaves as `RelayError`."""
+    """Read until the process must stop, or in a drain to the end of a transaction. Raises `RelayError`."""
     context.arena.source_state = "starting"
     state = context.data_dir / "state.db"
-    with closing(Catalog(state)) as catalog:
-        with closing(ClientState(state)) as queues:
-            newest.check(context.journal_dir, queues.position())
+    agreement = Agreement(state, context.accept_gap, context.log)
+    with closing(agreement.open_reader_state()) as reader_state:
+        newest.check(context.journal_dir, reader_state.broker_position())
         writer = JournalWriter(context.journal_dir, context.config.relay.segment_bytes)
-        gap = _check_generation(context, catalog, writer)
+        gap = agreement.check_generation(reader_state, writer, context.journal_dir)
         context.arena.first = writer.first()
-        if writer.state().identity:  # else nobody may rely on it before it has its beginning
+        if writer.state().identity:  # else nothing may use it before it has a beginning
             context.arena.attach_writer(writer)
         with (
-            closing(reading.store(context.data_dir, writer, catalog, context.log)) as store,
-            Keeper(writer, context.arena, _limits(context.config), context.log) as keeper,
+            closing(reading.open_store(context.data_dir, writer, reader_state, context.log)) as store,
+            Maintenance(writer, context.arena, _limits(context.config), context.log) as maintenance,
         ):
 
             def apply(config: Config) -> None:
-                keeper.limits = _limits(config)
+                maintenance.limits = _limits(config)
 
             context.apply = apply
             try:
-                _Reader(context, catalog, store, writer, keeper, gap).run()
+                _Reader(context, reader_state, store, writer, maintenance, gap).run()
             except Unreadable as error:
-                reading.put_aside(store.path, error, context.log)
-                return ExitCode.UNEXPECTED  # another takes its place, and makes the file anew
+                reading.discard_damaged(store.path, error, context.log)
+                return ExitCode.UNEXPECTED  # the next reader process rebuilds the file
     return 0
 
 
@@ -86,58 +87,41 @@ def _limits(config: Config) -> Limits:
     return Limits(relay.journal_keep_bytes, relay.journal_keep_age, relay.journal_max_bytes)
 
 
-def _check_generation(context: ReaderContext, catalog: Catalog, writer: JournalWriter) -> RelayError | None:
-    """A journal that was lost or wiped is a new one: what clients stand in is gone, and that has to be accepted.
-
-    The gap, if there is one and it is accepted.
-    """
-    generation, known = str(writer.generation()), catalog.get("generation")
-    if not known:
-        catalog.put("generation", generation)
-    if known in ("", generation):
-        return None
-    cause = f"its id is {generation}, state.db belongs to {known}"
-    lost = RelayError(StopCode.JOURNAL_LOST, "open the journal", cause, position=str(context.journal_dir))
-    if not context.accept_gap:
-        raise lost
-    return lost
-
-
 class _Reader:
-    """Connects, reads, and connects again."""
+    """Connects to the source, reads, and connects again."""
 
     def __init__(
         self,
         context: ReaderContext,
-        catalog: Catalog,
+        reader_state: ReaderState,
         store: Store,
         writer: JournalWriter,
-        keeper: Keeper,
+        maintenance: Maintenance,
         gap: RelayError | None,
     ) -> None:
         self._context = context
         self._arena = context.arena
-        self._catalog = catalog
+        self._reader_state = reader_state
         self._store = store
         self._writer = writer
-        self._keeper = keeper
-        self._sources = Sources(context.config, context.log)
+        self._maintenance = maintenance
+        self._sources = Sources(context.config, context.log, self._alive)
         self._ingest = Ingest(writer, context.journal_dir, zstd_parts)
         self._ingest.count_into(context.arena.counters_address)
-        self._low = resume.LowPlace(catalog)
-        self._lineage = Lineage(catalog)
+        self._low = resume.LowPosition(reader_state)
+        self._lineage = Lineage(reader_state)
         self._backoff = Backoff()
         self._accept_gap = context.accept_gap
-        self._gap = gap  # accepted, and not yet written down
-        self._lacking: float | None = None
-        self._questions: dict[int, Question] = {}
+        self._gap = gap  # accepted, not yet recorded
+        self._lacking_since: float | None = None
+        self._pending: dict[int, PendingDefinition] = {}
         self._heard = 0.0
         self._reported = 0.0
-        self._again = ""  # the place up to which all that comes is known
+        self._known_until = ""
         self._progress = 0.0
 
     def run(self) -> None:
-        """Until told to stop. Raises `RelayError`."""
+        """Run until the process must stop. Raises `RelayError`."""
         while not self._ending():
             if self._arena.paused:
                 self._arena.source_state = "paused"
@@ -146,37 +130,57 @@ class _Reader:
             try:
                 self._stream()
             except SourceLost as lost:
-                wait = self._backoff.wait()
-                self._arena.source_state = "reconnecting"
-                self._arena.mark_running(self._context.slot)  # it knows why it does not stream
-                self._context.log("source_lost", cause=lost, retry_in=round(wait, 1))
-                self._idle(wait)
+                self._retry(lost)
             except RelayError as error:
+                if self._sources.may_accept_later(error):
+                    self._retry(SourceLost(str(error)))
+                    continue
                 if error.code not in _GAPS or not self._accept_gap:
                     raise
                 self._accept_gap = False
                 self._gap = error
         self._sources.close()
 
+    def _retry(self, lost: SourceLost) -> None:
+        """Report why there is no stream, and wait until the next attempt."""
+        if self._ending():
+            return
+        wait = self._backoff.wait()
+        if lost.code is ErrorCode.PASSWORD_COMMAND:
+            self._arena.source_state = "no_password"
+            self._context.log("password_failed", cause=lost, retry_in=round(wait, 1))
+        else:
+            self._arena.source_state = "reconnecting"
+            self._context.log("source_lost", cause=lost, retry_in=round(wait, 1))
+        self._arena.mark_running(self._context.slot)  # it is running, and has reported why it does not stream
+        self._idle(wait)
+
+    def _alive(self) -> None:
+        """Send a heartbeat while a connection waits for its password. Raises `SourceLost` if the process must end."""
+        self._context.beat()
+        self._maintenance.check()
+        if self._ending():
+            raise SourceLost("the relay stops")
+
     def _ending(self) -> bool:
         return self._context.stopping or self._arena.draining
 
     def _idle(self, seconds: float) -> None:
-        """Wait, with heartbeats, and no longer than there is a reason to."""
+        """Wait, with heartbeats; return early if the process must end."""
         until = time.monotonic() + seconds
         while not self._ending() and (left := until - time.monotonic()) > 0:
             self._context.beat()
-            self._keeper.check()
+            self._maintenance.check()
             time.sleep(min(left, POLL_SECONDS))
 
     def _stream(self) -> None:
-        """One connection from its beginning to its end."""
+        """Serve one connection from its beginning to its end."""
         connection, server = self._sources.connect()
         if connection.by_cache:
             self._context.log("source_unproven", host=self._sources.host, hint=connection.remedy)
         try:
-            answers = self._answers(connection, server)
-            request = self._request(connection, server, answers)
+            handler = self._handler(connection, server)
+            request = self._request(connection, server, handler)
             dump = open_dump(connection, server.mariadb, request, POLL_SECONDS)
         finally:
             if connection.open:
@@ -184,197 +188,182 @@ class _Reader:
         self._context.log("streaming", host=self._sources.host, source=server.identity, position=request.where)
         try:
             try:
-                self._read(dump, answers, server)
+                self._read(dump, handler, server)
             finally:
-                self._lineage.keep(self._ingest.mark)
+                self._lineage.save(self._ingest.mark)
         except BinlogError:
-            with suppress(SourceLost):  # what it says of its binlog may be the consequence of another history
-                self._lineage.check(self._sources.account, Place(self._ingest.file, self._ingest.position))
+            with suppress(SourceLost):  # the source's error may be a consequence of another history
+                self._lineage.check(self._sources.account, self._here)
             raise
         finally:
             dump.close()
             self._lineage.close()
-            self._writer.rollback()  # what has not ended comes again
-            answers.settle()
+            self._writer.rollback()  # an unfinished transaction comes again
+            handler.commit_after_rollback()
 
-    def _request(self, connection: Connection[Any], server: ServerFacts, answers: Answers) -> Request:
-        """Where to go on, written down first where that is a new beginning. Raises `RelayError`."""
+    def _request(self, connection: Connection[Any], server: ServerFacts, handler: IngestHandler) -> Request:
+        """Decide where to resume; record a new beginning before that. Raises `RelayError`."""
         if self._gap is not None:
-            answers.moved()
+            handler.abandon_pending()
             self._skip_gap(self._gap, connection, server)
             self._gap = None
         elif not self._writer.state().identity:
-            self._begin(self._first_place(connection, server), server)
+            self._begin(reading.start_position(self._context.config, connection, server), server)
         here = self._ingest.resume()
-        known = resume.Known(*here[:3], self._writer.state().identity, here.by_gtid_possible)
+        known = resume.JournalEnd(*here[:3], self._writer.state().identity, here.by_gtid_possible)
         if known.identity == server.identity and known.file:
-            self._lineage.check(self._sources.account, Place(known.file, known.position))
+            self._lineage.check(self._sources.account, BinlogPosition(known.file, known.position))
         self._check_source(connection, server, known)
         start = resume.plan(known, server, self._low)
         if start.moved:
             self._context.log("failed_over", host=self._sources.host, source=server.identity, before=known.identity)
-            answers.moved()
+            handler.abandon_pending()
             self._store.new_epoch()
             self._ingest.moved()
             self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
-        self._again = start.again
-        self._look(server)
+        self._known_until = start.known_until
+        self._query_tables(server)
         self._ingest.start(start.file, start.position, start.by_gtid)
-        return reading.request(start, server, self._server_id(), self._context.config)
+        server_id = reading.server_id(self._context.config, self._reader_state)
+        return reading.dump_request(start, server, server_id, self._context.config)
 
-    def _look(self, server: ServerFacts) -> None:
-        """Ask for all tables, where nothing is known of them yet: at the first start, and where places got a new
-        meaning."""
-        connection, binlog = self._sources.asking()
+    def _query_tables(self, server: ServerFacts) -> None:
+        """Query all tables if that was not done in this epoch: at the first start, and on a new history."""
+        connection, binlog = self._sources.schema_connections()
         if self._store.fact(SOURCE) != server.identity:
             self._store.put_fact(SOURCE, server.identity)
-        if self._store.fact(_LOOKED) == str(self._store.epoch):
+        if self._store.fact(_QUERIED) == str(self._store.epoch):
             return
-        began, told = time.monotonic(), time.monotonic()
+        began, logged = time.monotonic(), time.monotonic()
 
-        def seen(done: int, of: int) -> None:
-            nonlocal told
+        def progress(done: int, of: int) -> None:
+            nonlocal logged
             self._context.beat()
-            if time.monotonic() - told > PROGRESS_SECONDS and done < of:
-                told = time.monotonic()
+            if time.monotonic() - logged > PROGRESS_SECONDS and done < of:
+                logged = time.monotonic()
                 self._context.log("schema_reading", tables=done, of=of)
 
-        tables = 0
-        for answers in look.everything(connection, server, reading.rules(self._context.config).wants, seen, binlog):
-            self._store.put_answers(answers)
-            self._store.keep()
-            tables += sum(bool(answer.table.table) for answer in answers)
+        tables, wants = 0, reading.rules(self._context.config).wants
+        for replies in source_tables.query_all(connection, server, wants, progress, binlog):
+            self._store.put_replies(replies)
+            self._store.commit()
+            tables += sum(bool(reply.table.table) for reply in replies)
             if self._ending():
                 return
-        self._store.put_fact(_LOOKED, str(self._store.epoch))
-        self._store.keep()
+        self._store.put_fact(_QUERIED, str(self._store.epoch))
+        self._store.commit()
         self._context.log("schema_read", tables=tables, seconds=round(time.monotonic() - began, 1))
 
-    def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.Known) -> None:
-        """Stop if the source lacks what it sent; not at once,
-        since it sends a transaction before it counts it as done."""
-        stop = resume.missing(known, server, facts.executed(connection, server))
+    def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.JournalEnd) -> None:
+        """Raise the fatal error if the source lacks transactions of the journal for too long, before that `SourceLost`.
+
+        A source sends a transaction before it counts it as executed.
+        """
+        stop = resume.missing_transactions(known, server, facts.executed_gtids(connection, server))
         if stop is None:
-            self._lacking = None
+            self._lacking_since = None
             return
         now = time.monotonic()
-        self._lacking = self._lacking or now
-        if now - self._lacking > (LACKING_SECONDS if known.identity == server.identity else BEHIND_SECONDS):
+        self._lacking_since = self._lacking_since or now
+        if now - self._lacking_since > (LACKING_SECONDS if known.identity == server.identity else BEHIND_SECONDS):
             raise stop
         raise SourceLost(str(stop))
 
-    def _first_place(self, connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
-        wanted = self._context.config.source.start_position
-        if wanted == "newest":
-            return facts.binlog_end(connection, server)
-        if wanted == "oldest":
-            return facts.binlog_start(connection, server)
-        place = resume.spelled_out(wanted)
-        if place.file:
-            return BinlogStatus(
-                place.file, place.position, facts.gtid_at(connection, server, place.file, place.position)
-            )
-        return place
+    def _begin(self, start: BinlogStatus, server: ServerFacts) -> None:
+        """Let the journal continue at that position.
 
-    def _begin(self, place: BinlogStatus, server: ServerFacts) -> None:
-        """The journal goes on at that place. Broker and CDC port wait for the first one: what they acknowledge holds
-        from there on, whatever dies."""
+        Broker and CDC port wait for the first beginning: what they acknowledge holds from there on, even if a process
+        dies.
+        """
         self._lineage.forget()
-        self._writer.source(place.position, place.file, place.gtid_set, server.identity)
-        self._keeper.flush()
+        self._writer.source(start.position, start.file, start.gtid_set, server.identity)
+        self._maintenance.flush()
         self._arena.attach_writer(self._writer)
 
     def _skip_gap(self, error: RelayError, connection: Connection[Any], server: ServerFacts) -> None:
-        """Go on after what is lost: with the oldest that the source has if it purged, else with what is new to us."""
+        """Continue after a loss.
+
+        At the source's oldest position if it purged or reset its binlog, else where the source has something new.
+        """
         state = self._writer.state()
         if error.code is StopCode.JOURNAL_LOST:
-            place = self._first_place(connection, server)
-        elif error.code in _FROM_THE_START:
-            place = facts.binlog_start(connection, server)
+            start = reading.start_position(self._context.config, connection, server)
+        elif error.code in _FROM_OLDEST:
+            start = facts.binlog_start(connection, server)
         elif error.code is StopCode.EVENT_TOO_LARGE:
-            place = facts.binlog_after(connection, server, error.position.rpartition(":")[0])
+            start = facts.binlog_after(connection, server, error.position.rpartition(":")[0])
         else:
-            place = resume.shared(state.gtid_set, state.identity, server, facts.binlog_end(connection, server))
+            start = resume.common_position(state.gtid_set, state.identity, server, facts.binlog_end(connection, server))
         lost = self._ingest.forget_prepared()
-        reason = f"{error}; {lost} prepared transactions are lost with it" if lost else str(error)
+        reason = f"{error}; this also loses {lost} prepared transactions" if lost else str(error)
         self._writer.gap(state.position, state.file, reason)
         self._store.new_epoch()
-        self._begin(place, server)
-        self._catalog.put("generation", str(self._writer.generation()))
-        before, after = Place(state.file, state.position), Place(place.file, place.position)
-        self._catalog.add_gap(time.time(), before, after, reason)
+        self._begin(start, server)
+        self._reader_state.put("generation", str(self._writer.generation()))
+        before, after = BinlogPosition(state.file, state.position), BinlogPosition(start.file, start.position)
+        self._reader_state.add_gap(time.time(), before, after, reason)
         self._context.log("gap_accepted", cause=reason, before=before, after=after)
 
-    def _server_id(self) -> int:
-        """As configured, or chosen at random once and kept."""
-        configured = self._context.config.source.server_id
-        kept = self._catalog.get("server_id")
-        if not configured and not kept:
-            kept = str(secrets.randbelow(2**31 - 10_000) + 10_000)
-            self._catalog.put("server_id", kept)
-        return configured or int(kept)
-
-    def _answers(self, connection: Connection[Any], server: ServerFacts) -> Answers:
-        reading.history(self._store, self._log).learn_case(look.lower_case(connection))
-        return reading.answers(
-            self._context.config,
-            self._ingest,
-            self._writer,
-            self._catalog,
-            self._store,
-            self._sources,
-            (connection, server),
-            self._log,
-            self._questions,
-        )
+    def _handler(self, connection: Connection[Any], server: ServerFacts) -> IngestHandler:
+        reading.history(self._store, self._log).set_lower_case(source_tables.lower_case(connection))
+        return reading.make_handler(
+            self._context.config, self._ingest, self._writer, self._reader_state, self._store, self._sources,
+            (connection, server), self._log, self._pending,
+        )  # fmt: skip
 
     def _log(self, event: str, **fields: object) -> None:
-        """The log of those who may skip something, which is counted too."""
+        """Log an event, and count it if it is about something skipped."""
         if event.endswith("_skipped"):
             self._arena.count_skipped()
         self._context.log(event, **fields)
 
-    def _read(self, dump: Dump, answers: Answers, server: ServerFacts) -> None:
-        """Until told to stop, or, in a drain or pause, to the end of a transaction."""
+    def _read(self, dump: Dump, handler: IngestHandler, server: ServerFacts) -> None:
+        """Read until the process must stop, or in a drain or pause to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
         fd, wake = dump.descriptor(), self._context.broker_wake
         intake = Intake(self._ingest, self._arena, fd, dump.receive, wake)
+
+        def idle() -> None:
+            self._alive()
+            if dump.has_more():  # a check of an idle source must not delay its events
+                raise SourceLost("the source sends events again")
+
+        account = msgspec.structs.replace(self._sources.account, alive=idle)
         pauses = Pauses(intake.heard, intake.transactions)
         self._ingest.stop_at_boundary(False)
         self._arena.source_state = "streaming"
         self._arena.mark_running(self._context.slot)
         while not self._context.stopping:
             self._context.beat()
-            self._keeper.check()
+            self._maintenance.check()
             if self._arena.draining or self._arena.paused:
                 self._ingest.stop_at_boundary(True)
             heard = intake.heard
-            attention = self._take(intake, pauses, once=answers.waiting)
-            answers.keep()
+            attention = self._receive(intake, pauses, once=handler.has_pending)
+            handler.commit()
             now = time.monotonic()
             received = intake.heard > heard
             if received:
                 self._heard = time.time()
                 self._backoff.reset()
             elif now - heard > silence:
-                raise SourceLost(f"read the binlog: nothing came for {silence} s, not even a heartbeat")
+                raise SourceLost(f"read the binlog: no event and no heartbeat for {silence} s")
             if attention is None:
-                answers.passed()
+                handler.resolve_proven()
             elif attention.asks == "boundary":
-                self._report(now, at_once=True)  # it is what is shown from here on
+                self._report(now, at_once=True)
                 return
             else:
-                answers.answer(attention)
-            if self._ingest.position > SHORT_POSITION:  # not only now and then: the file may end at any moment
-                self._keep_low_place()
+                handler.handle(attention)
+            if self._ingest.position > SHORT_POSITION:  # not only at intervals: the file may end at any moment
+                self._update_low_position()
             self._report(now, at_once=attention is None and not received)
-            place = Place(self._ingest.file, self._ingest.position)
-            self._lineage.follow(self._ingest.mark, place, self._sources.account, server)
-            pauses.look(now, intake.transactions)
+            self._lineage.follow(self._ingest.mark, self._here, account, server)
+            pauses.update(now, intake.transactions)
 
     @staticmethod
-    def _take(intake: Intake, pauses: Pauses, *, once: bool) -> Attention | None:
-        """Has the stream taken in until there is something to look at; `once`: at each receive there is."""
+    def _receive(intake: Intake, pauses: Pauses, *, once: bool) -> Attention | None:
+        """Receive and ingest until there is something to check; with `once`, only one receive."""
         until = time.monotonic() + (PAUSING_SECONDS if pauses.seconds else REPORT_SECONDS)
         try:
             return intake.run(until, pauses.seconds, once)
@@ -382,20 +371,21 @@ class _Reader:
             raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 
     def _report(self, now: float, *, at_once: bool) -> None:
-        """Tell the others where the source stands."""
+        """Report the source's position to the other processes."""
         if not at_once and now - self._reported < REPORT_SECONDS:
             return
         self._reported = now
-        here = Place(self._ingest.file, self._ingest.position)
-        if self._again and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
+        here = self._here
+        if self._known_until and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
             self._progress = now
-            self._context.log("reading_again", position=here, until=self._again, reason="asked_for_by_4_bytes")
-        self._keep_low_place()
+            self._context.log("reading_again", position=here, until=self._known_until, reason="asked_for_by_4_bytes")
+        self._update_low_position()
         state = self._writer.state()
         self._arena.sequence = state.sequence
         position = state.position
-        if self._between_transactions and here.file == state.file:
-            position = max(position, here.position)  # the head of a new file is read as well
+        published = not self._ingest.in_transaction and self._writer.committed() == self._writer.end()
+        if published and here.file == state.file:
+            position = max(position, here.position)  # the head of a new file counts as read
         self._arena.set_source(
             host=self._sources.host,
             file=state.file,
@@ -406,10 +396,10 @@ class _Reader:
         )
 
     @property
-    def _between_transactions(self) -> bool:
-        """All that came is in the journal, and published."""
-        return not self._ingest.in_transaction and self._writer.committed() == self._writer.end()
+    def _here(self) -> BinlogPosition:
+        """The position in the binlog up to which the ingest has read."""
+        return BinlogPosition(self._ingest.file, self._ingest.position)
 
-    def _keep_low_place(self) -> None:
+    def _update_low_position(self) -> None:
         state = self._writer.state()
-        self._low.passed(Place(state.file, state.position), Place(self._ingest.file, self._ingest.position))
+        self._low.update(BinlogPosition(state.file, state.position), self._here)

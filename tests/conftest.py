@@ -1,35 +1,41 @@
-"""Real servers, real relays: what every test may ask for.
+"""Fixtures for all tests: real servers, real relays.
 
-One database server of each kind serves a whole run; a test that stops or breaks its server makes one of its own, and
-has the kind as a parameter. A server that cannot be had fails its tests, unless RELAY_TEST_SKIP=mysql97,... names it:
-then they are deselected, and a line says so.
+One database server of each kind serves a whole run. A test that stops or breaks its server creates its own, and has the
+kind as a parameter. The tests of a server that is not available fail, unless RELAY_TEST_SKIP=mysql97,... names it: then
+they are deselected, and a line says so.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import secrets
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import hypothesis
+import psutil
 import pytest
 
 from examples.dbserver import KINDS, DatabaseServer
-from tests.cdcbench import Bench, benches
-from tests.metadata import full_metadata_of
-from tests.readerproc import Reader
-from tests.relayproc import RelayProcess, write_conf
+from tests.support.cdc_relay import CdcRelay
+from tests.support.purging import purge
+from tests.support.reader_process import Reader
+from tests.support.relay_process import RelayProcess, write_conf
+from tests.support.replicating_pair import pair_of
+from tests.support.server_variables import full_metadata_of
 
 # The same examples in each run, however slow the machine is.
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 deselected = pytest.StashKey[int]()
+
+SHM = Path("/dev/shm")
+ROOMY = 8 << 30  # bytes: six servers need one or two GiB
 
 
 def skipped_kinds() -> list[str]:
@@ -50,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     skipped = set(skipped_kinds())
     dropped: list[pytest.Item] = []
     for item in items if skipped else []:
-        needs = {*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()}
+        needs = [*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()]
         if any(isinstance(name, str) and name in skipped for name in needs):
             dropped.append(item)
     config.stash[deselected] = len(dropped)
@@ -67,8 +73,15 @@ def pytest_report_collectionfinish(config: pytest.Config) -> str:
 _shared: list[DatabaseServer] = []
 
 
+def _scratch() -> Path | None:
+    """Memory for the servers' data, where there is plenty: a statement that defines a table waits for the disk else."""
+    if SHM.is_dir() and min(psutil.disk_usage(str(SHM)).free, psutil.virtual_memory().available) > ROOMY:
+        return SHM
+    return None
+
+
 def _running(kind: str) -> Iterator[DatabaseServer]:
-    with DatabaseServer(kind) as server:
+    with DatabaseServer(kind, scratch=_scratch()) as server:
         _shared.append(server)
         yield server
         _shared.remove(server)
@@ -79,7 +92,7 @@ def _shared_servers_live() -> Iterator[None]:
     """A server that died fails the test that it died in, with its last words, and none of those that come after."""
     yield
     for server in _shared:
-        if (words := server.died()) is not None:
+        if (words := server.unexpected_exit()) is not None:
             server.start()
             pytest.fail(words)
 
@@ -109,6 +122,19 @@ def server(request: pytest.FixtureRequest) -> DatabaseServer:
     return running
 
 
+@pytest.fixture(params=list(KINDS))
+def kind(request: pytest.FixtureRequest) -> str:
+    """The name of each kind of server in turn."""
+    return str(request.param)
+
+
+@pytest.fixture
+def pair(kind: str) -> Iterator[tuple[DatabaseServer, DatabaseServer]]:
+    """Two servers on one port of two addresses; the second replicates the first."""
+    with pair_of(kind) as servers:
+        yield servers
+
+
 @pytest.fixture
 def own_server() -> Iterator[Callable[..., DatabaseServer]]:
     """Makes started servers for this test alone: own_server(kind, *options); they end with it.
@@ -119,7 +145,7 @@ def own_server() -> Iterator[Callable[..., DatabaseServer]]:
 
         def make(kind: str, *options: str) -> DatabaseServer:
             assert kind not in skipped_kinds(), f"this test makes a {kind}, and no parameter of it says so"
-            return stack.enter_context(DatabaseServer(kind, options=options))
+            return stack.enter_context(DatabaseServer(kind, options=options, scratch=_scratch()))
 
         yield make
 
@@ -149,11 +175,7 @@ def db(server: DatabaseServer, make_db: Callable[[DatabaseServer], str]) -> str:
 @pytest.fixture
 def young_binlog(server: DatabaseServer) -> None:
     """The binlog of `server` holds nothing of the tests before: for tests that read it from its beginning."""
-    status = "SHOW BINARY LOG STATUS" if server.kind.mysql else "SHOW MASTER STATUS"
-    file = server.execute("FLUSH BINARY LOGS", status)[0][0]
-    # What a dump thread or MariaDB's checkpoint still holds goes a little later.
-    while len(server.execute(f"PURGE BINARY LOGS TO '{file}'", "SHOW BINARY LOGS")) > 1:
-        time.sleep(0.05)
+    purge(server)
 
 
 @pytest.fixture
@@ -161,6 +183,16 @@ def full_metadata(server: DatabaseServer) -> Iterator[None]:
     """binlog_row_metadata=FULL on `server` while this test runs."""
     with full_metadata_of(server):
         yield
+
+
+@pytest.fixture
+def limit_files() -> Iterator[Callable[[int], None]]:
+    """Limits the size of files, in bytes: what exceeds it fails as on a full disk."""
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.fixture
@@ -209,7 +241,13 @@ def relay(server: DatabaseServer, start_relay: Callable[..., RelayProcess]) -> R
 
 
 @pytest.fixture
-def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., Bench]]:
+def bench(start_relay: Callable[..., RelayProcess], server: DatabaseServer) -> Iterator[Callable[..., CdcRelay]]:
     """Starts relays with a CDC port on `server`, whose clients end with the test: bench(Values="maxscale")."""
-    with benches(start_relay, server) as make:
+    with ExitStack() as stack:
+
+        def make(**settings: object) -> CdcRelay:
+            made = CdcRelay(start_relay, server, **settings)
+            stack.callback(made.close)
+            return made
+
         yield make

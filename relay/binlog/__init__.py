@@ -1,7 +1,7 @@
-"""The binlog of MySQL and MariaDB servers as a Python API (docs/binlog-api.md), which the relay's reader stands on too.
+"""The binlog of MySQL and MariaDB servers as a Python API (docs/binlog-api.md). The relay's reader uses it too.
 
-What stands here is public. It is imported when it is first asked for, so that the half that only parses bytes can be
-had without a database driver and sockets.
+All names here are public. They are imported on first use, so that the part that only parses bytes works without a
+database driver and sockets.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from relay._native import GtidSet
     from relay.binlog import events
     from relay.binlog.decoder import Decoder
-    from relay.binlog.errors import BinlogError, DescriptionError, Misuse, MisuseError
     from relay.binlog.files import BinlogFile
     from relay.binlog.replication import Flag, Replication
     from relay.binlog.stream import Stream
+    from relay.source.errors import BinlogError, DescriptionError, Misuse, MisuseError
 
 __all__ = [
     "BinlogError",
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "BinlogError": "relay.binlog.errors",
+    "BinlogError": "relay.source.errors",
     "BinlogFile": "relay.binlog.files",
     "Decoder": "relay.binlog.decoder",
-    "DescriptionError": "relay.binlog.errors",
+    "DescriptionError": "relay.source.errors",
     "Flag": "relay.binlog.replication",
     "GtidSet": "relay._native",
-    "Misuse": "relay.binlog.errors",
-    "MisuseError": "relay.binlog.errors",
+    "Misuse": "relay.source.errors",
+    "MisuseError": "relay.source.errors",
     "Replication": "relay.binlog.replication",
     "Stream": "relay.binlog.stream",
 }

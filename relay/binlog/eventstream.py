@@ -1,4 +1,4 @@
-"""What streams from servers and from files have in common: iteration, rows, opening and closing by `with`. No I/O."""
+"""The common base of streams from servers and from files: iteration, rows, opening and closing by `with`. No I/O."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from types import TracebackType
 from typing import Self
 
 from relay.binlog.decoder import Decoder
-from relay.binlog.errors import for_callers
 from relay.binlog.events import Event, RowsEvent
 from relay.binlog.progress import Progress
 from relay.binlog.replication import Replication
 from relay.binlog.rowvalues import Row
 from relay.errors import RelayError
 from relay.journal.frames import Definition
+from relay.source.errors import as_binlog_error
 
 
 class EventStream(ABC):
-    """Events one after the other, described by a `Replication`: `open`, `fetch` until the end, `close`.
+    """A sequence of events described by a `Replication`: `open`, `fetch` until the end, `close`.
 
-    A context manager, which opens and closes, and an iterator over typed events (`relay.binlog.events`). Not for use by
-    several threads at once.
+    It is a context manager, which opens and closes, and an iterator over typed events (`relay.binlog.events`). Not
+    thread-safe.
     """
 
     def __init__(self, replication: Replication, decoder: Decoder | None = None) -> None:
         self.replication = replication
         """The description; `fetch` updates it."""
         self.decoder = decoder or Decoder()
-        """Decodes the events, and knows of definitions what the stream has told."""
+        """Decodes the events, and keeps the table definitions from the stream."""
         self._closed = False
-        self._event: Event | None = None  # what was fetched last, if it had to be read to know where the stream stands
+        self._event: Event | None = None  # the last fetched event, if following the position required decoding it
 
     @abstractmethod
     def open(self) -> int:
-        """Begin. Returns 0."""
+        """Open the stream. Returns 0."""
 
     @abstractmethod
     def fetch(self) -> int:
@@ -42,18 +42,18 @@ class EventStream(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End."""
+        """Close the stream."""
 
     @abstractmethod
-    def _reading(self) -> Progress:
-        """Where it stands. Raises `MisuseError` unless it is open."""
+    def _open_progress(self) -> Progress:
+        """The progress of the open stream. Raises `MisuseError` unless it is open."""
 
     def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
-        """The rows of an event that iteration gave: `Decoder.rows`, errors with file and position."""
+        """The rows of an event from iteration: `Decoder.rows`, with file and position in errors."""
         try:
             return self.decoder.rows(event, definition)
         except RelayError as error:
-            raise for_callers(error, self._reading().began) from error
+            raise as_binlog_error(error, self._open_progress().event_start) from error
 
     def __enter__(self) -> Self:
         """Open. Raises as `open` does."""
@@ -61,12 +61,15 @@ class EventStream(ABC):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close, unless that was done."""
+        """Close, unless it is closed already."""
         if not self._closed:
             self.close()
 
     def __iter__(self) -> Iterator[Event]:
-        """The events to come, decoded; `buffer` and all else as after `fetch`. Raises as `fetch`, and for damage."""
-        progress = self._reading()
+        """Yield the remaining events, decoded; `buffer` and the other fields are as after `fetch`.
+
+        Raises as `fetch`, and for damaged events.
+        """
+        progress = self._open_progress()
         while self.fetch() == 0 and self.replication.size:
-            yield self._event or progress.decoded(memoryview(self.replication.buffer)[1:])
+            yield self._event or progress.decode(memoryview(self.replication.buffer)[1:])

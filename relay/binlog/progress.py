@@ -1,4 +1,4 @@
-"""Where a stream stands: file, position and GTID set, followed event by event. Bytes in, no I/O."""
+"""Follows the position of a stream event by event: file, position and GTID set. Bytes in, no I/O."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import struct
 from typing import Final
 
 from relay._native import GtidSet
-from relay.binlog.commands import FIRST_POSITION
 from relay.binlog.decoder import Decoder
-from relay.binlog.errors import for_callers
 from relay.binlog.events import (
     Event,
     EventType,
@@ -23,48 +21,35 @@ from relay.binlog.events import (
 )
 from relay.binlog.replication import Flag, Replication
 from relay.errors import RelayError, StopCode
+from relay.source.commands import FIRST_POSITION
+from relay.source.errors import as_binlog_error
 
 _HEADER: Final = struct.Struct("<4xB4xIIH")  # type, size, end, flags
 HEADER_SIZE: Final = 19
 
-# What says where a stream stands, and what later events need to be read; all else is passed by its header.
-_READ: Final = frozenset(
-    {
-        EventType.FORMAT_DESCRIPTION,
-        EventType.ROTATE,
-        EventType.QUERY,
-        EventType.QUERY_COMPRESSED,
-        EventType.GTID,
-        EventType.ANONYMOUS_GTID,
-        EventType.GTID_TAGGED,
-        EventType.PREVIOUS_GTIDS,
-        EventType.MARIADB_GTID,
-        EventType.GTID_LIST,
-    }
-)
-_MADE_UP: Final = int(HeaderFlag.ARTIFICIAL)
+# Events that determine the position, or that later events depend on. All others are followed by their headers only.
+_DECODED: Final = frozenset({
+    EventType.FORMAT_DESCRIPTION, EventType.ROTATE, EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.GTID,
+    EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID,
+    EventType.GTID_LIST,
+})  # fmt: skip
+_ARTIFICIAL: Final = int(HeaderFlag.ARTIFICIAL)
 _HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _ENDS: Final = frozenset({EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT})
-# What stands between transactions.
-_BETWEEN: Final = frozenset(
-    {
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.GTID_LIST,
-        EventType.BINLOG_CHECKPOINT,
-        EventType.START_ENCRYPTION,
-        EventType.STOP,
-    }
-)
+# Events between transactions.
+_BETWEEN: Final = frozenset({
+    EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.GTID_LIST, EventType.BINLOG_CHECKPOINT,
+    EventType.START_ENCRYPTION, EventType.STOP,
+})  # fmt: skip
 
 
 def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
-    """Where an event ends that comes after `at`, counted beyond 4 GiB; `at` itself if it stands in no file.
+    """The end of an event that begins after `at`, counted beyond 4 GiB; `at` itself for an event outside of the file.
 
-    Its header has the low 32 bits of that, or none inside transactions of MariaDB 11.4 and later.
+    The header has the low 32 bits of the end, or 0 inside transactions of MariaDB 11.4 and later.
     """
-    made_up = flags & _MADE_UP or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
-    if made_up or kind in _HEARTBEATS:
+    artificial = flags & _ARTIFICIAL or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
+    if artificial or kind in _HEARTBEATS:
         return at
     if not log_pos:
         return at + size
@@ -73,7 +58,7 @@ def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
 
 
 class Progress:
-    """Keeps a description up to date with the events of its stream."""
+    """Updates a description with the events of its stream."""
 
     def __init__(self, replication: Replication, decoder: Decoder) -> None:
         self._replication = replication
@@ -81,43 +66,45 @@ class Progress:
         self._gtids = GtidSet(replication.gtid_set)
         self._by_gtid = bool(replication.flags & Flag.GTID)
         self._at = replication.position = FIRST_POSITION if self._by_gtid else replication.start_position
-        self._gtid = ""  # of the transaction under way
-        self._group = False  # one is under way
-        self._explicit = False  # and ends with a COMMIT, not with its first statement
-        self.began = ""
-        """`file:position` at which the last event began, for errors; "" before the first."""
+        self._gtid = ""  # of the current transaction
+        self._in_transaction = False
+        self._explicit = False  # whether the transaction ends with a COMMIT, not with its first statement
+        self.event_start = ""
+        """`file:position` of the last event's beginning, for errors; "" before the first event."""
 
     @property
     def where(self) -> str:
-        """`file:position` of the last event's end, for errors; before the first, where the stream is to begin."""
-        if self.began:
+        """`file:position` of the last event's end, for errors; before the first event, where the stream begins."""
+        if self.event_start:
             return f"{self._replication.file_name}:{self._at}"
         if self._by_gtid:
             return f"GTID {self._replication.gtid_set or '(none)'}"
         return f"{self._replication.file_name or 'the oldest file'}:{self._at}"
 
-    def passed(self, data: memoryview) -> Event | None:
-        """Take note of one event, header first; the event, if it had to be read for that. Raises `BinlogError`."""
+    def advance(self, data: memoryview) -> Event | None:
+        """Follow one event, header first; return it if it had to be decoded. Raises `BinlogError`."""
         if len(data) < HEADER_SIZE or _HEADER.unpack_from(data)[1] != len(data):
-            cause = f"{len(data)} bytes came as an event whose size is not its own"
-            raise for_callers(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause), self.where)
+            cause = f"{len(data)} bytes arrived as an event that declares another size"
+            raise as_binlog_error(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause), self.where)
         kind, size, log_pos, flags = _HEADER.unpack_from(data)
-        self.began = self.where
-        event = self.decoded(data) if kind in _READ else None
+        self.event_start = self.where
+        event = self.decode(data) if kind in _DECODED else None
         self._at = self._end(kind, size, log_pos, flags)
         self._replication.position = self._at
         try:
             self._follow(kind, flags, event)
-        except ValueError as error:  # a GTID that is none, or not of the kind of those before
-            raise for_callers(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", error), self.began) from error
+        except ValueError as error:  # an invalid GTID, or one of another kind than those before
+            raise as_binlog_error(
+                RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", error), self.event_start
+            ) from error
         return event
 
-    def decoded(self, data: memoryview) -> Event:
-        """The typed event. Raises `BinlogError` with the place."""
+    def decode(self, data: memoryview) -> Event:
+        """Decode the event. Raises `BinlogError` with the position."""
         try:
             return self._decoder.decode(data)
         except RelayError as error:
-            raise for_callers(error, self.began) from error
+            raise as_binlog_error(error, self.event_start) from error
 
     def _end(self, kind: int, size: int, log_pos: int, flags: int) -> int:
         return event_end(self._at, kind, size, log_pos, flags)
@@ -128,60 +115,60 @@ class Progress:
                 self._rotate(event)
             case GtidEvent() | MariadbGtidEvent():
                 self._gtid = event.gtid
-                self._group = True
+                self._in_transaction = True
                 self._explicit = isinstance(event, MariadbGtidEvent) and not event.flags & MariadbGtidFlag.STANDALONE
             case QueryEvent():
                 self._statement(event.statement)
             case PreviousGtidsEvent() if not self._by_gtid:
-                self._know(GtidSet(event.gtid_set))
-            case GtidListEvent() if not self._by_gtid and not flags & _MADE_UP:
+                self._add_earlier_gtids(GtidSet(event.gtid_set))
+            case GtidListEvent() if not self._by_gtid and not flags & _ARTIFICIAL:
                 newest = {gtid.domain_id: gtid for gtid in event.gtid}  # a domain's newest comes last
-                self._know(GtidSet(",".join(map(str, newest.values()))))
+                self._add_earlier_gtids(GtidSet(",".join(map(str, newest.values()))))
             case None if kind in _ENDS:
-                self._end_group()
-        if kind in _BETWEEN and not self._group:
+                self._end_transaction()
+        if kind in _BETWEEN and not self._in_transaction:
             self._replication.start_position = self._at
 
     def _rotate(self, event: RotateEvent) -> None:
-        self._no_group()
+        self._leave_transaction()
         self._at = event.position
         self._replication.file_name = event.filename
         self._replication.start_position = self._replication.position = event.position
 
-    def _no_group(self) -> None:
-        """None is under way: it ended, or its server died within it."""
-        self._group = self._explicit = False
+    def _leave_transaction(self) -> None:
+        """Leave the transaction: it ended, or the server died within it."""
+        self._in_transaction = self._explicit = False
         self._gtid = ""
 
     def _statement(self, statement: str) -> None:
         words = statement[:20].upper().split()
         if words == ["BEGIN"] or words[:2] in (["XA", "START"], ["XA", "BEGIN"]):
-            self._group = self._explicit = True
+            self._in_transaction = self._explicit = True
         elif words in (["COMMIT"], ["ROLLBACK"]):
-            self._end_group()
+            self._end_transaction()
         elif statement[-20:].upper().endswith("START TRANSACTION"):
-            self._group = self._explicit = True  # MySQL's CREATE TABLE ... SELECT: its rows follow
+            self._in_transaction = self._explicit = True  # MySQL's CREATE TABLE ... SELECT: its rows follow
         elif not self._explicit:
-            self._end_group()
+            self._end_transaction()
 
-    def _end_group(self) -> None:
+    def _end_transaction(self) -> None:
         if self._gtid:
             self._gtids.add(self._gtid)
             self._replication.gtid_set = str(self._gtids)
-        self._no_group()
+        self._leave_transaction()
         self._replication.start_position = self._at
 
-    def _know(self, before: GtidSet) -> None:
-        """A file says what came before it."""
+    def _add_earlier_gtids(self, before: GtidSet) -> None:
+        """Add the GTIDs before a file, from the file's first events, if they contain all known ones."""
         if self._gtids.issubset(before):
             self._gtids = before
             self._replication.gtid_set = str(before)
 
 
 class FileProgress(Progress):
-    """As `Progress`, in a file that is read from its disk: positions are those of its bytes, and it stays the file.
+    """Like `Progress`, for a file read from disk: positions are offsets in it, and the file stays the same.
 
-    A relay log's positions, and the files that its ROTATE events name, are those of its source.
+    The positions in a relay log, and the files in its ROTATE events, are those of its source.
     """
 
     def __init__(self, replication: Replication, decoder: Decoder, path: str) -> None:
@@ -194,12 +181,12 @@ class FileProgress(Progress):
         return f"{self._path}:{self._at}"
 
     def skip_to(self, position: int) -> None:
-        """The next event begins there."""
+        """Set the position of the next event."""
         self._at = position
 
     def _end(self, kind: int, size: int, log_pos: int, flags: int) -> int:
         return self._at + size
 
     def _rotate(self, event: RotateEvent) -> None:
-        self._no_group()
+        self._leave_transaction()
         self._replication.start_position = self._at

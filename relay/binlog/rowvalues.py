@@ -1,6 +1,6 @@
-"""The rows of rows events, as values by column name.
+"""The rows of rows events as values by column name.
 
-Decoding is the native core's; what is done here is to find the table's definition and to name what went wrong.
+The native core decodes them; this module finds the table's definition and translates errors.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ from typing import Final, TypeAlias
 import msgspec
 
 from relay._native import RowImages, complete_rows
-from relay.binlog import hidden, tablemap
-from relay.binlog.events import PartialUpdateRowsEvent, RowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
+from relay.binlog.events import (
+    PartialUpdateRowsEvent,
+    RowsEvent,
+    TableMapEvent,
+    UpdateRowsEvent,
+    WriteRowsEvent,
+    incomplete_metadata,
+    table_maps,
+)
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 
@@ -20,7 +27,7 @@ Value: TypeAlias = str | bytes | None
 """A column's value.
 
 `str`: the text that the server prints for it, so 1.50 of a DECIMAL stays `1.50`; TIMESTAMP in UTC. `bytes`: BINARY,
-VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings of which the character set is not known. None: NULL.
+VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings whose character set is unknown. None: NULL.
 """
 
 _READ: Final = "read rows"
@@ -29,9 +36,9 @@ _MOST_TABLES: Final = 4096
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A row before and after its change; None where there is no such side.
+    """A row before and after its change; None for an image that does not exist.
 
-    Columns that an image leaves out (binlog_row_image other than FULL) are no keys of it.
+    Columns that an image lacks (binlog_row_image other than FULL) are not keys of it.
     """
 
     before: dict[str, Value] | None
@@ -42,59 +49,59 @@ class RowReader:
     """Reads rows; keeps the definitions of tables between events."""
 
     def __init__(self, charset_of: Mapping[int, str]) -> None:
-        """`charset_of` gives the character set's name of a collation's number."""
+        """`charset_of` maps numbers of collations to names of character sets."""
         self._charset_of = charset_of
-        self._packed: dict[int, tuple[object, bytes]] = {}  # by the identity of what tells them, which events share
+        self._packed: dict[int, tuple[object, bytes]] = {}  # by id() of the column description, which events share
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
-        """As `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows may come from such a server."""
+        """Like `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows may come from MariaDB."""
         position = event_position(event.header.next_event_pos, event.header.event_length)
         if event.table_map is None:
             if not event.row_data:
-                return []  # it only ends a statement
-            raise _malformed(f"table {event.table_id} was not mapped", position)
+                return []  # only ends a statement
+            raise _malformed(f"table {event.table_id} has no table map", position)
         table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
-        described = self._defined(table_map, definition, mariadb, position)
+        described = self._packed_definition(table_map, definition, mariadb, position)
         try:
             images = RowImages(described, _kind(event), _body(event, described))
             return [Row(*msgspec.msgpack.decode(row)) for row in images.render("sides")]
         except LookupError as error:
             raise RelayError(
-                StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be told: {error}", position=position
+                StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be decoded: {error}", position=position
             ) from error
         except (ValueError, msgspec.MsgspecError) as error:
             raise _malformed(f"rows of {name} cannot be read: {error}", position) from error
 
-    def _defined(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
+    def _packed_definition(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
         """The packed definition. Raises `RelayError` (unsupported_column)."""
-        told = event.columns if event.definition is None else event.definition
-        if given is None and (known := self._packed.get(id(told))) and known[0] is told:
+        source = event.columns if event.definition is None else event.definition
+        if given is None and (known := self._packed.get(id(source))) and known[0] is source:
             return known[1]
-        table_map = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
-        if given is not None and not tablemap.fits(table_map, given):
-            cause = f"{table_map.name} has other columns than the definition that was given"
+        table_map = table_maps.TableMap(event.table_id, event.database, event.table, event.columns)
+        if given is not None and not table_maps.fits(table_map, given):
+            cause = f"{table_map.name} has other columns than the given definition"
             raise RelayError(StopCode.SCHEMA_UNPROVEN, _READ, cause, position=position)
         packed = msgspec.msgpack.encode(given or event.definition or self._described(table_map, mariadb, position))
         if given is None:
             if len(self._packed) >= _MOST_TABLES:
                 self._packed.clear()
-            self._packed[id(told)] = (told, packed)
+            self._packed[id(source)] = (source, packed)
         return packed
 
-    def _described(self, table_map: tablemap.TableMap, mariadb: bool, position: str) -> Definition:
-        """By the table map alone."""
+    def _described(self, table_map: table_maps.TableMap, mariadb: bool, position: str) -> Definition:
+        """The definition from the table map alone."""
         if table_map.full:
-            definition = tablemap.definition(table_map, self._charset_of, position)
+            definition = table_maps.definition(table_map, self._charset_of, position)
         else:
-            definition = tablemap.provisional(table_map, self._charset_of)
+            definition = table_maps.provisional(table_map, self._charset_of)
         if mariadb:
-            hidden.require_lengths(definition, "table maps do not say it", position)
+            incomplete_metadata.require_lengths(definition, "table maps lack it", position)
         return definition
 
 
 def event_position(end: int, length: int, file: str = "") -> str:
-    """Where an event begins, for errors, as far as it is known."""
-    if end < length:  # it stands in no file, or does not say where
+    """The beginning of an event, for errors, as far as it is known."""
+    if end < length:  # an event outside of the file, or without a position
         return file
     return f"{file}:{end - length}" if file else f"position {end - length}"
 
@@ -106,7 +113,7 @@ def _kind(event: RowsEvent) -> int:
 
 
 def _body(event: RowsEvent, definition: bytes) -> bytes:
-    """The event from its column count on, as the native core takes it: images inflated, values whole."""
+    """The event from its column count on, for the native core: images inflated, values complete."""
     count = event.column_count
     head = bytes([count]) if count < 0xFB else b"\xfc" + count.to_bytes(2, "little")
     body = head + event.column_bitmap + event.column_update_bitmap + event.row_data

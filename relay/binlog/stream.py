@@ -1,12 +1,12 @@
-"""The stream of events from a server, as MySQL's C API has it: open, fetch, close (WL#7672, mysql_binlog_open).
+"""The stream of events from a server, modelled on MySQL's C API: open, fetch, close (WL#7672, mysql_binlog_open).
 
     replication = Replication(file_name="binlog.000001", server_id=4711)
     with Stream(connection, replication) as stream:
         while stream.fetch() == 0 and replication.size:
             work_on(replication.buffer)
 
-The connection is one of PyMySQL's that was authenticated; it carries nothing but the stream from `open` on, and can
-only be closed afterwards.
+The connection is an authenticated one of PyMySQL; it carries nothing but the stream from `open` on, and can only be
+closed afterwards.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, Final, NoReturn
 from pymysql.connections import Connection
 
 from relay._native import GtidSet
-from relay.binlog import commands
-from relay.binlog.commands import FIRST_POSITION
-from relay.binlog.connect import has_unread_result, is_mariadb, is_taken
 from relay.binlog.dump import Dump, Request, open_dump
-from relay.binlog.errors import BinlogError, Misuse, MisuseError, for_callers
 from relay.binlog.events import EventType
 from relay.binlog.eventstream import EventStream
-from relay.binlog.failures import SourceLost, judge
-from relay.binlog.packets import Packets
 from relay.binlog.progress import Progress
 from relay.binlog.replication import Flag, Replication
 from relay.errors import ErrorCode, StopCode
+from relay.source import commands
+from relay.source.commands import FIRST_POSITION
+from relay.source.connect import has_unread_result, is_mariadb, is_taken
+from relay.source.errors import BinlogError, Misuse, MisuseError, as_binlog_error
+from relay.source.failures import SourceLost, classify
+from relay.source.packets import Packets
 
 _OK: Final = 0x00
 _END: Final = 0xFE
@@ -39,7 +39,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 class Stream(EventStream):
-    """A stream that a server sends, described by a `Replication`. Iteration ends with a non-blocking one."""
+    """A stream from a server, described by a `Replication`. Iteration ends if the stream is non-blocking."""
 
     def __init__(self, connection: Connection[Any], replication: Replication) -> None:
         super().__init__(replication)
@@ -51,11 +51,11 @@ class Stream(EventStream):
         self._error: BinlogError | None = None
 
     def open(self) -> int:
-        """Ask the server for the stream. Returns 0.
+        """Request the stream from the server. Returns 0.
 
-        Raises `MisuseError` and `DescriptionError`, with which nothing was sent and the connection is as it was;
-        `BinlogError` if the server refuses or cannot be reached: then the connection is closed. A place that the server
-        does not have is an error of the first `fetch`, as the server says so there.
+        Raises `MisuseError` and `DescriptionError`, after which nothing was sent and the connection is unchanged;
+        `BinlogError` if the server refuses or cannot be reached: then the connection is closed. A position that the
+        server does not have is an error of the first `fetch`, since the server reports it there.
         """
         operation = "open the stream"
         if self._closed:
@@ -63,7 +63,7 @@ class Stream(EventStream):
         if self._dump is not None:
             raise MisuseError(Misuse.ALREADY_OPEN, operation)
         if not isinstance(self._connection, Connection):
-            raise TypeError(f"{type(self._connection).__name__} is no connection of PyMySQL")
+            raise TypeError(f"{type(self._connection).__name__} is not a PyMySQL connection")
         if is_taken(self._connection):
             raise MisuseError(Misuse.CONNECTION_TAKEN, operation)
         if not self._connection.open:
@@ -77,17 +77,17 @@ class Stream(EventStream):
         except SourceLost as lost:
             raise _lost(lost) from lost
         except BinlogError as error:
-            raise for_callers(error) from error
+            raise as_binlog_error(error) from error
         self._progress = Progress(self.replication, self.decoder)
         return 0
 
     def fetch(self) -> int:
-        """Wait for the next event, and put it into the description: `buffer`, `size`, and where the stream stands.
+        """Wait for the next event, and put it into the description: `buffer`, `size`, and the position.
 
         Returns 0; at the end of a non-blocking stream `size` is 0. Raises `BinlogError` with the server's number and
         text (`size` is -1 then), and `MisuseError` before `open`, after `close` and once the connection is closed.
         """
-        dump, progress = self._opened("fetch an event")
+        dump, progress = self._require_open("fetch an event")
         replication = self.replication
         replication.size, replication.buffer, self._event = -1, b"", None
         if self._error is not None:
@@ -100,7 +100,7 @@ class Stream(EventStream):
                 break
             if kind != _OK:
                 self._fail(packet, progress)
-            self._event = progress.passed(memoryview(packet)[1:])
+            self._event = progress.advance(memoryview(packet)[1:])
             if packet[5] in _HEARTBEATS and replication.flags & Flag.SKIP_HEARTBEAT:
                 continue
             replication.size, replication.buffer = len(packet), packet
@@ -109,15 +109,15 @@ class Stream(EventStream):
         return 0
 
     def close(self) -> None:
-        """End the stream. The connection can only be closed afterwards. Raises `MisuseError` unless open."""
-        dump, _ = self._opened("close the stream", closing=True)
+        """Close the stream. The connection can only be closed afterwards. Raises `MisuseError` unless open."""
+        dump, _ = self._require_open("close the stream", closing=True)
         self._closed = True
         dump.close()
 
-    def _reading(self) -> Progress:
-        return self._opened("fetch an event")[1]
+    def _open_progress(self) -> Progress:
+        return self._require_open("fetch an event")[1]
 
-    def _opened(self, operation: str, *, closing: bool = False) -> tuple[Dump, Progress]:
+    def _require_open(self, operation: str, *, closing: bool = False) -> tuple[Dump, Progress]:
         if self._closed:
             raise MisuseError(Misuse.CLOSED, operation)
         if self._dump is None or self._progress is None:
@@ -144,33 +144,33 @@ class Stream(EventStream):
         silent = 0.0
         while (packet := self._packets.next()) is None:
             try:
-                received = dump.receive(self._packets.room())
+                received = dump.receive(self._packets.buffer())
             except SourceLost as lost:
                 self._error = _lost(lost)
                 raise self._error from lost
             self._packets.received(received)
             silent = 0.0 if received else silent + _POLL_SECONDS
             if silent > _SILENCE_SECONDS:
-                self._error = _lost(f"read the binlog: nothing came for {silent:.0f} s, not even a heartbeat")
+                self._error = _lost(f"read the binlog: no event and no heartbeat for {silent:.0f} s")
                 raise self._error
         return packet
 
     def _fail(self, packet: bytes, progress: Progress) -> NoReturn:
-        """The stream is over with what the server says, now and whenever it is asked for more."""
-        answer = commands.parse_error(packet)
-        if answer is None:
+        """Fail the stream with the server's error, now and on every later call."""
+        server_error = commands.parse_error(packet)
+        if server_error is None:
             self._error = BinlogError(
                 StopCode.UNKNOWN_EVENT, "read the binlog", "a packet that is neither an event nor an error",
-                position=progress.where, hint="is there a proxy on the way that does not know replication?",
+                position=progress.where, hint="check for a proxy that does not support replication",
             )  # fmt: skip
             raise self._error
-        found = judge(answer, "read the binlog", progress.where)
-        self._error = _lost(found) if isinstance(found, SourceLost) else for_callers(found)
+        found = classify(server_error, "read the binlog", progress.where)
+        self._error = _lost(found) if isinstance(found, SourceLost) else as_binlog_error(found)
         raise self._error
 
 
 def _lost(lost: SourceLost | str) -> BinlogError:
     operation, _, cause = str(lost).partition(": ")
-    said = lost.error if isinstance(lost, SourceLost) else None
-    errno, text = (said.code, said.text) if said else (0, "")
-    return for_callers(BinlogError(ErrorCode.SOURCE_UNREACHABLE, operation, cause, errno=errno, text=text))
+    server_error = lost.error if isinstance(lost, SourceLost) else None
+    errno, text = (server_error.code, server_error.text) if server_error else (0, "")
+    return as_binlog_error(BinlogError(ErrorCode.SOURCE_UNREACHABLE, operation, cause, errno=errno, text=text))

@@ -1,1 +1,1 @@
-"""What is behind the CDC port: users, versions of tables, transactions (docs/cdc.md)."""
+"""The implementation behind the CDC port: users, versions of tables, transactions (docs/cdc.md)."""

@@ -1,4 +1,4 @@
-"""One connection to the CDC port: what a session asks for is done here, and its stream is sent at the client's pace."""
+"""A connection to the CDC port: performs the actions of its session, and sends its stream at the client's pace."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from collections import deque
 from contextlib import suppress
 from typing import Final, Protocol
 
-from relay.board import CDCStream
+from relay.base.log import Log
 from relay.cdc.pace import Turns
 from relay.cdc.stream import Stream
 from relay.errors import ErrorCode, RelayError, printable
-from relay.log import Log
-from relay.wire.cdc import Action, Check, Close, Last, Send, Session, Transaction
-from relay.wire.cdcstates import State
-from relay.wire.cdcwords import Request
+from relay.protocol.cdc_messages import Request
+from relay.protocol.cdc_session import Action, Check, Close, Last, Send, Session, Transaction
+from relay.protocol.cdc_states import State
+from relay.runtime.process_status import CDCStream
 
 CLOSE_SECONDS: Final = 5.0
-"""That what was sent may take to leave before a connection is closed."""
+"""The longest time for sent data to leave before a connection is closed."""
 
-_UNSENT: Final = 16 << 10  # bytes that do not fit into the socket's buffer; what TLS itself says has to be less
-_SHOWN: Final = 100  # characters of what a client says of itself
+_UNSENT: Final = 16 << 10  # bytes beyond the socket's buffer; messages of TLS itself must be smaller
+_SHOWN: Final = 100  # characters of a client's uuid
 _POLL_SECONDS: Final = 0.02
-_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close at once, by a RST
+_RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close at once, with a RST
 
 
 class Owner(Protocol):
-    """What a connection needs of the service."""
+    """The part of the service that a connection uses."""
 
     connections: set[Connection]
     turns: Turns
     waiting: asyncio.Event
-    buffer: memoryview  # what one of them is received into; TLS does so in parts
+    buffer: memoryview  # all connections receive into it; TLS does so in parts
     command_gap: float
     log: Log
     sent_rows: int
@@ -44,26 +44,26 @@ class Owner(Protocol):
 
     @property
     def position(self) -> int:
-        """Of the journal, up to which streams may go."""
+        """The position of the journal up to which streams may read."""
 
-    def admit(self, connection: Connection, asked: Check) -> None:
-        """Let the user in, or refuse it, now or later."""
+    def admit(self, connection: Connection, login: Check) -> None:
+        """Admit or reject the user, now or later."""
 
     def find(self, connection: Connection, request: Request) -> None:
         """Answer the request, now or later."""
 
-    def tell(self, connection: Connection, asked: Last | Transaction) -> None:
-        """Answer what is asked about a transaction, now or later."""
+    def find_transaction(self, connection: Connection, question: Last | Transaction) -> None:
+        """Answer a question about a transaction, now or later."""
 
     def stream(self, connection: Connection, request: Request) -> Stream:
-        """The stream that was asked for, whose client is woken from now on when there are rows for it."""
+        """Create the requested stream; from now on the connection is woken when there are rows for it."""
 
     def forget(self, connection: Connection) -> None:
-        """It is gone."""
+        """Remove a closed connection."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """A client. What it does not take stays in the journal: no more than a turn of its stream is in memory."""
+    """A client's connection. At most one turn of rows is in memory; later rows stay in the journal."""
 
     def __init__(self, service: Owner, address: str, port: int) -> None:
         self.session = Session(service.command_gap)
@@ -73,78 +73,78 @@ class Connection(asyncio.BufferedProtocol):
         self.queued = False  # waits for a turn
         self._service = service
         self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None  # of the session's patience
-        self._end: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None  # for the session's patience
+        self._close_timer: asyncio.TimerHandle | None = None
         self._paused = False
         self._closing = False
-        self._actions: deque[Action] = deque()  # to be done; what comes of one stands behind those before it
-        self._acting = False
+        self._actions: deque[Action] = deque()  # not performed yet; actions that follow from one are appended
+        self._performing = False
         self._since = time.time()
         self._sent = 0
 
-    # -- what the event loop calls --
+    # -- called by the event loop --
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is there, and its TLS, if any, speaks."""
+        """Register the connection, after its TLS handshake if it has one."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=_UNSENT, low=0)
         self._service.connections.add(self)
-        self._await_gap()
+        self._start_timer()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to receive what the client says: not much at a time, so that others have their turn."""
+        """The buffer for the client's data: small, so that other connections get their turn."""
         return self._service.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """The client has said so much."""
+        """Process `nbytes` received from the client."""
         self.perform(self.session.feed(bytes(self._service.buffer[:nbytes])))
 
     def eof_received(self) -> bool:
-        """The client says nothing more; what it said is answered."""
+        """Process the end of the client's data. Its earlier messages are answered."""
         self.perform(self.session.eof())
         assert self._transport is not None
-        return self._transport.get_extra_info("sslcontext") is None  # of TLS only both sides end
+        return self._transport.get_extra_info("sslcontext") is None  # TLS cannot be closed on one side only
 
     def pause_writing(self) -> None:
-        """The client does not take what it was sent: nothing more is read for it, nor from it."""
+        """Stop reading and sending: the client does not read its data."""
         self._paused = True
         if self._transport and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It has taken it."""
+        """Resume reading and sending: the client has read its data."""
         self._paused = False
         if self._transport and not self._transport.is_closing():
             self._transport.resume_reading()
-        self.go_on()
+        self.queue_turn()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is gone."""
+        """Clean up a closed connection."""
         self._closing = True
         self._stop_timer()
-        if self._end:
-            self._end.cancel()
+        if self._close_timer:
+            self._close_timer.cancel()
         self._service.forget(self)
         self.session.eof()
 
-    # -- what the service calls --
+    # -- called by the service --
 
     def perform(self, actions: list[Action]) -> None:
-        """Do what the session asks for, and what comes of that."""
+        """Perform actions of the session, and those that follow from them."""
         self._actions += actions
-        if self._acting:
+        if self._performing:
             return
-        self._acting = True
+        self._performing = True
         try:
             while self._actions:
                 self._do(self._actions.popleft())
         finally:
-            self._acting = False
-        self._await_gap()
+            self._performing = False
+        self._start_timer()
 
     def start(self, request: Request) -> None:
-        """The requested table is there: its rows follow, if the client still waits for them."""
+        """Start the stream of a requested table that now exists, if the client still waits for it."""
         if self.session.wanted != request:
             return
         self.perform(self.session.found())
@@ -155,10 +155,10 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self.fail(error)
             return
-        self.go_on()
+        self.queue_turn()
 
     def wake(self, before: int) -> None:
-        """There may be rows for it, all of them behind `before` in the journal."""
+        """Wake the stream: there may be rows for it, all of them behind `before` in the journal."""
         if not self.stream:
             return
         try:
@@ -166,21 +166,21 @@ class Connection(asyncio.BufferedProtocol):
         except Exception as error:
             self.fail(error)
             return
-        self.go_on()
+        self.queue_turn()
 
-    def go_on(self) -> None:
-        """Have another turn, if there is something to send and the client takes it."""
-        if self.stream and not self.queued and not self._paused and not self._closing and not self.stream.level:
+    def queue_turn(self) -> None:
+        """Queue another turn, if the stream is not caught up and the client reads."""
+        if self.stream and not self.queued and not self._paused and not self._closing and not self.stream.caught_up:
             self.queued = True
             self._service.turns.add(self)
             self._service.waiting.set()
 
     def lag(self) -> int:
-        """Bytes of the journal that its stream has before it."""
+        """Bytes of the journal that the stream has yet to read."""
         return self._service.position - self.stream.position if self.stream else 0
 
     def turn(self) -> None:
-        """Send what comes next."""
+        """Send the next rows."""
         self.queued = False
         if self._closing or self._paused or not self.stream:
             return
@@ -193,10 +193,10 @@ class Connection(asyncio.BufferedProtocol):
         self._service.sent_rows += self.stream.rows - before
         if content:
             self._write(content)
-        self.go_on()
+        self.queue_turn()
 
     def fail(self, error: Exception) -> None:
-        """What was asked for cannot be had, or not any more; what ends this client, be it a defect, ends no other."""
+        """End the session with an error: its request cannot be fulfilled. No other connection is affected."""
         named = error if isinstance(error, RelayError) else RelayError(ErrorCode.UNEXPECTED, "send rows", repr(error))
         self._service.log(
             "cdc_stream_failed", client=self.session.user, peer=self.address, code=named.code, error=named
@@ -204,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         self.perform(self.session.failed(named.cause))
 
     def close(self, *, reset: bool) -> None:
-        """End it once what was sent has left, or with a little patience; by a RST where clients need one."""
+        """Close when sent data has left, or after CLOSE_SECONDS. `reset` sends a RST, which some clients need."""
         if self._closing or not self._transport:
             return
         self._closing = True
@@ -213,15 +213,15 @@ class Connection(asyncio.BufferedProtocol):
             self._reset(asyncio.get_running_loop().time() + CLOSE_SECONDS)
             return
         self._transport.close()
-        self._end = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
+        self._close_timer = asyncio.get_running_loop().call_later(CLOSE_SECONDS, self._transport.abort)
 
     def abort(self) -> None:
-        """End it at once."""
+        """Close at once."""
         if self._transport:
             self._abort(self._transport.get_extra_info("socket"))
 
-    def shown(self) -> CDCStream:
-        """What people may see of it."""
+    def status(self) -> CDCStream:
+        """The connection's entry in the status."""
         stream, session = self.stream, self.session
         wanted = (session.wanted.schema, session.wanted.table) if session.wanted else ("", "")
         schema, table = stream.table if stream else wanted
@@ -237,13 +237,13 @@ class Connection(asyncio.BufferedProtocol):
             version=stream.version.number if stream and stream.version else 0,
             gtid=str(stream.gtid) if stream else "",
             position=stream.position if stream else 0,
-            lag_bytes=max(0, self.lag()) if stream and not stream.level else 0,
+            lag_bytes=max(0, self.lag()) if stream and not stream.caught_up else 0,
             rows=stream.rows if stream else 0,
             bytes=self._sent,
             since=self._since,
         )
 
-    # -- parts --
+    # -- internal --
 
     def _do(self, action: Action) -> None:
         match action:
@@ -254,7 +254,7 @@ class Connection(asyncio.BufferedProtocol):
             case Request():
                 self._service.find(self, action)
             case Last() | Transaction():
-                self._service.tell(self, action)
+                self._service.find_transaction(self, action)
             case Close():
                 self.close(reset=action.reset)
 
@@ -264,15 +264,15 @@ class Connection(asyncio.BufferedProtocol):
             self._service.sent_bytes += len(data)
             self._transport.write(data)
 
-    def _await_gap(self) -> None:
+    def _start_timer(self) -> None:
         patience = self.session.patience
         if self._timer and patience is not None and self.session.state is State.WAIT_AUTH:
-            return  # credentials have so long in all, however many pieces they come in
+            return  # the time for credentials is one limit, however many pieces they come in
         self._stop_timer()
         if patience is not None and not self._closing:
-            self._timer = asyncio.get_running_loop().call_later(patience, self._gap)
+            self._timer = asyncio.get_running_loop().call_later(patience, self._on_silence)
 
-    def _gap(self) -> None:
+    def _on_silence(self) -> None:
         self._timer = None
         self.perform(self.session.gap())
 
@@ -286,7 +286,7 @@ class Connection(asyncio.BufferedProtocol):
         sock: socket.socket = self._transport.get_extra_info("socket")
         loop = asyncio.get_running_loop()
         if loop.time() < until and (self._transport.get_write_buffer_size() or _unsent(sock)):
-            self._end = loop.call_later(_POLL_SECONDS, self._reset, until)
+            self._close_timer = loop.call_later(_POLL_SECONDS, self._reset, until)
             return
         self._abort(sock)
 
@@ -298,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _unsent(sock: socket.socket) -> int:
-    """Bytes that the other end has not acknowledged."""
+    """Bytes that the client's host has not acknowledged."""
     try:
         return int.from_bytes(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)), "little")
     except OSError:

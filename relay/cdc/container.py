@@ -1,4 +1,4 @@
-"""Avro's container files as a stream: a header for each schema, and blocks of records that native code has encoded."""
+"""Avro container files as a stream: a header for each schema, and blocks of records that native code has encoded."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _BLOCK: Final = fastavro.parse_schema(
 
 
 class Container:
-    """One container: `header` begins it, each block follows. `codec`: null or deflate."""
+    """One container: `header` comes first, then the blocks. `codec` is null or deflate."""
 
     def __init__(self, schema: dict[str, Any], codec: str = "null") -> None:
-        fastavro.parse_schema(schema)  # what is no schema raises here, and not at a client
+        fastavro.parse_schema(schema)  # an invalid schema raises here, not in a client
         self._codec = codec
         self._sync = secrets.token_bytes(_SYNC_BYTES)
         text = json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
@@ -44,7 +44,7 @@ class Container:
         self.header: Final = _encoded(_HEADER, {"magic": _MAGIC, "meta": meta, "sync": self._sync})
 
     def block(self, count: int, records: bytes) -> bytes:
-        """A block of `count` encoded records."""
+        """Build a block of `count` encoded records."""
         if self._codec == "deflate":
             deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
             records = deflate.compress(records) + deflate.flush()

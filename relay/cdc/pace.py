@@ -1,4 +1,4 @@
-"""Who gets the time of a process of the CDC port: streams in turn, and what is told of them."""
+"""Divides the time of a CDC process among streams, and limits the time for their status."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 NEAR_BYTES: Final = 4 << 20
-"""Of the journal that a stream may have before it to count as one that keeps up."""
+"""The most bytes of the journal that a stream may lag to count as keeping up."""
 
 Clock = Callable[[], float]
 
 
 class Share:
-    """Keeps work within one part in `parts` of the process's time; its context is the work.
+    """Limits work to 1/`parts` of the process's time. The work is done in its context.
 
-    Its own use of the processor counts: how long it was kept waiting says nothing of what it costs.
+    It counts processor time: the time for which the work waits does not count.
     """
 
     def __init__(self, parts: int, clock: Clock = time.monotonic, used: Clock = time.thread_time) -> None:
@@ -24,7 +24,7 @@ class Share:
         self._due = self._began = 0.0
 
     def due(self) -> bool:
-        """Whether it is time again."""
+        """Whether the work may be done again."""
         return self._clock() >= self._due
 
     def __enter__(self) -> None:
@@ -35,41 +35,42 @@ class Share:
 
 
 class Taker(Protocol):
-    """Who takes turns."""
+    """An object that takes turns."""
 
     def lag(self) -> int:
-        """Bytes of the journal that are before it."""
+        """Bytes of the journal that it has yet to read."""
 
     def turn(self) -> None:
-        """Do a little. May `add` itself again."""
+        """Do a limited amount of work. May `add` itself again."""
 
 
 class Turns:
-    """Those who wait for a turn. Who keeps up and who has a long way to go get half of the time each.
+    """The queues for turns. Streams that keep up and streams that lag get half of the time each.
 
-    So a row that has just come waits for one turn of the thousands that begin with all of history, not for one of each.
+    So a new row waits for one turn of a stream that reads history, not for one turn of each, even if there are
+    thousands.
     """
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._near = deque[Taker]()
         self._far = deque[Taker]()
-        self._owed = 0.0  # seconds that those who are near have had more than the others
+        self._near_ahead = 0.0  # seconds by which near streams are ahead of far ones
 
     def __bool__(self) -> bool:
         return bool(self._near or self._far)
 
     def add(self, taker: Taker) -> None:
-        """It waits; not to be added again before it has had its turn."""
+        """Queue for a turn. Must not be called again before that turn."""
         (self._near if taker.lag() <= NEAR_BYTES else self._far).append(taker)
 
     def take(self, seconds: float) -> None:
-        """Give turns for about so long, or until nobody waits."""
+        """Give turns for about `seconds`, or until none is queued."""
         now = self._clock()
         until = now + seconds
         while self and now < until:
-            near = bool(self._near) and (not self._far or self._owed <= 0)
+            near = bool(self._near) and (not self._far or self._near_ahead <= 0)
             both = self._near and self._far
             (self._near if near else self._far).popleft().turn()
             spent, now = self._clock() - now, self._clock()
-            self._owed = self._owed + (spent if near else -spent) if both else 0.0
+            self._near_ahead = self._near_ahead + (spent if near else -spent) if both else 0.0

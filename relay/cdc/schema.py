@@ -1,7 +1,4 @@
-"""Schemas as clients of the CDC protocol get them: the line before rows of JSON, and Avro's own.
-
-docs/cdc.md has the forms.
-"""
+"""Schemas for clients of the CDC protocol (docs/cdc.md): the line before rows in JSON, and Avro schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from relay.journal.frames import Definition
 NAME: Final = "ChangeRecord"
 NAMESPACE: Final = "MaxScaleChangeDataSchema.avro"
 NUMBERS: Final = ("domain", "server_id", "sequence", "event_number", "timestamp")
-"""Fields before those of the columns, all of them `long`: ids of servers and seconds have 32 bits without a sign."""
+"""The fields before those of the columns, all `long`: ids of servers and seconds are unsigned 32-bit numbers."""
 EVENT_TYPES: Final = {
     "type": "enum",
     "name": "EVENT_TYPES",
@@ -25,9 +22,9 @@ EVENT_TYPES: Final = {
 
 
 def schema_line(definition: bytes, version: int, gtid: str, values: str = "exact") -> bytes:
-    """The line that stands before rows of a packed definition, with its end.
+    """The line before rows of a packed definition, with its line end.
 
-    `version` counts the table's definitions from 1; `gtid` is the triplet of the statement that made this one.
+    `version` counts the table's definitions from 1; `gtid` is the triplet of the statement that made this definition.
     """
     named = msgspec.msgpack.decode(definition, type=Definition)
     generated: list[dict[str, Any]] = [{"name": name, "type": "long"} for name in NUMBERS]
@@ -55,7 +52,7 @@ def schema_line(definition: bytes, version: int, gtid: str, values: str = "exact
 
 
 def avro_schema(definition: bytes, values: str = "exact") -> dict[str, Any]:
-    """The schema of Avro records of a packed definition, in the form that MaxScale's containers have it."""
+    """The Avro schema of records of a packed definition, in the form of MaxScale's containers."""
     generated: list[dict[str, Any]] = [{"name": name, "type": {"type": "long"}} for name in NUMBERS]
     columns = [
         {

@@ -1,4 +1,4 @@
-"""The CDC service of one process: who is connected, which tables they wait for, and whose turn it is."""
+"""The CDC service of one process: its connections, the tables that they wait for, and their turns."""
 
 from __future__ import annotations
 
@@ -10,66 +10,67 @@ from pathlib import Path
 from typing import Final
 
 from relay._native import CdcTransaction, JournalReader
-from relay.board import CDC_BYTES, CDCStatus
+from relay.base.log import Log
 from relay.cdc import users
-from relay.cdc.catalogue import Catalogue, Step
 from relay.cdc.connection import Connection
 from relay.cdc.pace import Turns
 from relay.cdc.store import Store
 from relay.cdc.stream import NO_GTIDS, Stream, Style
-from relay.config import Config
-from relay.log import Log
-from relay.serving import patterns
-from relay.serving.brake import Brake
-from relay.serving.refusals import Refusals
-from relay.wire.cdc import Check, Last, Transaction
-from relay.wire.cdcwords import Gtid, Request, encode_transaction
+from relay.cdc.versions import Step, Versions
+from relay.config import patterns
+from relay.config.keys import Command
+from relay.config.tree import Config
+from relay.net.login_throttle import LoginThrottle
+from relay.net.rejections import RejectionLog
+from relay.protocol.cdc_messages import Gtid, Request, encode_transaction
+from relay.protocol.cdc_session import Check, Last, Transaction
+from relay.runtime.process_status import CDC_BYTES, CDCStatus
 
-LOOK_SECONDS: Final = 0.005
-"""Between looks at the journal while rows come and somebody is connected."""
+POLL_SECONDS: Final = 0.005
+"""The time between polls of the journal while there are connections and new rows."""
 
 QUIET_SECONDS: Final = 0.02
-"""The same while none come: a wake-up costs thousands of idle streams' process as much as one's."""
+"""The same while there are no new rows: each wake-up costs CPU time, with one idle stream or with thousands."""
 
 IDLE_SECONDS: Final = 0.1
-"""The same while nobody is."""
+"""The same while there are no connections."""
 
 _SHOWN_BYTES: Final = CDC_BYTES - (1 << 16)
-_STREAM_BYTES: Final = 400  # of a `CDCStream`, names apart
+_STREAM_BYTES: Final = 400  # of a `CDCStream` without its names
 _CHARACTER_BYTES: Final = 4
-_RECEIVED: Final = 4096  # bytes of a client that are looked at before others have their turn
-_SLICE_SECONDS: Final = 0.005  # of turns, after which sockets are looked at
-_QUIET_PARTS: Final = 50  # a pause is one part in so many of the time for which nothing has come
+_RECEIVED: Final = 4096  # bytes read from a client before other connections get their turn
+_SLICE_SECONDS: Final = 0.005  # of turns between polls of the sockets
+_QUIET_PARTS: Final = 50  # a pause is one part in so many of the time since the last rows
 
-NOT_THERE: Final = CdcTransaction("", 0, 0, 0, [])
-"""What is told of a transaction that is not known."""
+UNKNOWN_TRANSACTION: Final = CdcTransaction("", 0, 0, 0, [])
+"""The answer about an unknown transaction."""
 
 Table = tuple[str, str]
 
 
-class Members:
-    """Connections by table; each is with one table at most."""
+class ConnectionsByTable:
+    """Connections by table; each connection has at most one table."""
 
     def __init__(self) -> None:
         self._tables: dict[Connection, Table] = {}
         self._members: dict[Table, set[Connection]] = {}
 
     def of(self, table: Table) -> list[Connection]:
-        """Those with this table, now."""
+        """The connections of this table."""
         return list(self._members.get(table, ()))
 
     def tables(self) -> list[Table]:
-        """The tables that somebody is with, now."""
+        """The tables that have connections."""
         return list(self._members)
 
     def put(self, connection: Connection, table: Table) -> None:
-        """It is with this table from now on."""
+        """Assign a connection to a table."""
         self.drop(connection)
         self._tables[connection] = table
         self._members.setdefault(table, set()).add(connection)
 
     def drop(self, connection: Connection) -> None:
-        """It is with no table."""
+        """Remove a connection from its table."""
         table = self._tables.pop(connection, None)
         if table is None:
             return
@@ -79,62 +80,64 @@ class Members:
 
 
 class Service:
-    """What connections share. `committed` tells how far the journal may be read."""
+    """The state that connections share. `committed` returns the position up to which the journal may be read."""
 
     def __init__(self, config: Config, data_dir: Path, committed: Callable[[], int], log: Log) -> None:
         self.log = log
         self.connections: set[Connection] = set()
         self.turns = Turns()
-        self.buffer = memoryview(bytearray(_RECEIVED))
-        self.waiting = asyncio.Event()  # somebody does, for a turn
+        self.buffer = memoryview(bytearray(_RECEIVED))  # all connections receive into it; TLS does so in parts
+        self.waiting = asyncio.Event()  # set while a connection is queued for a turn
         self.sent_rows = self.sent_bytes = 0
         self._committed = committed
-        self._streaming = Members()
-        self._wanting = Members()
-        self._asking: list[tuple[Connection, Callable[[], None]]] = []  # before all was known that is committed
-        self.refusals = Refusals(log)
-        self._brake = Brake(config.cdc.auth_attempts, self.refusals)
-        self._refused = 0
+        self._streaming = ConnectionsByTable()
+        self._waiting_for_table = ConnectionsByTable()
+        # Answers that wait until everything committed is known.
+        self._delayed: list[tuple[Connection, Callable[[], None]]] = []
+        self.rejections = RejectionLog(log)
+        self._throttle = LoginThrottle(config.cdc.auth_attempts, self.rejections)
+        self._rejected_logins = 0
         self._problem = ""
         self._journal = JournalReader(data_dir / "journal")
         self._store = Store(data_dir / "cdc.db", self._journal.generation())
-        self._catalogue = Catalogue(self._journal, self._store, committed())
-        self.level = False  # all that the journal had when the service began is known
-        self._came = time.monotonic()  # when the journal last had something new
+        self._versions = Versions(self._journal, self._store, committed())
+        self.caught_up = False  # everything that the journal had at the start is known
+        self._last_data = time.monotonic()  # when the journal last had new data
         self.apply(config)
 
     def apply(self, config: Config) -> None:
-        """Work with this configuration from now on."""
+        """Use this configuration from now on."""
         cdc, relay = config.cdc, config.relay
         self.command_gap = cdc.command_gap / 1000
-        self._brake.allowed = cdc.auth_attempts
+        self._throttle.allowed = cdc.auth_attempts
         server = config.server
-        self._users = users.Users(users.path_of(config), cdc.service_user, server.login, server.password)
-        self._tables = patterns.compiled(cdc.tables)
+        password = "" if isinstance(server.password, Command) else server.password  # nobody can log in with a token
+        self._users = users.Users(users.path_of(config), cdc.service_user, server.login, password)
+        self._tables = patterns.compile_all(cdc.tables)
         self._style = Style(cdc.values, cdc.codec, relay.time_zone == "UTC", relay.on_unproven == "positional")
-        for table in self._wanting.tables():
+        for table in self._waiting_for_table.tables():
             self._start_waiting(table)
 
     def close(self) -> None:
-        """Keep what is known."""
-        self.refusals.close()
-        self._catalogue.keep()
+        """Save the state and close."""
+        self.rejections.close()
+        self._versions.keep()
         self._store.close()
 
     @property
     def position(self) -> int:
-        """Of the journal, up to which streams may go."""
-        return self._catalogue.position
+        """The position of the journal up to which streams may read."""
+        return self._versions.position
 
-    # -- what connections ask for --
+    # -- called by connections --
 
-    def admit(self, connection: Connection, asked: Check) -> None:
-        """Let the user in, or refuse it, now or when it is its turn."""
+    def admit(self, connection: Connection, login: Check) -> None:
+        """Admit or reject the user, now or when the login throttle allows it."""
 
         def check() -> bool | None:
             if connection not in self.connections:
                 return None
-            right = self._users.check(asked.user, asked.digest)
+            right = self._users.check(login.user, login.digest)
             problem = self._users.problem
             if problem and problem != self._problem:
                 self.log("cdc_users_unreadable", error=problem)
@@ -147,71 +150,71 @@ class Service:
 
         def refuse() -> None:
             if connection in self.connections:
-                self._refused += 1
-                self.refusals("auth_failed", client=asked.user, peer=connection.address)
+                self._rejected_logins += 1
+                self.rejections("auth_failed", client=login.user, peer=connection.address)
                 connection.perform(connection.session.checked(False))
 
-        self._brake.attempt(connection.address, asked.user, time.monotonic(), check, refuse)
+        self._throttle.attempt(connection.address, login.user, time.monotonic(), check, refuse)
 
     def tick(self) -> None:
-        """To be called about once a second."""
-        self._brake.tick(time.monotonic())
-        self.refusals.tick()
+        """Do periodic work. Must be called about once a second."""
+        self._throttle.tick(time.monotonic())
+        self.rejections.tick()
 
     def find(self, connection: Connection, request: Request) -> None:
-        """Answer the request: by its stream, now or once there is such a table."""
-        self._once_known(connection, lambda: self._find(connection, request))
+        """Answer the request with its stream, now or once the table exists."""
+        self._when_known(connection, lambda: self._find(connection, request))
 
     def _find(self, connection: Connection, request: Request) -> None:
-        last = self._catalogue.last
+        last = self._versions.last
         if self._allows(request) and not last.gtid and last.timestamp:
             connection.perform(connection.session.refused(NO_GTIDS))
-        elif self._is_there(request):
+        elif self._exists(request):
             connection.start(request)
         else:
-            self._wanting.put(connection, (request.schema, request.table))
+            self._waiting_for_table.put(connection, (request.schema, request.table))
             connection.perform(connection.session.missing())
 
     def stream(self, connection: Connection, request: Request) -> Stream:
-        """The stream that was asked for, whose client is woken from now on when there are rows for it."""
-        self._wanting.drop(connection)
+        """Create the requested stream; from now on its connection is woken when there are rows for it."""
+        self._waiting_for_table.drop(connection)
         form = connection.session.form
-        stream = Stream(self._journal, self._catalogue, request, form, self._style, self.log)
+        stream = Stream(self._journal, self._versions, request, form, self._style, self.log)
         self._streaming.put(connection, stream.table)
         return stream
 
-    def tell(self, connection: Connection, asked: Last | Transaction) -> None:
-        """Answer what is asked about a transaction."""
-        self._once_known(connection, lambda: self._tell(connection, asked))
+    def find_transaction(self, connection: Connection, question: Last | Transaction) -> None:
+        """Answer QUERY-LAST-TRANSACTION or QUERY-TRANSACTION."""
+        self._when_known(connection, lambda: self._find_transaction(connection, question))
 
-    def _tell(self, connection: Connection, asked: Last | Transaction) -> None:
-        if isinstance(asked, Last):
-            last = self._catalogue.last
-            gtid = self._catalogue.triplet(last.gtid, last.server) or Gtid(0, 0, 0)
-            connection.perform(connection.session.told(_encoded(str(gtid), last)))
-        elif asked.gtid is None:
-            connection.perform(connection.session.told(_encoded(asked.asked, NOT_THERE)))
+    def _find_transaction(self, connection: Connection, question: Last | Transaction) -> None:
+        if isinstance(question, Last):
+            last = self._versions.last
+            gtid = self._versions.triplet(last.gtid, last.server) or Gtid(0, 0, 0)
+            connection.perform(connection.session.answered(_encoded(str(gtid), last)))
+        elif question.gtid is None:
+            connection.perform(connection.session.answered(_encoded(question.text, UNKNOWN_TRANSACTION)))
         else:
-            self._look(connection, asked, self._catalogue.find(asked.gtid))
+            self._search_on(connection, question, self._versions.find(question.gtid))
 
     def forget(self, connection: Connection) -> None:
-        """It is gone."""
+        """Remove a closed connection."""
         self.connections.discard(connection)
         self._streaming.drop(connection)
-        self._wanting.drop(connection)
+        self._waiting_for_table.drop(connection)
 
-    # -- the loop --
+    # -- called by the event loop's tasks --
 
     def step(self) -> float:
-        """Look at the journal, and wake whom it concerns; in how many seconds to look again."""
+        """Read the journal, and wake the streams that have new rows. Returns the seconds until the next call."""
         committed = self._committed()
-        if committed <= self._catalogue.position:
-            self._become_level()
+        if committed <= self._versions.position:
+            self._mark_caught_up()
             return self._pause()
-        self._came = time.monotonic()
-        found = self._catalogue.step(committed)
-        if self._catalogue.position >= committed:
-            self._become_level()
+        self._last_data = time.monotonic()
+        found = self._versions.step(committed)
+        if self._versions.position >= committed:
+            self._mark_caught_up()
         self._wake(found)
         return 0.0
 
@@ -222,58 +225,58 @@ class Service:
             self.waiting.clear()
 
     def status(self, status: CDCStatus) -> None:
-        """Fill in what people may see."""
+        """Fill in the process status."""
         status.position = self.position
-        status.refused = self._refused
+        status.refused = self._rejected_logins
         status.rows, status.bytes = self.sent_rows, self.sent_bytes
         status.trouble = self._problem
         status.streams, room = [], _SHOWN_BYTES
         for connection in self.connections:
-            shown = connection.shown()
-            room -= _STREAM_BYTES + _CHARACTER_BYTES * len(shown.user + shown.uuid + shown.schema + shown.table)
+            entry = connection.status()
+            room -= _STREAM_BYTES + _CHARACTER_BYTES * len(entry.user + entry.uuid + entry.schema + entry.table)
             if room < 0:
                 break
-            status.streams.append(shown)
+            status.streams.append(entry)
         status.left_out = len(self.connections) - len(status.streams)
 
     def release(self) -> None:
-        """Let go of what retention has deleted."""
+        """Release the segments that retention has deleted."""
         self._journal.release_before(self._journal.first())
 
-    # -- parts --
+    # -- internal --
 
     def _pause(self) -> float:
         if not self.connections:
             return IDLE_SECONDS
-        return min(max(LOOK_SECONDS, (time.monotonic() - self._came) / _QUIET_PARTS), QUIET_SECONDS)
+        return min(max(POLL_SECONDS, (time.monotonic() - self._last_data) / _QUIET_PARTS), QUIET_SECONDS)
 
     def _allows(self, request: Request) -> bool:
-        return patterns.allow(self._tables, request.schema, request.table)
+        return patterns.any_matches(self._tables, request.schema, request.table)
 
-    def _is_there(self, request: Request) -> bool:
-        """Whether it can be met; what is not allowed is not there."""
+    def _exists(self, request: Request) -> bool:
+        """Whether the request can be fulfilled. A table that is not allowed does not exist for the client."""
         if not self._allows(request):
             return False
-        versions = self._catalogue.versions(request.schema, request.table)
+        versions = self._versions.versions(request.schema, request.table)
         if request.version is None:
             return bool(versions)
         return any(version.number == request.version for version in versions)
 
-    def _once_known(self, connection: Connection, answer: Callable[[], None]) -> None:
-        """Answer from what is committed by now."""
-        if self.level and self._committed() <= self._catalogue.position:
+    def _when_known(self, connection: Connection, answer: Callable[[], None]) -> None:
+        """Answer once everything committed by now is known."""
+        if self.caught_up and self._committed() <= self._versions.position:
             self._answer(connection, answer)
         else:
-            self._asking.append((connection, answer))
+            self._delayed.append((connection, answer))
 
-    def _become_level(self) -> None:
-        self.level = True
-        asking, self._asking = self._asking, []
-        for connection, answer in asking:
+    def _mark_caught_up(self) -> None:
+        self.caught_up = True
+        delayed, self._delayed = self._delayed, []
+        for connection, answer in delayed:
             self._answer(connection, answer)
 
     def _answer(self, connection: Connection, answer: Callable[[], None]) -> None:
-        """Have a client that is still there answered; one that cannot be is ended, and no other."""
+        """Answer a connection that still exists. If that fails, only this connection ends."""
         if connection not in self.connections:
             return
         try:
@@ -289,19 +292,19 @@ class Service:
             self._start_waiting(table)
 
     def _start_waiting(self, table: Table) -> None:
-        """Begin the streams of those who wait for it, if it is there."""
-        for connection in self._wanting.of(table):
+        """Start the streams of connections that wait for this table, if it exists."""
+        for connection in self._waiting_for_table.of(table):
             wanted = connection.session.wanted
-            if wanted and (wanted.schema, wanted.table) == table and self._is_there(wanted):
+            if wanted and (wanted.schema, wanted.table) == table and self._exists(wanted):
                 connection.start(wanted)
 
-    def _look(self, connection: Connection, asked: Transaction, steps: Iterator[CdcTransaction | None]) -> None:
-        found = next(steps, NOT_THERE)
-        if found is None:  # others have their turn, too
-            again = partial(self._look, connection, asked, steps)
+    def _search_on(self, connection: Connection, question: Transaction, steps: Iterator[CdcTransaction | None]) -> None:
+        found = next(steps, UNKNOWN_TRANSACTION)
+        if found is None:  # let other connections have their turn
+            again = partial(self._search_on, connection, question, steps)
             asyncio.get_running_loop().call_soon(self._answer, connection, again)
             return
-        connection.perform(connection.session.told(_encoded(asked.asked, found)))
+        connection.perform(connection.session.answered(_encoded(question.text, found)))
 
 
 def _encoded(gtid: str, found: CdcTransaction) -> bytes:

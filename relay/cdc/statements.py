@@ -1,4 +1,4 @@
-"""Which statement made a definition of a table, of those that the journal has shown."""
+"""Finds the statement that made a definition of a table, among those read from the journal."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from relay.schema.history import unpacked
 from relay.schema.table import Absent
 
 MOST: Final = 10_000
-"""Statements that are remembered; then the oldest is forgotten."""
+"""The number of statements that are remembered; the oldest is forgotten first."""
 
 _Table = tuple[str, str]  # schema and name, folded
 
 
-class _Noted(NamedTuple):
+class _Entry(NamedTuple):
     position: int
     gtid: str
 
@@ -30,34 +30,34 @@ class Statements:
     def __init__(self, most: int = MOST) -> None:
         self._most = most
         self._order: deque[frozenset[_Table]] = deque()
-        self._noted: dict[_Table, list[_Noted]] = {}
+        self._entries: dict[_Table, list[_Entry]] = {}
 
     def add(self, position: int, tables: Iterable[tuple[str, str]], gtid: str) -> None:
-        """A statement at a position of the journal, behind all before it, defined these tables."""
+        """Add a statement that defined these tables. Its journal position is higher than all earlier ones."""
         folded = frozenset((fold(schema), fold(table)) for schema, table in tables)
         for table in folded:
-            self._noted.setdefault(table, []).append(_Noted(position, gtid))
+            self._entries.setdefault(table, []).append(_Entry(position, gtid))
         self._order.append(folded)
         if len(self._order) > self._most:
             self._forget(self._order.popleft())
 
-    def made(self, schema: str, table: str, since: int, until: int) -> str:
-        """The GTID of the last one between these positions that defined the table, "" without one."""
-        noted = self._noted.get((fold(schema), fold(table)), [])
+    def gtid_of(self, schema: str, table: str, since: int, until: int) -> str:
+        """The GTID of the last statement between these positions that defined the table, "" without one."""
+        noted = self._entries.get((fold(schema), fold(table)), [])
         before = bisect_left(noted, (until,))
         return noted[before - 1].gtid if before and noted[before - 1].position > since else ""
 
     def _forget(self, tables: frozenset[_Table]) -> None:
         for table in tables:
-            del self._noted[table][0]
-            if not self._noted[table]:
-                del self._noted[table]
+            del self._entries[table][0]
+            if not self._entries[table]:
+                del self._entries[table]
 
 
 def defines(text: str, schema: str, outcomes: bytes) -> list[tuple[str, str]]:
-    """The tables that a statement of the journal left with another definition, or may have.
+    """The tables whose definition a statement of the journal changed, or may have changed.
 
-    `outcomes` say it (relay.schema.history); a journal from before there was a schema history has the statement only.
+    They come from `outcomes` (relay.schema.history). A journal from before the schema history has only the statement.
     """
     if outcomes:
         return [(owner, table) for owner, table, state in unpacked(outcomes) if table and not isinstance(state, Absent)]

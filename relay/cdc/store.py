@@ -1,7 +1,7 @@
-"""What the CDC service keeps on disk: numbers of domains, versions of tables, and how far the journal is known.
+"""The database of the CDC service: numbers of domains, versions of tables, and the known position of the journal.
 
-One SQLite file, DataDir/cdc.db, shared by the processes of the service. Whatever is in it once keeps its meaning:
-numbers are never given to anything else.
+One SQLite file, DataDir/cdc.db, shared by the processes of the service. An entry never changes its meaning: a number is
+never used again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from relay._native import cdc_fields
-from relay.statefile import opened
+from relay.datadir.sqlite import opened
 
 FORMAT: Final = 1
 _SCHEMA: Final = """
@@ -27,10 +27,10 @@ CREATE TABLE IF NOT EXISTS known (generation TEXT PRIMARY KEY, position INTEGER 
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A definition of a table, counted from 1, whose rows are in the journal from `position` on.
+    """A definition of a table, counted from 1, whose rows begin at `position` in the journal.
 
-    `begins`: where the transaction of the first of them does. `gtid`: triplet of the statement that made it, or of that
-    transaction.
+    `begins` is the position of the transaction of its first row. `gtid` is the triplet of the statement that made the
+    definition, or else of that transaction.
     """
 
     number: int
@@ -41,10 +41,10 @@ class Version(msgspec.Struct, frozen=True):
 
 
 class Store:
-    """The file, for one generation of the journal. Raises `sqlite3.Error`, and `RelayError` for a newer format."""
+    """The database, for one generation of the journal. Raises `sqlite3.Error`, and `RelayError` for a newer format."""
 
     def __init__(self, path: Path, generation: int) -> None:
-        self._generation = str(generation)  # 64 bits do not fit into SQLite's integers
+        self._generation = str(generation)  # 64 unsigned bits do not fit into SQLite's integers
         self._db = opened(path, FORMAT)
         try:
             self._db.executescript(_SCHEMA)
@@ -53,31 +53,30 @@ class Store:
             raise
 
     def close(self) -> None:
-        """Close it; what was kept stays."""
+        """Close the database."""
         self._db.close()
 
     def domain(self, source: str) -> int:
-        """The number that stands for a source of MySQL's, `uuid` or `uuid:tag`: from 1, in the order they are met."""
+        """The number of a MySQL source, `uuid` or `uuid:tag`. Numbers begin at 1, in the order of first use."""
         ask = "SELECT number FROM domains WHERE source = ?"
         row = self._db.execute(ask, (source,)).fetchone()
-        if row is None:  # an INSERT that is ignored takes a number all the same
+        if row is None:  # even an ignored INSERT would take a number
             self._db.execute("INSERT OR IGNORE INTO domains (source) VALUES (?)", (source,))
             row = self._db.execute(ask, (source,)).fetchone()
-        number: int = row[0]
-        return number
+        return int(row[0])
 
     def source(self, domain: int) -> str | None:
-        """The source that a number stands for."""
+        """The source with this number."""
         row = self._db.execute("SELECT source FROM domains WHERE number = ?", (domain,)).fetchone()
         return row[0] if row else None
 
     def known(self) -> int:
-        """Up to where all versions are in here, 0: nothing is."""
+        """The position up to which all versions are in the database, 0 if none is known."""
         row = self._db.execute("SELECT position FROM known WHERE generation = ?", (self._generation,)).fetchone()
         return row[0] if row else 0
 
     def keep_known(self, position: int) -> None:
-        """All versions up to this position are in here."""
+        """Record that all versions up to this position are in the database."""
         self._db.execute(
             "INSERT INTO known VALUES (?, ?) ON CONFLICT (generation)"
             " DO UPDATE SET position = max(position, excluded.position)",
@@ -85,7 +84,7 @@ class Store:
         )
 
     def versions(self) -> dict[tuple[str, str], list[Version]]:
-        """Those of each table, in the journal's order."""
+        """The versions of each table, in the journal's order."""
         found: dict[tuple[str, str], list[Version]] = {}
         for schema, table, *facts in self._db.execute(
             "SELECT schema_name, table_name, number, position, begins, gtid, definition FROM versions"
@@ -96,7 +95,7 @@ class Store:
         return found
 
     def add_version(self, schema: str, table: str, position: int, begins: int, gtid: str, definition: bytes) -> Version:
-        """The version of the rows there: the one that is in force already, or that begins there."""
+        """Return the version of the rows at `position`: the one that applies, or a new one that begins there."""
         self._db.execute("BEGIN IMMEDIATE")
         with self._db:
             here = self._db.execute(
@@ -105,13 +104,13 @@ class Store:
                 (schema, table, self._generation, position),
             ).fetchone()
             if here and (here[1] == position or cdc_fields(here[4]) == cdc_fields(definition)):
-                return Version(*here)  # another process was here already
+                return Version(*here)  # another process has added it
             last = self._db.execute(
                 "SELECT number, gtid, definition FROM versions WHERE schema_name = ? AND table_name = ?"
                 " AND (generation != ? OR position < ?) ORDER BY number DESC LIMIT 1",
                 (schema, table, self._generation, position),
             ).fetchone()
-            if last and cdc_fields(last[2]) == cdc_fields(definition):  # of another journal
+            if last and cdc_fields(last[2]) == cdc_fields(definition):  # a version from another journal
                 made = Version(last[0], position, begins, last[1], definition)
             else:
                 made = Version(last[0] + 1 if last else 1, position, begins, gtid, definition)
@@ -122,14 +121,14 @@ class Store:
             return made
 
     def forget_after(self, position: int) -> None:
-        """The journal ends at this position; where it had more before it was restored, what comes is looked at anew."""
+        """Forget everything after the end of the journal: after a restore, what comes there is read again."""
         self._db.execute("DELETE FROM versions WHERE generation = ? AND position >= ?", (self._generation, position))
         self._db.execute(
             "UPDATE known SET position = min(position, ?) WHERE generation = ?", (position, self._generation)
         )
 
     def forget(self, schema: str, table: str, version: Version) -> None:
-        """The journal does not have it."""
+        """Delete a version that the journal does not contain."""
         self._db.execute(
             "DELETE FROM versions WHERE schema_name = ? AND table_name = ? AND generation = ? AND position = ?"
             " AND definition = ?",

@@ -1,7 +1,7 @@
-"""Who may log in at the CDC port: the file of users, in MaxScale's format, and the account on the source.
+"""The users of the CDC port: the user file in MaxScale's format, and the account on the source.
 
-A line is `name:HASH`, the hash being that of the password's digest in hex digits. Of several lines of a name the last
-counts. Lines of any other form mean nothing, and are kept.
+A line is `name:HASH`; the hash is that of the password's digest in hex digits. If several lines have the same name, the
+last one counts. Lines of any other form are ignored, and kept.
 """
 
 from __future__ import annotations
@@ -16,22 +16,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from relay.config import Config
+from relay.config.tree import Config
 from relay.errors import ErrorCode, RelayError
-from relay.wire.cdcwords import MAX_USER, digest_of, stored_of
+from relay.protocol.cdc_messages import MAX_USER, digest_of, stored_of
 
 _LINE: Final = re.compile(rb"([^:\r\n]+):([0-9A-Fa-f]{40})\r?")
-_NOBODY: Final = stored_of(b"")
+_NO_HASH: Final = stored_of(b"")
 _NEW_MODE: Final = 0o600
 
 Signature = tuple[int, int, int] | None
 
 
 class Users:
-    """The users of a file, read again when it has changed, and the service user.
+    """The users of a file, which is read again when it has changed, and the service user.
 
-    `rule` says when the account on the source may log in, too: "always", "never", or "when-no-users". `problem` is why
-    the file cannot be read, "" if it can or is not there: a file that cannot be read lets nobody in.
+    `rule` says whether the account on the source may log in too: "always", "never", or "when-no-users". `problem` is
+    the reason why the file cannot be read, "" if it can be read or does not exist. Nobody can log in while the file
+    cannot be read.
     """
 
     def __init__(self, path: Path, rule: str, login: str, password: str) -> None:
@@ -43,12 +44,12 @@ class Users:
         self._signature: Signature = None
 
     def check(self, user: str, digest: bytes) -> bool:
-        """Whether it is the SHA-1 of that user's password, in a time that says nothing of how much of it is right."""
+        """Whether `digest` is the SHA-1 of the user's password. Compares in constant time."""
         if _signature(self._path) != self._signature:
             self._read()
         if self._knows(user, digest):
             return True
-        self._read()  # a change within the clock's grain does not show
+        self._read()  # the signature does not show a change within the resolution of the clock
         return self._knows(user, digest)
 
     def _knows(self, user: str, digest: bytes) -> bool:
@@ -69,7 +70,7 @@ class Users:
 
 
 def path_of(config: Config) -> Path:
-    """The file of users that this configuration names."""
+    """The user file of this configuration."""
     return Path(config.cdc.users or os.path.join(config.relay.data_dir, "cdcusers"))
 
 
@@ -79,7 +80,7 @@ def names(path: Path) -> list[str]:
 
 
 def add(path: Path, user: str, password: str) -> bool:
-    """Put the user into the file, or give one that is there this password; whether it was new.
+    """Add the user, or change the password of an existing one. Returns whether the user is new.
 
     Raises `RelayError` (usage) for a name that cannot log in, and for an empty password.
     """
@@ -90,20 +91,16 @@ def add(path: Path, user: str, password: str) -> bool:
     if not password:
         raise RelayError(ErrorCode.USAGE, "add CDC user", "the password is empty", position=user)
     line = name + b":" + stored_of(digest_of(_raw(password))).encode()
-
-    def with_user(lines: list[bytes]) -> list[bytes]:
-        return [*_without(lines, user), line]
-
-    return not _rewrite(path, user, with_user)
+    return not _rewrite(path, user, lambda lines: [*_without(lines, user), line])
 
 
 def remove(path: Path, user: str) -> bool:
-    """Take the user out of the file; whether it was there."""
+    """Remove the user from the file. Returns whether it was there."""
     return _rewrite(path, user, lambda lines: _without(lines, user))
 
 
 def _rewrite(path: Path, user: str, change: Callable[[list[bytes]], list[bytes]]) -> bool:
-    """Replace the file's lines as a whole; whether the user was there before."""
+    """Replace the file's lines as a whole. Returns whether the user was there before."""
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     with _locked(path.parent):
@@ -116,7 +113,7 @@ def _rewrite(path: Path, user: str, change: Callable[[list[bytes]], list[bytes]]
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """The file with this content, of the owner and the mode it had; a new one is its folder's owner's alone."""
+    """Write the file. It keeps its owner and mode; a new file has its folder's owner and mode 0600."""
     like = path.stat() if path.exists() else path.parent.stat()
     mode = like.st_mode & 0o777 if path.exists() else _NEW_MODE
     fd, made = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -136,7 +133,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Alone with this folder, among those who ask."""
+    """Lock the folder against other calls of this module."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -170,8 +167,8 @@ def _name(line: re.Match[bytes]) -> str:
 
 
 def _matches(users: Mapping[str, str], user: str, stored: str) -> bool:
-    """Whether the user has this hash; somebody who is not there is compared, too."""
-    same = hmac.compare_digest(users.get(user, _NOBODY), stored)
+    """Whether the user has this hash. An unknown user is compared too, for constant time."""
+    same = hmac.compare_digest(users.get(user, _NO_HASH), stored)
     return same and user in users
 
 
@@ -180,7 +177,7 @@ def _signature(path: Path) -> Signature:
         status = path.stat()
     except FileNotFoundError:
         return None
-    except OSError as error:  # it may be there: reading it will tell
+    except OSError as error:  # it may exist: reading it reports the error
         return -1, -1, error.errno or 0
     return status.st_ino, status.st_size, status.st_mtime_ns
 

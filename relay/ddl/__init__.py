@@ -1,6 +1,6 @@
-"""Statements that define tables, as the binlog has them: text in, typed statements out, without I/O."""
+"""Parses statements that define tables, as in the binlog: text in, typed statements out, without I/O."""
 
 from relay.ddl.dialect import Dialect, SqlMode
-from relay.ddl.statements import read
+from relay.ddl.statements import parse_statement
 
-__all__ = ["Dialect", "SqlMode", "read"]
+__all__ = ["Dialect", "SqlMode", "parse_statement"]

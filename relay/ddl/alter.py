@@ -1,4 +1,4 @@
-"""ALTER TABLE: its clauses."""
+"""The clauses of ALTER TABLE."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from relay.ddl.syntax import (
     Clause,
     ConvertTo,
     DropColumn,
-    DropConstraint,
     DropIndex,
     DropPeriod,
     DropVersioning,
@@ -32,11 +31,11 @@ from relay.ddl.syntax import (
     Unchanged,
 )
 
-_PARTITIONS: Final = (
+_PARTITION_VERBS: Final = (
     "add", "analyze", "check", "coalesce", "discard", "drop", "exchange", "import", "optimize", "rebuild", "reorganize",
     "repair", "truncate",
 )  # fmt: skip
-_PHRASES: Final = (
+_IGNORED: Final = (
     "force", "nowait", "enable keys", "disable keys", "with validation", "without validation", "secondary_load",
     "secondary_unload",
 )  # fmt: skip
@@ -46,7 +45,7 @@ def clauses(cursor: Cursor, dialect: Dialect) -> tuple[Clause, ...]:
     """Take the clauses of ALTER TABLE, to the end. Raises `NotUnderstood`."""
     if _is_partition(cursor):
         return (_partition(cursor),)
-    # PARTITION BY and REMOVE PARTITIONING may follow on other clauses without a comma.
+    # PARTITION BY and REMOVE PARTITIONING may follow other clauses without a comma.
     cursor = cursor.until("partition by", "remove partitioning")
     if cursor.done or cursor.is_mark(";"):
         return ()
@@ -54,45 +53,42 @@ def clauses(cursor: Cursor, dialect: Dialect) -> tuple[Clause, ...]:
 
 
 def _is_partition(cursor: Cursor) -> bool:
+    """Whether the only clause is one about partitions."""
     verb, thing = cursor.peek(), cursor.peek(1)
     if verb == "convert":
         return thing in ("partition", "table")
-    return verb in _PARTITIONS and thing == "partition"
+    return verb in _PARTITION_VERBS and thing == "partition"
 
 
 def _partition(cursor: Cursor) -> Partition:
-    verb = cursor.take(*_PARTITIONS, "convert")
+    verb = cursor.take(*_PARTITION_VERBS, "convert")
     if verb == "convert" and cursor.take("table"):
+        attached = cursor.table()
+        cursor.rest()
+        return Partition("attach", attached)
+    table = None
+    if verb in ("exchange", "convert"):
+        cursor.expect("partition")
+        cursor.name()
+        cursor.expect("with table" if verb == "exchange" else "to table")
         table = cursor.table()
-        cursor.rest()
-        return Partition("attach", table)
-    if verb not in ("exchange", "convert"):
-        cursor.rest()
-        return Partition(verb)
-    cursor.expect("partition")
-    cursor.name()
-    cursor.expect("with table" if verb == "exchange" else "to table")
-    table = cursor.table()
     cursor.rest()
     return Partition(verb, table)
 
 
 def _clauses(cursor: Cursor, dialect: Dialect) -> Iterator[Clause]:
-    """Those of one element of the list: options of a table stand side by side, columns in parentheses."""
+    """The clauses of one list element. Table options need no comma, and ADD may have columns in parentheses."""
     match cursor.take("add", "drop", "modify", "change", "alter", "rename", "convert"):
         case "add":
             yield from _add(cursor, dialect)
         case "drop":
             yield _drop(cursor)
-        case "modify":
+        case "modify" | "change" as verb:
             cursor.take("column")
             exists = cursor.phrase("if exists")
-            name = cursor.name()
-            yield _change(name, name, cursor, dialect, exists)
-        case "change":
-            cursor.take("column")
-            exists = cursor.phrase("if exists")
-            yield _change(cursor.name(), cursor.name(), cursor, dialect, exists)
+            old = cursor.name()
+            column = columns.definition(cursor.name() if verb == "change" else old, cursor, dialect)
+            yield ChangeColumn(old, column, columns.position(cursor), exists)
         case "alter":
             yield _alter(cursor)
         case "rename":
@@ -113,8 +109,7 @@ def _add(cursor: Cursor, dialect: Dialect) -> Iterator[Clause]:
     elif tables.is_period(cursor):
         yield AddPeriod(tables.period(cursor))
     elif tables.is_constraint(cursor):
-        index = tables.constraint(cursor)
-        yield AddIndex(index) if index is not None else Unchanged("add constraint")
+        yield _add_constraint(cursor)
     else:
         cursor.take("column")
         exists = cursor.phrase("if not exists")
@@ -124,11 +119,15 @@ def _add(cursor: Cursor, dialect: Dialect) -> Iterator[Clause]:
             return
         for element in cursor.parentheses().elements():
             if tables.is_constraint(element):
-                index = tables.constraint(element)
-                yield AddIndex(index) if index is not None else Unchanged("add constraint")
+                yield _add_constraint(element)
             else:
                 yield AddColumn(columns.column(element, dialect), None, exists)
             element.end()
+
+
+def _add_constraint(cursor: Cursor) -> Clause:
+    index = tables.constraint(cursor)
+    return AddIndex(index) if index is not None else Unchanged()
 
 
 def _drop(cursor: Cursor) -> Clause:
@@ -141,20 +140,17 @@ def _drop(cursor: Cursor) -> Clause:
         case "primary":
             cursor.expect("key")
             return DropIndex(tables.PRIMARY)
-        case "index" | "key":
+        case "index" | "key" | "constraint":
             exists = cursor.phrase("if exists")
             return DropIndex(cursor.name(), exists)
         case "foreign":
             cursor.expect("key")
             cursor.phrase("if exists")
             cursor.name()
-            return Unchanged("drop foreign key")
+            return Unchanged()
         case "check":
             cursor.name()
-            return Unchanged("drop check")
-        case "constraint":
-            exists = cursor.phrase("if exists")
-            return DropConstraint(cursor.name(), exists)
+            return Unchanged()
     cursor.take("column")
     exists = cursor.phrase("if exists")
     name = cursor.name()
@@ -162,38 +158,28 @@ def _drop(cursor: Cursor) -> Clause:
     return DropColumn(name, exists)
 
 
-def _change(old: str, new: str, cursor: Cursor, dialect: Dialect, exists: bool) -> ChangeColumn:
-    column = columns.definition(new, cursor, dialect)
-    return ChangeColumn(old, column, columns.position(cursor), exists)
-
-
 def _alter(cursor: Cursor) -> Clause:
-    """Of defaults and enforcement it does not matter what they are: no column, key or value changes."""
+    """A clause ALTER of ALTER TABLE. Defaults and enforcement are ignored: they change no column, key or value."""
     if cursor.peek() in ("index", "key", "check", "constraint"):
         cursor.rest()
-        return Unchanged("alter")
+        return Unchanged()
     cursor.take("column")
     cursor.phrase("if exists")
     name = cursor.name()
-    shown = cursor.phrase("set visible")
-    if shown or cursor.phrase("set invisible"):
-        return ShowColumn(name, shown)
+    visible = cursor.phrase("set visible")
+    if visible or cursor.phrase("set invisible"):
+        return ShowColumn(name, visible)
     cursor.rest()
-    return Unchanged("alter")
+    return Unchanged()
 
 
 def _rename(cursor: Cursor) -> Clause:
-    match cursor.take("column", "index", "key"):
-        case "column":
-            exists = cursor.phrase("if exists")
-            old = cursor.name()
-            cursor.expect("to")
-            return RenameColumn(old, cursor.name(), exists)
-        case "index" | "key":
-            exists = cursor.phrase("if exists")
-            old = cursor.name()
-            cursor.expect("to")
-            return RenameIndex(old, cursor.name(), exists)
+    if kind := cursor.take("column", "index", "key"):
+        exists = cursor.phrase("if exists")
+        old = cursor.name()
+        cursor.expect("to")
+        new = cursor.name()
+        return RenameColumn(old, new, exists) if kind == "column" else RenameIndex(old, new, exists)
     if not cursor.take("to", "as"):
         cursor.mark("=")
     return RenameTo(cursor.table())
@@ -206,8 +192,9 @@ def _convert(cursor: Cursor) -> ConvertTo:
             cursor.expect("char")
         cursor.expect("set")
     charset = tables.charset_or_default(cursor)
-    collation = cursor.value() if cursor.take("collate") else ""
-    return ConvertTo("" if charset == "default" else charset, collation)
+    if cursor.take("collate"):
+        cursor.value()
+    return ConvertTo("" if charset == "default" else charset)
 
 
 def _options(cursor: Cursor, dialect: Dialect) -> Iterator[Clause]:
@@ -221,6 +208,6 @@ def _options(cursor: Cursor, dialect: Dialect) -> Iterator[Clause]:
             cursor.rest()
         elif cursor.phrase("discard tablespace") or cursor.phrase("import tablespace"):
             yield Tablespace()
-        elif not any(cursor.phrase(each) for each in _PHRASES):
+        elif not any(cursor.phrase(each) for each in _IGNORED):
             options = tables.table_option(options, cursor, dialect)
-    yield SetOptions(options) if options != Options() else Unchanged("options")
+    yield SetOptions(options) if options != Options() else Unchanged()

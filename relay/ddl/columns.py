@@ -1,4 +1,4 @@
-"""Columns as statements define them."""
+"""Columns in statements."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 from relay.ddl import types
 from relay.ddl.cursor import Cursor
 from relay.ddl.dialect import Dialect
-from relay.ddl.syntax import ColumnSpec, DataType, Generated, Position, Value
+from relay.ddl.syntax import ColumnSpec, DataType, Generated, Position
 
-_VALUED: Final = (
+_WITH_VALUE: Final = (
     "comment", "column_format", "storage", "engine_attribute", "secondary_engine_attribute", "srid", "ref_system_id",
 )  # fmt: skip
 _ACTIONS: Final = ("restrict", "cascade", "no", "set")
@@ -21,25 +21,21 @@ def column(cursor: Cursor, dialect: Dialect) -> ColumnSpec:
 
 
 def definition(name: str, cursor: Cursor, dialect: Dialect) -> ColumnSpec:
-    """Take the definition of the column of that name: its type and what follows. Raises `NotUnderstood`."""
+    """Take the definition of the column `name`: its type and attributes. Raises `NotUnderstood`."""
     spec = ColumnSpec(name, types.data_type(cursor, dialect))
     if spec.type.name == "serial":
         bigint = DataType("bigint", unsigned=True)
         spec = spec._replace(type=bigint, nullable=False, auto_increment=True, unique=True)
-    while not cursor.done and not _is_position(cursor):
+    while not cursor.done and cursor.peek() not in ("first", "after"):
         spec = _attribute(spec, cursor, dialect)
     return spec
 
 
 def position(cursor: Cursor) -> Position | None:
-    """Take FIRST or AFTER, if that comes next."""
+    """Take FIRST or AFTER, if it is next."""
     if cursor.take("first"):
         return Position()
     return Position(cursor.name()) if cursor.take("after") else None
-
-
-def _is_position(cursor: Cursor) -> bool:
-    return cursor.peek() in ("first", "after")
 
 
 def _attribute(spec: ColumnSpec, cursor: Cursor, dialect: Dialect) -> ColumnSpec:
@@ -47,7 +43,7 @@ def _attribute(spec: ColumnSpec, cursor: Cursor, dialect: Dialect) -> ColumnSpec
         "unsigned", "signed", "zerofill", "not", "null", "default", "on", "auto_increment", "serial", "unique",
         "primary", "key", "collate", "character", "char", "charset", "ascii", "unicode", "byte", "binary", "generated",
         "as", "virtual", "stored", "persistent", "check", "constraint", "references", "invisible", "visible", "with",
-        "without", "compressed", "enforced", *_VALUED,
+        "without", "compressed", "enforced", *_WITH_VALUE,
     )  # fmt: skip
     match word:
         case "unsigned" | "zerofill":
@@ -61,8 +57,7 @@ def _attribute(spec: ColumnSpec, cursor: Cursor, dialect: Dialect) -> ColumnSpec
         case "null":
             return spec._replace(nullable=True)
         case "default":
-            null = types.value(cursor)
-            return spec._replace(default=Value.NULL if null else Value.OTHER)
+            return spec._replace(has_default=not types.value(cursor))
         case "on":
             cursor.expect("update")
             types.value(cursor)
@@ -102,13 +97,13 @@ def _attribute(spec: ColumnSpec, cursor: Cursor, dialect: Dialect) -> ColumnSpec
             return spec._replace(type=spec.type._replace(compressed=True))
         case "":
             cursor.engine_option(dialect)
-        case _ if word in _VALUED:
+        case _ if word in _WITH_VALUE:
             cursor.value()
     return spec
 
 
 def _text(word: str, kind: DataType, cursor: Cursor, dialect: Dialect) -> DataType:
-    """What a column's type is after something about its characters."""
+    """The column's type with the character set or collation that an attribute specifies."""
     match word:
         case "collate":
             name = cursor.value()
@@ -128,13 +123,11 @@ def _text(word: str, kind: DataType, cursor: Cursor, dialect: Dialect) -> DataTy
 def _generated(word: str, cursor: Cursor) -> Generated:
     if word == "generated":
         cursor.expect("always as")
-    if cursor.take("row"):
-        return Generated.ROW_START if cursor.take("start") else _row_end(cursor)
-    cursor.parentheses()
-    return Generated.VIRTUAL
-
-
-def _row_end(cursor: Cursor) -> Generated:
+    if not cursor.take("row"):
+        cursor.parentheses()
+        return Generated.VIRTUAL
+    if cursor.take("start"):
+        return Generated.ROW_START
     cursor.expect("end")
     return Generated.ROW_END
 

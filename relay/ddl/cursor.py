@@ -1,4 +1,4 @@
-"""A cursor on tokens: a reader of a grammar takes them one after the other."""
+"""A cursor over the tokens of a statement."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ from relay.ddl.syntax import Bytes, TableName
 
 
 class NotUnderstood(Exception):
-    """The statement is of no form that is known here; the text says what was not."""
+    """The statement has an unknown form; the text says what is unknown."""
 
 
 class Cursor:
-    """Tokens, and how many of them were taken. What takes a token raises `NotUnderstood` if another one is next."""
+    """Tokens and a position. To take a token is to return it and to move the position behind it.
+
+    Methods that take a token raise `NotUnderstood` if another one is next.
+    """
 
     def __init__(self, tokens: Sequence[Token], schema: str = "") -> None:
-        """`schema` is where tables without one are."""
+        """`schema` is the default schema for table names."""
         self._tokens = tokens
         self._at = 0
         self._schema = schema
 
     @property
     def done(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no token is left."""
         return self._at >= len(self._tokens)
 
     def token(self, ahead: int = 0) -> Token:
-        """A token that is not taken yet; END behind the last."""
+        """The token that is `ahead` tokens behind the next one, without taking it; END behind the last."""
         at = self._at + ahead
         return self._tokens[at] if at < len(self._tokens) else END
 
     def peek(self, ahead: int = 0) -> str:
-        """The bare word that a token is, in lower case; empty if it is none."""
+        """The bare word of a token, in lower case; empty for other tokens."""
         return self.token(ahead).word
 
     def take(self, *words: str) -> str:
-        """Take the next bare word if it is one of these; it, or nothing."""
+        """Take the next bare word if it is one of these, and return it; else return ""."""
         word = self.peek()
         if not word or word not in words:
             return ""
@@ -45,7 +48,7 @@ class Cursor:
         return word
 
     def phrase(self, text: str) -> bool:
-        """Take these bare words, if all of them come next."""
+        """Take these bare words if all of them come next; return whether they do."""
         words = text.split()
         if [self.peek(ahead) for ahead in range(len(words))] != words:
             return False
@@ -63,7 +66,7 @@ class Cursor:
         return token.kind is Kind.MARK and token.text == mark
 
     def mark(self, mark: str) -> bool:
-        """Take the next token if it is this mark."""
+        """Take the next token if it is this mark; return whether it is."""
         found = self.is_mark(mark)
         self._at += found
         return found
@@ -75,45 +78,31 @@ class Cursor:
     def name(self) -> str:
         """Take a name, as spelled."""
         token = self.token()
-        if token.kind not in (Kind.NAME, Kind.WORD) or not token.text or "\ufffd" in token.text:
+        if not self.is_name() or not token.text or "\ufffd" in token.text:
             raise self.failure("a name expected")
         self._at += 1
         return token.text
 
     def table(self) -> TableName:
         """Take a table's name."""
-        if self.mark("."):  # an ODBC form: the default schema's
+        if self.mark("."):  # an ODBC form: in the default schema
             return TableName(self.default_schema(), self.name())
         first = self.name()
         return TableName(first, self.name()) if self.mark(".") else TableName(self.default_schema(), first)
 
     def default_schema(self) -> str:
-        """The schema of tables that name none."""
+        """The schema of table names without one."""
         if not self._schema or "\ufffd" in self._schema:
             raise self.failure("the default schema is not known")
         return self._schema
 
-    def tables(self) -> Iterator[TableName]:
-        """Take names of tables with commas between them."""
-        yield self.table()
-        while self.mark(","):
-            yield self.table()
-
-    def text(self) -> str:
-        """Take a literal text."""
+    def text_or_bytes(self) -> str | Bytes:
+        """Take a text literal, or one of hexadecimal or binary digits."""
         token = self.token()
-        if token.kind is not Kind.TEXT:
+        if token.kind not in (Kind.TEXT, Kind.BITS):
             raise self.failure("a text expected")
         self._at += 1
-        return token.text
-
-    def text_or_bytes(self) -> str | Bytes:
-        """Take a literal text, or one of hexadecimal or binary digits."""
-        token = self.token()
-        if token.kind is not Kind.BITS:
-            return self.text()
-        self._at += 1
-        return Bytes(token.text.encode("latin-1"))
+        return token.text if token.kind is Kind.TEXT else Bytes(token.text.encode("latin-1"))
 
     def number(self) -> int:
         """Take a whole number."""
@@ -124,7 +113,7 @@ class Cursor:
         return int(token.text)
 
     def value(self) -> str:
-        """Take the value of an option, with `=` or without: a literal, a name or a word. Words are in lower case."""
+        """Take the value of an option, with or without `=`: a literal, a name or a word. Words are in lower case."""
         self.mark("=")
         token = self.token()
         if token.kind in (Kind.MARK, Kind.END, Kind.VARIABLE):
@@ -133,7 +122,7 @@ class Cursor:
         return token.word or token.text
 
     def skip(self) -> None:
-        """Pass over the next token, and all that stands in parentheses with it."""
+        """Skip the next token; if it opens parentheses, skip to their end."""
         if self.is_mark("("):
             self.parentheses()
         elif self.done:
@@ -142,7 +131,7 @@ class Cursor:
             self._at += 1
 
     def parentheses(self) -> Cursor:
-        """Take what stands in parentheses."""
+        """Take a pair of parentheses; return their content."""
         if not self.mark("("):
             raise self.failure("( expected")
         start, depth = self._at, 1
@@ -154,13 +143,13 @@ class Cursor:
         return Cursor(self._tokens[start : self._at - 1], self._schema)
 
     def rest(self) -> Cursor:
-        """Take all that is left."""
+        """Take all remaining tokens."""
         rest = Cursor(self._tokens[self._at :], self._schema)
         self._at = len(self._tokens)
         return rest
 
     def until(self, *phrases: str) -> Cursor:
-        """Take all that is left; what stands before the first of these phrases that is in no parentheses."""
+        """Take all remaining tokens; return those before the first of these phrases outside of parentheses."""
         start = end = self._at
         found = False
         while not (self.done or found):
@@ -172,7 +161,7 @@ class Cursor:
         return Cursor(self._tokens[start:end], self._schema)
 
     def elements(self) -> Iterator[Cursor]:
-        """Take all that is left, cut at commas that stand in no parentheses."""
+        """Take all remaining tokens, split at commas outside of parentheses."""
         start, depth = self._at, 0
         while not self.done:
             depth += self.is_mark("(") - self.is_mark(")")
@@ -183,22 +172,22 @@ class Cursor:
         yield Cursor(self._tokens[start:], self._schema)
 
     def has(self, word: str) -> bool:
-        """Whether one of the tokens that are left is this bare word."""
+        """Whether one of the remaining tokens is this bare word."""
         return any(token.word == word for token in self._tokens[self._at :])
 
     def end(self) -> None:
-        """Nothing may be left, but for a semicolon."""
+        """Raise `NotUnderstood` if anything but a semicolon is left."""
         self.mark(";")
         if not self.done:
             raise self.failure(f"{self.token().text!r} is not known here")
 
     def failure(self, what: str) -> NotUnderstood:
-        """The error to raise at the next token."""
+        """The error `what`, with the tokens before the position."""
         before = " ".join(token.text for token in self._tokens[max(0, self._at - 3) : self._at])
         return NotUnderstood(f"{what} after {before!r}" if before else what)
 
     def engine_option(self, dialect: Dialect) -> None:
-        """Take an option that a storage engine of MariaDB gives a meaning."""
+        """Take an option that a storage engine of MariaDB defines."""
         if not (dialect.mariadb and (self.is_name() or self.token().kind is Kind.TEXT) and self.is_mark("=", 1)):
             raise self.failure(f"{self.token().text!r} is not known here")
         self.skip()

@@ -1,4 +1,4 @@
-"""What the meaning of a statement's text depends on: the server that wrote it, and the settings of its session."""
+"""The dialect of a statement: the server that wrote it, and the settings of its session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class SqlMode(IntFlag):
-    """The bits of sql_mode that change what a definition means. MySQL and MariaDB use the same numbers."""
+    """The bits of sql_mode that change the meaning of a definition. MySQL and MariaDB use the same numbers."""
 
     REAL_AS_FLOAT = 1 << 0
     ANSI_QUOTES = 1 << 2
@@ -21,24 +21,22 @@ class SqlMode(IntFlag):
     STRICT_ALL_TABLES = 1 << 22
 
 
-DEFAULT_SQL_MODE: Final = SqlMode.STRICT_TRANS_TABLES
-_CHARSET_AT_ONCE: Final = 80_000
-"""MySQL's first release that asks its dictionary."""
-_MARIADB_ONLY: Final = "mariadb"
+_NO_CACHED_CHARSETS_SINCE: Final = 80_000
+"""MySQL's first release that reads the character set of a schema from its dictionary."""
 _NUMBER: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
 class Dialect(msgspec.Struct, frozen=True, array_like=True):
     """How to read a statement.
 
-    `version` is the server's as in versioned comments: 90704 for MySQL 9.7.4, 110806 for MariaDB 11.8.6.
-    `explicit_timestamps` is explicit_defaults_for_timestamp, `server_charset` the character set of a schema that names
-    none; both None where the binlog does not say.
+    `version` is the server's, as in versioned comments: 90704 for MySQL 9.7.4, 110806 for MariaDB 11.8.6.
+    `explicit_timestamps` is explicit_defaults_for_timestamp, `server_charset` the character set of a schema without
+    one; both are None if the binlog does not contain them.
     """
 
     mariadb: bool
     version: int
-    sql_mode: int = int(DEFAULT_SQL_MODE)
+    sql_mode: int = int(SqlMode.STRICT_TRANS_TABLES)
     explicit_timestamps: bool | None = None
     server_charset: str | None = None
 
@@ -48,33 +46,36 @@ class Dialect(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def oracle(self) -> bool:
-        """Whether MariaDB read the statement with the words of Oracle."""
+        """Whether MariaDB parsed the statement in Oracle mode."""
         return self.mariadb and self.has(SqlMode.ORACLE)
 
     @property
     def strict(self) -> bool:
-        """Whether a type that is too long is an error, not a longer type."""
+        """Whether a type that is too long is an error, instead of a longer type."""
         return self.has(SqlMode.STRICT_TRANS_TABLES | SqlMode.STRICT_ALL_TABLES)
 
     @property
     def caches_charsets(self) -> bool:
-        """Whether a session gives tables the character set that its schema had when it chose the schema."""
-        return self.mariadb or self.version < _CHARSET_AT_ONCE
+        """Whether a session uses the character set that the schema had when the session selected it."""
+        return self.mariadb or self.version < _NO_CACHED_CHARSETS_SINCE
 
 
 def packed(dialect: Dialect) -> bytes:
-    """As it stands in the journal, beside its statement."""
+    """Pack the dialect for the journal, where it is stored beside its statement."""
     return msgspec.msgpack.encode(dialect)
 
 
 def unpacked(data: bytes) -> Dialect | None:
-    """What `packed` made; none of a journal from before there was a schema history."""
+    """Unpack the dialect of `packed`; None for a journal from before the schema history."""
     return msgspec.msgpack.decode(data, type=Dialect) if data else None
 
 
 def version_of(server: str) -> tuple[bool, int]:
-    """Whether a server is MariaDB, and its version for `Dialect`, from its version string; 0 if there is no number."""
-    mariadb = _MARIADB_ONLY in server.lower()
+    """Whether a server is MariaDB, and its version for `Dialect`, from its version string.
+
+    The version is 0 if the string has no number.
+    """
+    mariadb = "mariadb" in server.lower()
     found = _NUMBER.search(server.removeprefix("5.5.5-") if mariadb else server)
     if found is None:
         return mariadb, 0

@@ -1,4 +1,4 @@
-"""A statement's text as tokens: names, literals and marks, as the server that executed it read them."""
+"""Splits the text of a statement into tokens, as the server that executed it did: names, literals and marks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relay.ddl.dialect import Dialect, SqlMode
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"  # a keyword or a bare name
     NAME = "name"  # a quoted name
@@ -25,19 +25,19 @@ class Kind(Enum):
 
 
 class Token(NamedTuple):
-    """A piece of a statement. `text` is what it means: a name without quotes, a literal without escapes.
+    """A piece of a statement. `text` is its value: a name without quotes, a literal without escapes.
 
-    Of BITS each byte is a character, U+0000 to U+00FF.
+    Each byte of BITS is a character, U+0000 to U+00FF.
     """
 
     kind: Kind
     text: str
     word: str = ""
-    """Of a bare word: in lower case. A bare word is a keyword or a name."""
+    """A bare word in lower case. A bare word is a keyword or a name."""
 
 
 class Unreadable(Exception):
-    """The text is no sequence of tokens by these rules: a literal or a comment has no end."""
+    """The text cannot be split into tokens: a literal or a comment has no end."""
 
 
 _WORD: Final = r"[0-9A-Za-z_$\x80-\U0010ffff]"
@@ -59,12 +59,12 @@ _COMMENT_MARK: Final = re.compile(r"/\*|\*/")
 _ESCAPE: Final = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _MYSQL_FEATURES: Final = range(50_700, 100_000)
-"""Versions whose comments MariaDB takes for MySQL's own, and does not execute."""
+"""MariaDB does not execute comments of these versions: they are for MySQL."""
 END: Final = Token(Kind.END, "")
 
 
 def tokens(text: str, dialect: Dialect) -> list[Token]:
-    """The tokens of a statement; comments that the server executed are part of it. Raises `Unreadable`."""
+    """The tokens of a statement, with those of comments that the server executed. Raises `Unreadable`."""
     return list(_tokens(text, dialect))
 
 
@@ -114,13 +114,13 @@ def _tokens(text: str, dialect: Dialect) -> Iterator[Token]:
 
 
 def _bytes(digits: str, base: int) -> str:
-    """What a literal of digits stands for."""
+    """The bytes of a literal of digits, each as a character."""
     count = -(-len(digits) // (2 if base == 16 else 8))
     return int(digits or "0", base).to_bytes(count).decode("latin-1")
 
 
 def _comment(text: str, start: int, dialect: Dialect) -> tuple[int, bool]:
-    """Where the reading goes on, and whether what is inside of the comment is executed."""
+    """The position behind the beginning or the end of a comment, and whether its content is executed."""
     head = _VERSION.match(text, start)
     if head is not None and _executes(head, dialect):
         return head.end(), True
@@ -129,7 +129,7 @@ def _comment(text: str, start: int, dialect: Dialect) -> tuple[int, bool]:
         mark = _COMMENT_MARK.search(text, at)
         if mark is None:
             raise Unreadable(f"a comment at {start} has no end")
-        # Only comments with a version may hold others.
+        # Only comments with a version may contain others.
         opens = mark[0] == "/*" and (depth == 0 or head is not None)
         depth += 1 if opens else -1 if mark[0] == "*/" else 0
         at = mark.end()
@@ -147,23 +147,25 @@ def _executes(head: re.Match[str], dialect: Dialect) -> bool:
 
 
 def _unescaped(text: str, quote: str, escapes: bool) -> str:
+    """The value of a literal; `escapes`: a backslash escapes the next character."""
     if not escapes:
         return text.replace(quote * 2, quote)
-    if "\\" not in text and quote not in text:
-        return text
 
-    def meant(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if match[1] is None:
-            return match[0][0] if match[0][0] == quote else match[0]
+            return quote if match[0] == quote * 2 else match[0]
         return _ESCAPES.get(match[1], match[1])
 
-    return _ESCAPE.sub(meant, text)
+    return _ESCAPE.sub(replacement, text)
 
 
 @cache
 def _pattern(escapes: bool, in_double_quotes: bool) -> re.Pattern[str]:
-    """`escapes`: a backslash escapes what follows it in a literal; in a name it is itself."""
-    pattern = _TOKENS.replace("ESCAPED", r"\\.|" if escapes else "").replace("ESCAPE", r"\\" if escapes else "")
-    pattern = pattern.replace("DOUBLED", r"\\.|" if in_double_quotes else "")
-    pattern = pattern.replace("QUOTED", r"\\" if in_double_quotes else "")
+    """The pattern of all tokens. With `escapes`, a backslash escapes the next character in a literal.
+
+    With `in_double_quotes` it also does so between double quotes. In a name, a backslash is an ordinary character.
+    """
+    pattern = _TOKENS
+    for escaped, plain, used in (("ESCAPED", "ESCAPE", escapes), ("DOUBLED", "QUOTED", in_double_quotes)):
+        pattern = pattern.replace(escaped, r"\\.|" if used else "").replace(plain, r"\\" if used else "")
     return re.compile(pattern, re.VERBOSE | re.DOTALL)

@@ -1,8 +1,8 @@
-"""Statements in the binlog: what each is about, and of those that define tables, what they say.
+"""Parses statements in the binlog: what each is about, and the content of those that define tables.
 
-In row format the binlog has definitions, transaction control and administration as statements. Data that a statement
-changed is lost to a reader of rows, so that case is told apart with care. What is not understood to its last word is
-not guessed: such a statement is opaque, and names all tables that it could be about.
+In row format, the binlog has definitions, transaction control and administration as statements. If a statement changes
+data, a reader of rows does not see the change, so this case is distinguished with care. Nothing is guessed: a statement
+that is not completely understood is opaque, and names all tables that it may be about.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from relay.ddl.syntax import (
     DropSchema,
     DropTable,
     IndexKind,
+    Options,
     RenameTable,
     TableName,
     TruncateTable,
@@ -37,19 +38,19 @@ from relay.ddl.syntax import (
 
 
 class Kind(StrEnum):
-    """What a statement does to the rows that follow it."""
+    """The kind of a statement, by its effect on tables and rows."""
 
-    TRANSACTION = "transaction"  # begins or ends one, or marks a place in it
+    TRANSACTION = "transaction"  # begins or ends one, or sets a savepoint
     DDL = "ddl"  # may change a table's definition, or empties it
     HARMLESS = "harmless"  # changes neither tables nor rows
     DML = "dml"  # changes rows that no row event will show
-    UNKNOWN = "unknown"  # starts with a word that is not known here
+    UNKNOWN = "unknown"  # starts with an unknown word
 
 
 class Mentioned(NamedTuple):
-    """The tables that a statement may be about, folded; `everything`: any table at all.
+    """The tables that a statement may be about, folded; `everything` means any table.
 
-    `subject` is the one, as spelled, that CREATE TABLE or ALTER TABLE names first.
+    `subject` is the first table, as spelled, in CREATE TABLE or ALTER TABLE.
     """
 
     tables: frozenset[tuple[str, str]] = frozenset()
@@ -57,22 +58,22 @@ class Mentioned(NamedTuple):
     everything: bool = False
     subject: TableName | None = None
 
-    def has(self, table: TableName) -> bool:
-        """Whether that table may be among them; never a wrong no."""
+    def may_include(self, table: TableName) -> bool:
+        """Whether the statement may be about the table. False is certain."""
         schema, name = fold(table.schema), fold(table.table)
         return (
             self.everything
             or schema in self.schemas
             or (schema, name) in self.tables
-            or ("", name) in self.tables  # without a default schema an unqualified name may be anywhere
+            or ("", name) in self.tables  # without a default schema, the table may be in any schema
         )
 
 
 class Statement(NamedTuple):
     """A statement of the binlog. `verb` is its first word, in lower case.
 
-    `changes` are what a definition says, in order. If it is `opaque`, which then says why, it is not known for
-    certain what it does, and `mentioned` has the tables that it may be about.
+    `changes` are its changes of definitions, in order. If its effect is uncertain, `opaque` says why, and `mentioned`
+    has the tables that it may be about.
     """
 
     kind: Kind
@@ -85,40 +86,39 @@ class Statement(NamedTuple):
 _TRANSACTION: Final = frozenset({"begin", "commit", "rollback", "savepoint", "release", "xa", "end"})
 _HARMLESS: Final = frozenset({
     "analyze", "backup", "cache", "change", "check", "checksum", "deallocate", "flush", "grant", "install", "kill",
-    "lock", "optimize", "prepare", "purge", "repair", "reset", "revoke", "set", "show", "shutdown", "signal", "stop",
-    "uninstall", "unlock", "use",
+    "lock", "optimize", "prepare", "purge", "repair", "reset", "revoke", "set", "show", "shutdown", "signal", "start",
+    "stop", "uninstall", "unlock", "use",
 })  # fmt: skip
 _DML: Final = frozenset({
     "call", "delete", "do", "execute", "handler", "import", "insert", "load", "merge", "replace", "select", "update",
     "values", "with",
 })  # fmt: skip
 _DEFINING: Final = frozenset({"create", "alter", "drop", "rename", "truncate"})
-_TABLE_LIKE: Final = frozenset({"table", "tables", "index", "sequence"})
 _SCHEMA_LIKE: Final = frozenset({"database", "schema"})
 _OTHER_OBJECTS: Final = frozenset({
     "event", "function", "instance", "library", "logfile", "package", "procedure", "reference", "resource", "role",
     "server", "tablespace", "trigger", "user", "view",
 })  # fmt: skip
-_OBJECTS: Final = _TABLE_LIKE | _SCHEMA_LIKE | _OTHER_OBJECTS
+_OBJECTS: Final = _SCHEMA_LIKE | _OTHER_OBJECTS | {"table", "tables", "index", "sequence"}
 _LONGEST_PREFIX: Final = 40
-"""Tokens in which CREATE OR REPLACE DEFINER = ... SQL SECURITY ... has named the kind of its object."""
-_GENERATED: Final = "/* generated by server"
+"""The first so many tokens name the kind of the object, even in CREATE OR REPLACE DEFINER = ... SQL SECURITY ..."""
+_GENERATED_COMMENT: Final = "/* generated by server"
 _SESSION_MATTERS: Final = frozenset({
     "sql_mode", "explicit_defaults_for_timestamp", "character_set_server", "collation_server", "old_mode",
     "character_set_collations", "sql_if_exists", "system_versioning_alter_history",
 })  # fmt: skip
-"""Variables of SET STATEMENT that change what the statement behind it means."""
+"""Variables of SET STATEMENT that change the meaning of the statement that follows."""
 
 
 def fold(name: str) -> str:
-    """A name without case and marks: at least as generous as any server is with names (İ and i are one to some)."""
+    """A name without case and diacritics: names that any server takes for the same (İ and i) have one folded form."""
     if name.isascii():
         return name.lower()
     return "".join(mark for mark in normalize("NFKD", name.casefold()) if not combining(mark))
 
 
-def read(text: str, schema: str, dialect: Dialect) -> Statement:
-    """Read a statement of the binlog; `schema` is its default, bytes that are no text are U+FFFD in both."""
+def parse_statement(text: str, schema: str, dialect: Dialect) -> Statement:
+    """Parse a statement of the binlog; `schema` is its default schema. Bytes that are not text are U+FFFD in both."""
     try:
         found = tokens(text, dialect)
     except Unreadable as error:
@@ -128,47 +128,46 @@ def read(text: str, schema: str, dialect: Dialect) -> Statement:
         pass
     verb = cursor.peek()
     if not verb:
-        # Only a comment: the server's stand-in for an event that a replica cannot take.
+        # Only a comment, by which the server replaces an event that a replica cannot process.
         return Statement(Kind.HARMLESS, "") if cursor.done else _unreadable("it begins with no word")
-    matters = ""
+    variable = ""
     if verb == "set":
         cursor.take("set")
         if not cursor.take("statement"):
             return Statement(Kind.HARMLESS, verb)
         # MariaDB's SET STATEMENT variable = value, ... FOR statement
         while not cursor.done and not cursor.take("for"):
-            matters = matters or (cursor.peek() if cursor.peek() in _SESSION_MATTERS else "")
+            variable = variable or (cursor.peek() if cursor.peek() in _SESSION_MATTERS else "")
             cursor.skip()
         verb = cursor.peek()
     if verb in _TRANSACTION:
         return Statement(Kind.TRANSACTION, verb)
-    if verb == "start":
-        kind = Kind.TRANSACTION if cursor.peek(1) == "transaction" else Kind.HARMLESS
-        return Statement(kind, verb)
+    if verb == "start" and cursor.peek(1) == "transaction":
+        return Statement(Kind.TRANSACTION, verb)
     if verb in _HARMLESS:
         return Statement(Kind.HARMLESS, verb)
-    if verb == "delete" and _GENERATED in text:
-        # A MEMORY table is empty after a restart, and the server tells its replicas so.
+    if verb == "delete" and _GENERATED_COMMENT in text:
+        # A MEMORY table is empty after a restart of the server, which then sends its replicas this statement.
         return Statement(Kind.HARMLESS, verb)
     if verb in _DML:
         return Statement(Kind.DML, verb)
     if verb in _DEFINING:
         statement = _defining(verb, cursor.rest(), found, schema, dialect)
-        if matters and statement.kind is Kind.DDL:
-            return _opaque(verb, f"SET STATEMENT {matters}", found, schema)
+        if variable and statement.kind is Kind.DDL:
+            return _opaque(verb, f"SET STATEMENT {variable}", found, schema)
         return statement
-    return _unreadable("it begins with a word that is not known here")._replace(verb=verb)
+    return _unreadable("it begins with a word that is not known here", verb)
 
 
-def _unreadable(why: str) -> Statement:
-    return Statement(Kind.UNKNOWN, "", opaque=why, mentioned=Mentioned(everything=True))
+def _unreadable(why: str, verb: str = "") -> Statement:
+    return Statement(Kind.UNKNOWN, verb, opaque=why, mentioned=Mentioned(everything=True))
 
 
 def _defining(verb: str, cursor: Cursor, found: list[Token], schema: str, dialect: Dialect) -> Statement:
     prefix = [cursor.peek(ahead) for ahead in range(_LONGEST_PREFIX)]
     thing = "table" if verb == "truncate" else next((word for word in prefix if word in _OBJECTS), "")
     if not thing:
-        return _unreadable("it is about nothing that is known here")._replace(verb=verb)
+        return _unreadable("it is about nothing that is known here", verb)
     temporary = "temporary" in prefix[: prefix.index(thing)] if thing in prefix else False
     if thing in _OTHER_OBJECTS or temporary or (verb == "rename" and thing == "user"):
         return Statement(Kind.HARMLESS, verb)
@@ -183,22 +182,23 @@ def _defining(verb: str, cursor: Cursor, found: list[Token], schema: str, dialec
 
 
 def _opaque(verb: str, why: str, found: list[Token], schema: str) -> Statement:
-    """A definition that was not understood: every name in it may be a table's."""
+    """The opaque statement for a definition that is not understood: every name in it may be a table's."""
     if any("\ufffd" in text for text in (schema, *(token.text for token in found))):
         return Statement(Kind.DDL, verb, opaque=why, mentioned=Mentioned(everything=True))
-    whole = any(token.word in _SCHEMA_LIKE for token in islice(found, 4))
+    is_of_schema = any(token.word in _SCHEMA_LIKE for token in islice(found, 4))
     names = [fold(token.text) for token in found if token.kind in (TokenKind.WORD, TokenKind.NAME, TokenKind.TEXT)]
-    # `ALTER TABLE other.a RENAME b` leaves open whose b that is.
+    # In `ALTER TABLE other.a RENAME b`, the schema of b is open.
     owners = {fold(schema)} | {
         fold(owner.text) for owner, dot in pairwise(found) if dot.kind is TokenKind.MARK and dot.text == "."
     }
     pairs = frozenset((owner, name) for owner in owners for name in names)
-    schemas = frozenset(names) if whole else frozenset()
+    schemas = frozenset(names) if is_of_schema else frozenset()
     subject = _subject(Cursor(found, schema)) if verb in ("create", "alter") else None
     return Statement(Kind.DDL, verb, (), why, Mentioned(pairs, schemas, subject=subject))
 
 
 def _subject(cursor: Cursor) -> TableName | None:
+    """The first table of a statement, None if it is not found."""
     try:
         while not cursor.take("table"):
             cursor.skip()
@@ -233,7 +233,7 @@ def _create(cursor: Cursor, dialect: Dialect) -> Change:
     if cursor.take("database", "schema"):
         exists = cursor.phrase("if not exists")
         name = cursor.name()
-        return CreateSchema(name, *_schema_options(cursor), replaces, exists)
+        return CreateSchema(name, _schema_options(cursor), replaces, exists)
     if cursor.take("sequence"):
         exists = cursor.phrase("if not exists")
         table = cursor.table()
@@ -276,23 +276,25 @@ def _drop(cursor: Cursor) -> tuple[Change, ...]:
             return (DropSchema(cursor.name()),)
         case "table" | "tables" | "sequence":
             cursor.phrase("if exists")
-            names = list(cursor.tables())
+            dropped = [DropTable(cursor.table())]
+            while cursor.mark(","):
+                dropped.append(DropTable(cursor.table()))
             _wait(cursor)
             cursor.take("restrict", "cascade")
-            return tuple(DropTable(name) for name in names)
+            return tuple(dropped)
     raise cursor.failure("a kind of object expected")
 
 
 def _rename(cursor: Cursor) -> tuple[Change, ...]:
     if not cursor.take("table", "tables"):
         raise cursor.failure("TABLE expected")
-    exists = cursor.phrase("if exists")
+    cursor.phrase("if exists")
     pairs: list[Change] = []
     while True:
         old = cursor.table()
         _wait(cursor)
         cursor.expect("to")
-        pairs.append(RenameTable(old, cursor.table(), exists))
+        pairs.append(RenameTable(old, cursor.table()))
         if not cursor.mark(","):
             return tuple(pairs)
 
@@ -303,7 +305,7 @@ def _alter(cursor: Cursor, dialect: Dialect) -> Change:
             "default", "charset", "character", "char", "collate", "comment", "encryption", "read", "upgrade",
         )  # fmt: skip
         name = cursor.name() if named else cursor.default_schema()
-        return AlterSchema(name, *_schema_options(cursor))
+        return AlterSchema(name, _schema_options(cursor))
     if cursor.take("sequence"):
         cursor.phrase("if exists")
         table = cursor.table()
@@ -321,15 +323,14 @@ def _alter(cursor: Cursor, dialect: Dialect) -> Change:
     return AlterTable(table, alter.clauses(cursor, dialect), exists, ignore)
 
 
-def _schema_options(cursor: Cursor) -> tuple[str, str]:
+def _schema_options(cursor: Cursor) -> Options:
     charset = collation = ""
     while not cursor.done and not cursor.is_mark(";"):
         cursor.take("default")
         match cursor.take("charset", "character", "char", "collate", "comment", "encryption", "read"):
-            case "charset":
-                charset = tables.charset_or_default(cursor)
-            case "character" | "char":
-                cursor.expect("set")
+            case "charset" | "character" | "char" as word:
+                if word != "charset":
+                    cursor.expect("set")
                 charset = tables.charset_or_default(cursor)
             case "collate":
                 collation = cursor.value()
@@ -340,11 +341,11 @@ def _schema_options(cursor: Cursor) -> tuple[str, str]:
                 cursor.value()
             case _:
                 raise cursor.failure(f"{cursor.token().text!r} is not known here")
-    return charset, collation
+    return Options(charset, collation)
 
 
 def _wait(cursor: Cursor) -> None:
-    """Take how long MariaDB is to wait for its lock, if that comes next."""
+    """Take MariaDB's WAIT n or NOWAIT, if it is next."""
     if cursor.take("wait"):
         cursor.number()
     else:

@@ -1,4 +1,4 @@
-"""What statements that define tables say: typed, and with names as they are spelled."""
+"""The types of statements that define tables. Names are spelled as in the statement."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ class TableName(NamedTuple):
 
 
 class Bytes(NamedTuple):
-    """A literal of hexadecimal or binary digits, or a label that is no text."""
+    """A literal of hexadecimal or binary digits, or a label that is not text."""
 
     data: bytes
 
 
 class DataType(NamedTuple):
-    """A column's type. `name` is the type's own ("int" for INTEGER), `length` what stands first in its parentheses.
+    """A column's type.
 
-    `labels` are those of ENUM and SET.
+    `name` is the canonical name ("int" for INTEGER), `length` the first number in its parentheses. `labels` are those
+    of ENUM and SET.
     """
 
     name: str
@@ -39,16 +40,8 @@ class DataType(NamedTuple):
     compressed: bool = False
 
 
-class Value(StrEnum):
-    """What a column has in rows that give it no value."""
-
-    NONE = "none"  # nothing is said
-    NULL = "null"
-    OTHER = "other"
-
-
 class Generated(StrEnum):
-    """How the server makes a column's values."""
+    """How the server generates a column's values."""
 
     NO = ""
     VIRTUAL = "virtual"
@@ -58,12 +51,12 @@ class Generated(StrEnum):
 
 
 class ColumnSpec(NamedTuple):
-    """A column as a statement defines it. `nullable` is None where it says neither NULL nor NOT NULL."""
+    """A column in a statement. `nullable` is None if neither NULL nor NOT NULL is specified."""
 
     name: str
     type: DataType
     nullable: bool | None = None
-    default: Value = Value.NONE
+    has_default: bool = False  # and it is not NULL
     on_update: bool = False
     generated: Generated = Generated.NO
     auto_increment: bool = False
@@ -74,7 +67,7 @@ class ColumnSpec(NamedTuple):
 
 
 class IndexPart(NamedTuple):
-    """A column of an index, of which `length` characters count; 0: all. `name` is empty for an expression."""
+    """A column of an index; `length` is its prefix in characters, 0 for all. `name` is empty for an expression."""
 
     name: str
     length: int = 0
@@ -82,7 +75,7 @@ class IndexPart(NamedTuple):
 
 
 class IndexKind(StrEnum):
-    """What an index promises."""
+    """The kind of an index."""
 
     PRIMARY = "primary"
     UNIQUE = "unique"
@@ -90,13 +83,13 @@ class IndexKind(StrEnum):
 
 
 class IndexSpec(NamedTuple):
-    """An index as a statement defines it; `name` is empty where the server chooses one."""
+    """An index in a statement; `name` is empty if the server chooses one."""
 
     kind: IndexKind
     name: str
     parts: tuple[IndexPart, ...]
     hashed: bool = False  # USING HASH
-    overlaps: str = ""  # the period named in WITHOUT OVERLAPS
+    overlaps: str = ""  # the period of WITHOUT OVERLAPS
 
 
 class Period(NamedTuple):
@@ -108,9 +101,9 @@ class Period(NamedTuple):
 
 
 class Options(NamedTuple):
-    """Options of a table that change what its columns are, or whether its rows are its own; empty: not said.
+    """Options of a table that affect its columns, or where its rows are, or options of a schema. Empty: not specified.
 
-    `elsewhere`: it says where rows are that the table does not hold itself (UNION, CONNECTION, an option of an engine).
+    `elsewhere`: the rows may be outside of the table (UNION, CONNECTION, an option of an engine).
     """
 
     charset: str = ""
@@ -122,7 +115,7 @@ class Options(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where a column is put: first, or after the column named."""
+    """The position of a column: behind the column `after`, or first if that is empty."""
 
     after: str = ""
 
@@ -175,14 +168,7 @@ class AddIndex(NamedTuple):
 
 
 class DropIndex(NamedTuple):
-    """DROP INDEX; of the primary key the name is PRIMARY."""
-
-    name: str
-    if_exists: bool = False
-
-
-class DropConstraint(NamedTuple):
-    """DROP CONSTRAINT, which may be a unique index."""
+    """DROP INDEX or PRIMARY KEY, whose name is PRIMARY, or DROP CONSTRAINT, which may be a unique index."""
 
     name: str
     if_exists: bool = False
@@ -206,7 +192,6 @@ class ConvertTo(NamedTuple):
     """CONVERT TO CHARACTER SET; an empty `charset` is the schema's."""
 
     charset: str
-    collation: str = ""
 
 
 class SetOptions(NamedTuple):
@@ -236,9 +221,9 @@ class DropVersioning(NamedTuple):
 
 
 class Partition(NamedTuple):
-    """A clause about partitions by its first word; `table` is the other table of EXCHANGE and CONVERT.
+    """A clause about partitions; `table` is the other table of EXCHANGE and CONVERT.
 
-    `verb` of CONVERT TABLE ... TO PARTITION is "attach".
+    `verb` is its first word, except that it is "attach" for CONVERT TABLE ... TO PARTITION.
     """
 
     verb: str
@@ -252,13 +237,11 @@ class Tablespace(NamedTuple):
 class Unchanged(NamedTuple):
     """A clause that leaves columns, keys and values as they are."""
 
-    words: str
-
 
 Clause: TypeAlias = (
-    AddColumn | ChangeColumn | ShowColumn | RenameColumn | DropColumn | AddIndex | DropIndex | DropConstraint
-    | RenameIndex | RenameTo | ConvertTo | SetOptions | AddPeriod | DropPeriod | AddVersioning | DropVersioning
-    | Partition | Tablespace | Unchanged
+    AddColumn | ChangeColumn | ShowColumn | RenameColumn | DropColumn | AddIndex | DropIndex | RenameIndex | RenameTo
+    | ConvertTo | SetOptions | AddPeriod | DropPeriod | AddVersioning | DropVersioning | Partition | Tablespace
+    | Unchanged
 )  # fmt: skip
 
 
@@ -312,7 +295,6 @@ class RenameTable(NamedTuple):
 
     old: TableName
     new: TableName
-    if_exists: bool = False
 
 
 class DropTable(NamedTuple):
@@ -328,21 +310,19 @@ class TruncateTable(NamedTuple):
 
 
 class CreateSchema(NamedTuple):
-    """CREATE DATABASE; an empty `charset` is the server's."""
+    """CREATE DATABASE; without a character set in `options`, it has the server's."""
 
     schema: str
-    charset: str
-    collation: str
+    options: Options
     or_replace: bool = False
     if_not_exists: bool = False
 
 
 class AlterSchema(NamedTuple):
-    """ALTER DATABASE; an empty `charset` stays as it is."""
+    """ALTER DATABASE; without a character set in `options`, that of the schema stays."""
 
     schema: str
-    charset: str
-    collation: str
+    options: Options
 
 
 class DropSchema(NamedTuple):

@@ -34,11 +34,11 @@ _QUERIES: Final = ("select", "with", "values", "table")
 
 
 class SelectsRows(Exception):
-    """The statement fills its table from a query, whose columns only the server knows."""
+    """The statement fills its table from a query; only the server knows the columns."""
 
 
 def create_table(cursor: Cursor, dialect: Dialect, *, or_replace: bool) -> CreateTable | CreateLike:
-    """Take all that follows CREATE [OR REPLACE] TABLE. Raises `NotUnderstood`, `SelectsRows`."""
+    """Take the statement from behind CREATE [OR REPLACE] TABLE. Raises `NotUnderstood`, `SelectsRows`."""
     if_not_exists = cursor.phrase("if not exists")
     table = cursor.table()
     if cursor.take("like"):
@@ -55,7 +55,13 @@ def create_table(cursor: Cursor, dialect: Dialect, *, or_replace: bool) -> Creat
             cursor.end()
             return made
         for element in inner.elements():
-            _element(element, dialect, columns, indexes, periods)
+            if is_period(element):
+                periods.append(period(element))
+            elif not is_constraint(element):
+                columns.append(column(element, dialect))
+            elif (spec := constraint(element)) is not None:
+                indexes.append(spec)
+            element.end()
     options = Options()
     while not cursor.done:
         cursor.mark(",")
@@ -83,7 +89,7 @@ def _like(table: TableName, cursor: Cursor, or_replace: bool, if_not_exists: boo
 
 
 def _selects(cursor: Cursor) -> bool:
-    """Whether a query is next, that fills the table."""
+    """Whether a query that fills the table is next."""
     ahead = 1 if cursor.peek() in ("ignore", "replace") else 0
     ahead += cursor.peek(ahead) == "as"
     while cursor.is_mark("(", ahead):
@@ -92,23 +98,8 @@ def _selects(cursor: Cursor) -> bool:
     return word in _QUERIES and not (word == "with" and cursor.peek(ahead + 1) == "system")
 
 
-def _element(
-    cursor: Cursor, dialect: Dialect, columns: list[ColumnSpec], indexes: list[IndexSpec], periods: list[Period]
-) -> None:
-    """One of the definitions between the parentheses."""
-    if is_period(cursor):
-        periods.append(period(cursor))
-    elif is_constraint(cursor):
-        index = constraint(cursor)
-        if index is not None:
-            indexes.append(index)
-    else:
-        columns.append(column(cursor, dialect))
-    cursor.end()
-
-
 def is_period(cursor: Cursor) -> bool:
-    """Whether PERIOD FOR is next, and no column named period."""
+    """Whether PERIOD FOR is next, and not a column named period."""
     return cursor.peek() == "period" and cursor.peek(1) == "for"
 
 
@@ -126,7 +117,7 @@ def period(cursor: Cursor) -> Period:
 
 
 def is_constraint(cursor: Cursor) -> bool:
-    """Whether an index or a constraint is next, and no column."""
+    """Whether an index or a constraint is next, and not a column."""
     word = cursor.peek()
     if word == "vector":
         return cursor.peek(1) in ("index", "key")
@@ -134,7 +125,7 @@ def is_constraint(cursor: Cursor) -> bool:
 
 
 def constraint(cursor: Cursor) -> IndexSpec | None:
-    """Take an index or a constraint; None for one that is no index."""
+    """Take an index or a constraint; None for a constraint that is not an index."""
     name = ""
     if cursor.take("constraint"):
         cursor.phrase("if not exists")
@@ -148,10 +139,9 @@ def constraint(cursor: Cursor) -> IndexSpec | None:
             cursor.take("key", "index")
             found = index(IndexKind.UNIQUE, cursor)
             return found._replace(name=found.name or name)
-        case "key" | "index":
-            return index(IndexKind.OTHER, cursor)
-        case "fulltext" | "spatial" | "vector":
-            cursor.take("key", "index")
+        case "key" | "index" | "fulltext" | "spatial" | "vector" as word:
+            if word not in ("key", "index"):
+                cursor.take("key", "index")
             return index(IndexKind.OTHER, cursor)
         case "foreign":
             cursor.rest()
@@ -165,7 +155,7 @@ def constraint(cursor: Cursor) -> IndexSpec | None:
 
 
 def index(kind: IndexKind, cursor: Cursor) -> IndexSpec:
-    """Take an index from its name on: its columns and all of its options."""
+    """Take an index: its name, its columns and all its options."""
     cursor.phrase("if not exists")
     name = "" if cursor.is_mark("(") or cursor.peek() in ("using", "type") else cursor.name()
     hashed = _using(cursor)
@@ -192,7 +182,7 @@ def index(kind: IndexKind, cursor: Cursor) -> IndexSpec:
 
 
 def _using(cursor: Cursor) -> bool:
-    """Take USING and a kind of index, if that comes next; whether it is HASH."""
+    """Take USING and a kind of index, if they are next; return whether it is HASH."""
     return cursor.value() == "hash" if cursor.take("using", "type") else False
 
 
@@ -202,11 +192,9 @@ def _index_option(cursor: Cursor) -> None:
             cursor.value()
     elif cursor.take("wait"):
         cursor.value()
-    elif cursor.take("nowait"):
-        pass
     elif cursor.phrase("with parser"):
         cursor.name()
-    elif cursor.phrase("not ignored"):
+    elif cursor.take("nowait") or cursor.phrase("not ignored"):
         pass
     elif cursor.is_name() or cursor.token().kind is Kind.TEXT:  # COMMENT, KEY_BLOCK_SIZE, options of engines
         cursor.skip()
@@ -214,7 +202,7 @@ def _index_option(cursor: Cursor) -> None:
 
 
 def table_option(options: Options, cursor: Cursor, dialect: Dialect) -> Options:
-    """Take one option of a table, and give all so far. Raises `NotUnderstood`."""
+    """Take one option of a table; return `options` with it. Raises `NotUnderstood`."""
     cursor.take("default")
     match cursor.take("engine", "type", "charset", "character", "char", "collate", "with", "union", "connection",
                       "data", "index", "sequence", *_IGNORED_OPTIONS):  # fmt: skip
@@ -243,8 +231,6 @@ def table_option(options: Options, cursor: Cursor, dialect: Dialect) -> Options:
             cursor.value()
         case "storage":
             cursor.skip()
-        case "tablespace":
-            cursor.value()
         case word if word:
             cursor.value()
         case _:
@@ -254,6 +240,6 @@ def table_option(options: Options, cursor: Cursor, dialect: Dialect) -> Options:
 
 
 def charset_or_default(cursor: Cursor) -> str:
-    """Take the name of a character set, with `=` or without; `default` for that of the schema."""
+    """Take the name of a character set, with or without `=` before it; `default` is that of the schema."""
     name = cursor.value()
     return "default" if name == "default" else types.charset_named(name)

@@ -1,4 +1,4 @@
-"""Types of columns as statements spell them, with the names and defaults that the server gives them."""
+"""Column types in statements, by the server's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GEOMETRIES: Final = frozenset({
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
     "geometrycollection",
 })  # fmt: skip
-_PLAIN: Final = {
+_SYNONYMS: Final = {
     "tinyint": "tinyint", "int1": "tinyint", "smallint": "smallint", "int2": "smallint", "mediumint": "mediumint",
     "int3": "mediumint", "middleint": "mediumint", "int": "int", "integer": "int", "int4": "int", "bigint": "bigint",
     "int8": "bigint", "dec": "decimal", "decimal": "decimal", "numeric": "decimal", "fixed": "decimal", "bit": "bit",
@@ -34,9 +34,8 @@ _PLAIN: Final = {
 }  # fmt: skip
 _MARIADB: Final = frozenset({"uuid", "inet4", "inet6"})
 _ORACLE: Final = {"varchar2": "varchar", "raw": "varbinary", "clob": "longtext", "blob": "longblob", "date": "datetime"}
-_NATIVE: Final = frozenset({"mariadb_schema"})
 _LONGEST_SINGLE: Final = 24
-"""Bits of FLOAT(n) up to which it is no DOUBLE."""
+"""The most bits of a FLOAT(n) that is not a DOUBLE."""
 
 
 def charset_named(name: str) -> str:
@@ -49,7 +48,7 @@ def charset_named(name: str) -> str:
 
 
 def charset_of_collation(name: str, dialect: Dialect) -> str:
-    """The character set of a collation; empty for MariaDB's that are there for several. Raises `NotUnderstood`."""
+    """The character set of a collation, empty for MariaDB's collations of several sets. Raises `NotUnderstood`."""
     prefix = name.lower().partition("_")[0]
     if dialect.mariadb and prefix == "uca1400":
         return ""
@@ -57,7 +56,7 @@ def charset_of_collation(name: str, dialect: Dialect) -> str:
 
 
 def data_type(cursor: Cursor, dialect: Dialect) -> DataType:
-    """Take a type with what stands in its parentheses. Raises `NotUnderstood`."""
+    """Take a type with what is in its parentheses. Raises `NotUnderstood`."""
     oracle = dialect.oracle
     if cursor.is_mark(".", 1):
         schema = cursor.name().lower()
@@ -67,11 +66,11 @@ def data_type(cursor: Cursor, dialect: Dialect) -> DataType:
         elif schema == "maxdb_schema":
             cursor.expect("timestamp")
             return _sized("datetime", cursor)
-        elif schema in _NATIVE:
+        elif schema == "mariadb_schema":
             oracle = False
         else:
             raise cursor.failure(f"schema {schema} is not known here")
-    # The names of types that plugins of MariaDB give may be quoted.
+    # The names of types from MariaDB's plugins may be quoted.
     word = cursor.peek() or cursor.token().text.lower()
     if oracle and word in _ORACLE:
         cursor.name()
@@ -79,19 +78,19 @@ def data_type(cursor: Cursor, dialect: Dialect) -> DataType:
     if oracle and word == "number":
         cursor.name()
         return _sized("decimal", cursor) if cursor.is_mark("(") else DataType("double")
-    if word in _PLAIN:
+    if word in _SYNONYMS:
         cursor.name()
         if word == "timestamp" and dialect.has(SqlMode.MAXDB) and dialect.mariadb:
             word = "datetime"
-        return _sized(_PLAIN[word], cursor)
+        return _sized(_SYNONYMS[word], cursor)
     if dialect.mariadb and word in _MARIADB:
         cursor.name()
         return DataType(word)
-    return _worded(cursor, dialect)
+    return _irregular(cursor, dialect)
 
 
-def _worded(cursor: Cursor, dialect: Dialect) -> DataType:
-    """Types that take more than one word, or no size."""
+def _irregular(cursor: Cursor, dialect: Dialect) -> DataType:
+    """Take a type that may have several words, or that is not a name with sizes."""
     match cursor.take(
         "bool", "boolean", "serial", "float", "double", "real", "enum", "set", "char", "character", "national", "nchar",
         "nvarchar", "long",
@@ -115,16 +114,16 @@ def _worded(cursor: Cursor, dialect: Dialect) -> DataType:
             kind = _sized("char", cursor)
             return kind._replace(name="binary") if cursor.take("byte") else kind
         case "national":
-            long = cursor.take("varchar", "varcharacter") != ""
-            if not long:
+            varying = cursor.take("varchar", "varcharacter")
+            if not varying:
                 if not cursor.take("char"):
                     cursor.expect("character")
-                long = cursor.take("varying") != ""
-            return _national(cursor, long)
+                varying = cursor.take("varying")
+            return _national("varchar" if varying else "char", cursor)
         case "nchar":
-            return _national(cursor, cursor.take("varchar", "varcharacter", "varying") != "")
+            return _national("varchar" if cursor.take("varchar", "varcharacter", "varying") else "char", cursor)
         case "nvarchar":
-            return _national(cursor, True)
+            return _national("varchar", cursor)
         case "long":
             if cursor.take("varbinary"):
                 return DataType("mediumblob")
@@ -136,8 +135,8 @@ def _worded(cursor: Cursor, dialect: Dialect) -> DataType:
     raise cursor.failure(f"the type {cursor.token().text!r} is not known here")
 
 
-def _national(cursor: Cursor, long: bool) -> DataType:
-    return _sized("varchar" if long else "char", cursor)._replace(charset="utf8mb3")
+def _national(name: str, cursor: Cursor) -> DataType:
+    return _sized(name, cursor)._replace(charset="utf8mb3")
 
 
 def _float(cursor: Cursor) -> DataType:
@@ -148,7 +147,7 @@ def _float(cursor: Cursor) -> DataType:
 
 
 def _sized(name: str, cursor: Cursor) -> DataType:
-    """The type of that name with the sizes that come next, if any do."""
+    """The type of that name; takes its sizes if they are next."""
     if not cursor.is_mark("("):
         return DataType(name)
     inner = cursor.parentheses()
@@ -170,7 +169,7 @@ def _labels(cursor: Cursor) -> tuple[str | Bytes, ...]:
 
 
 def value(cursor: Cursor) -> bool:
-    """Take the expression of a DEFAULT: a literal, a function or one in parentheses. Whether it is NULL."""
+    """Take the expression of a DEFAULT: a literal, a function or parentheses. Return whether it is NULL."""
     if cursor.take("null"):
         return True
     if cursor.is_mark("("):
@@ -190,11 +189,11 @@ def value(cursor: Cursor) -> bool:
     if token.kind in (Kind.MARK, Kind.END):
         raise cursor.failure("a value expected")
     cursor.skip()
-    introduces = token.word.startswith("_") or token.word in ("date", "time", "timestamp")
-    if introduces and cursor.token().kind in (Kind.TEXT, Kind.BITS):
+    is_prefix = token.word.startswith("_") or token.word in ("date", "time", "timestamp")
+    if is_prefix and cursor.token().kind in (Kind.TEXT, Kind.BITS):
         cursor.skip()
         return False
-    while cursor.token().kind is Kind.TEXT and token.kind is Kind.TEXT:  # literals side by side are one
+    while cursor.token().kind is Kind.TEXT and token.kind is Kind.TEXT:  # adjacent literals are one
         cursor.skip()
     while cursor.mark("."):
         cursor.name()

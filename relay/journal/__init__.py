@@ -1,1 +1,1 @@
-"""The journal as Python sees it; native code writes and serves it."""
+"""The journal from Python's side; native code writes and serves it."""

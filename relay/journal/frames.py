@@ -8,9 +8,9 @@ import msgspec
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True):
-    """A column of a definition. `type` is the real binlog type, `meta` normalised as in relay.binlog.tablemap.
+    """A column of a definition. `type` is the real binlog type, `meta` normalised as in relay.binlog.events.table_maps.
 
-    `charset` is MySQL's name of the character set: "binary" for raw bytes, "" where the type is no text.
+    `charset` is MySQL's name of the character set: "binary" for raw bytes, "" if the type is not text.
     """
 
     name: str
@@ -26,8 +26,10 @@ class Column(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Definition(msgspec.Struct, frozen=True, array_like=True):
-    """A table while its rows are read. `version` is the InstanceID; not `proven`: names are positional (@1, @2,
-    ...)."""
+    """A table's definition for a range of rows.
+
+    `version` is the InstanceID; without `proven`, names are positional (@1, @2, ...).
+    """
 
     schema: str
     table: str
@@ -39,9 +41,9 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """A packed definition; `link` is the position of the TABLE frame that replaces it, 0 if it stands.
+    """A packed definition; `link` is the position of the TABLE frame that replaces it, 0 if none does.
 
-    All ones: its proof is still awaited; no such frame is ever published.
+    With all bits of `link` set, its proof is pending; no such frame is ever published.
     """
 
     link: int
@@ -61,9 +63,9 @@ class Rows(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Commit(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The end of a transaction; `position` is its end in the binlog, `sequence` that of the next change.
+    """The end of a transaction; `position` is its end in the binlog, `sequence` the number of the next change.
 
-    `server_id` is that of the server where it was made, 0 if it is not said.
+    `server_id` is that of the server where it was made, 0 if unknown.
     """
 
     position: int
@@ -74,7 +76,7 @@ class Commit(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class File(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """The binlog went on in another file."""
+    """The binlog continues in another file."""
 
     position: int
     file: str
@@ -91,10 +93,10 @@ class Source(msgspec.Struct, frozen=True, array_like=True, tag=5):
 
 
 class Ddl(msgspec.Struct, frozen=True, array_like=True, tag=6):
-    """A statement that defines or empties something. It is a change with a number of its own, as each row is.
+    """A statement that defines or empties tables. Like each row, it is a change with a number of its own.
 
-    `dialect` is a packed relay.ddl.Dialect, `tables` a packed list of relay.schema.history.Outcome: how the statement
-    was read, and what it leaves. Both are empty in segments of before format 3.
+    `dialect` is a packed relay.ddl.Dialect, as which the statement was read; `tables` is a packed list of its outcomes,
+    relay.schema.history.Outcome. Both are empty in segments before format 3.
     """
 
     end_position: int
@@ -119,6 +121,6 @@ _DECODER: Final = msgspec.msgpack.Decoder(Frame)
 
 
 def decode(payload: bytes | memoryview) -> Frame:
-    """The struct of a frame's payload. Raises `msgspec.DecodeError` for anything else."""
+    """Decode a frame's payload. Raises `msgspec.DecodeError` for anything else."""
     frame: Frame = _DECODER.decode(payload)
     return frame

@@ -1,4 +1,4 @@
-"""Which segments of the journal may go: a decision about numbers, without I/O."""
+"""Decides which segments of the journal may be deleted: numbers only, without I/O."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 
 class Segment(Protocol):
-    """A file of the journal: journal positions of its first byte and after its last, and when it last changed."""
+    """A file of the journal: the positions of its first byte and after its last, and its modification time."""
 
     @property
     def base(self) -> int: ...
@@ -18,7 +18,7 @@ class Segment(Protocol):
 
 
 class Limits(NamedTuple):
-    """History kept in any case (`keep_bytes`, `keep_age` in seconds), and the size that is never passed."""
+    """The minimum history (`keep_bytes`, `keep_age` in seconds), and the maximum size."""
 
     keep_bytes: int
     keep_age: int
@@ -26,13 +26,14 @@ class Limits(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """`drop` segments before this position. `ask`: rows before this one have to be taken from clients first, 0: none.
+    """The decision: delete the segments before `delete_before`.
 
-    `near`: the cap is near, and clients, the lake or the log need what would have to go.
+    Before more can be deleted, clients' queues must drop their rows before `request`; 0 if nothing is to be dropped.
+    `near`: the cap is near, and clients, the lake or the log need what would have to be deleted.
     """
 
-    drop: int
-    ask: int
+    delete_before: int
+    request: int
     near: bool
 
 
@@ -42,10 +43,10 @@ _NEAR = 0.9
 def decide(segments: Sequence[Segment], needed: int, exported: int, now: float, limits: Limits) -> Cut:
     """Decide about `segments` (oldest first, the last one is being written).
 
-    `needed`: what the slowest client needs next; `exported`: what the lake or the log does. What nobody needs goes
-    when it is older than `keep_age` and the journal larger than `keep_bytes`, or when the cap is reached; what somebody
-    needs goes only for the cap. Then clients are asked for it first; export and log find
-    out by themselves, and stop by name.
+    `needed` is the next position of the slowest client; `exported` that of the lake or the log. A segment that nothing
+    needs is deleted when it is older than `keep_age` and the journal is larger than `keep_bytes`, or when the cap is
+    reached; a needed one only for the cap. Then clients are asked to drop rows first; export and log notice the loss
+    themselves, and stop with a fatal error.
     """
     if not segments:
         return Cut(0, 0, False)
@@ -55,19 +56,19 @@ def decide(segments: Sequence[Segment], needed: int, exported: int, now: float, 
     for segment in segments[:-1]:
         remains = size - (segment.end - segment.base)
         over = size > limits.max_bytes
-        outlived = remains >= limits.keep_bytes and now - segment.modified > limits.keep_age
-        if not over and not outlived:
+        expired = remains >= limits.keep_bytes and now - segment.modified > limits.keep_age
+        if not over and not expired:
             break
         if segment.end > needed:
-            return Cut(drop, _beyond(segments, drop, size - limits.max_bytes) if over else 0, near)
+            return Cut(drop, _end_of_excess(segments, drop, size - limits.max_bytes) if over else 0, near)
         if segment.end > exported and not over:
             break
         drop, size = segment.end, remains
     return Cut(drop, 0, near)
 
 
-def _beyond(segments: Sequence[Segment], first: int, excess: int) -> int:
-    """The end of those segments from `first` on that are too many: all at once, since a load may bring many a turn."""
+def _end_of_excess(segments: Sequence[Segment], first: int, excess: int) -> int:
+    """The end of the excess segments from `first` on. There may be many: a load can bring them between two checks."""
     end = first
     for segment in segments[:-1]:
         if segment.base >= first and excess > 0:

@@ -1,6 +1,6 @@
-"""The lake: every change as typed Parquet, and the log of commits that says which files count.
+"""The lake: every change as typed Parquet, and a commit log that says which files count.
 
-`read_batches` gives the changes as Arrow batches in memory, without a lake.
+`read_batches` yields the changes as Arrow batches in memory, without a lake.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Batch", "read_batches"]
 
 
 def __getattr__(name: str) -> Any:
-    """The names above, imported when they are first used: what is below this package needs nothing of it."""
+    """Import the names above on first use: the modules below this package do not need `batches`."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from relay.lake import batches

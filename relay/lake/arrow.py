@@ -1,4 +1,4 @@
-"""pyarrow, or the error that names the extra that brings it: `from relay.lake.arrow import pyarrow`."""
+"""pyarrow (`from relay.lake.arrow import pyarrow`), or an error that names the extra which installs it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ try:
     import pyarrow.compute
     import pyarrow.parquet
 except ImportError as error:
-    raise RelayError(
-        ErrorCode.ENVIRONMENT,
-        "load pyarrow",
-        error,
-        hint="pip install 'binlog-relay[lake]'",
-    ) from error
+    raise RelayError(ErrorCode.ENVIRONMENT, "load pyarrow", error, hint="pip install 'binlog-relay[lake]'") from error
 
 __all__ = ["pyarrow"]

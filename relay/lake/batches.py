@@ -1,10 +1,9 @@
-"""Changes as Arrow batches in memory, read from the journal of a DataDir, with a running relay or without one."""
+"""Reads changes as Arrow batches from the journal of a DataDir. A running relay is not needed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -14,6 +13,7 @@ import msgspec
 from relay._native import ChangeColumns, ChangeReader, JournalReader, Reached
 from relay.ddl.dialect import unpacked
 from relay.errors import ErrorCode, RelayError, StopCode
+from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
 from relay.lake import paths, statements
 from relay.lake.documents import Field, Table, TableState, TableVersion
@@ -25,22 +25,24 @@ if TYPE_CHECKING:
 OLDEST: Final = "oldest"
 MAX_BYTES: Final = 64 << 20
 MAX_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.1  # between looks at a journal that is followed; it is flushed once a second
+_POLL_SECONDS: Final = 0.1  # between polls of a followed journal, which is flushed once a second
 
 
 class Batch(NamedTuple):
-    """Changes of one table, flat: an update is two rows, its images before and after.
+    """Changes of one table as flat rows: an update is two rows, the images before and after.
 
-    `rows` has the columns of the lake's files (docs/lake-batches.md) but for `_schema_version`. A statement that took a
-    table's rows is a batch of one row with `_change_type` truncate, drop, reset or create, whose columns of the table
-    are NULL; they are missing where no row of the table came before.
+    `rows` has the columns of the lake's files (docs/lake-batches.md) except `_schema_version`. A statement that deletes
+    a table's rows is a batch of one row with `_change_type` truncate, drop, reset or create. The table's own columns
+    are NULL in it, and missing if no row of the table came before.
 
-    `first` and `last` are the lowest and highest `_seq`. Everything of the chosen tables up to `position` of the
-    source's binlog `file` has been given, once all batches of the same flush have been; `gtid` is that of the last
-    transaction there, "" without GTIDs. `whole` is False while a transaction larger than `max_bytes` is not at its end.
+    `first` and `last` are the lowest and highest `_seq`. Once all batches of a flush are yielded, everything of the
+    chosen tables up to `position` of the source's binlog `file` has been yielded. `gtid` is that of the last
+    transaction there, "" without GTIDs. `whole` is False until the end of a transaction that is larger than
+    `max_bytes`.
 
-    `resume` is a `start` for another reading after this batch was dealt with: nothing is left out then, and what comes
-    again has the same `_seq`. `lost` says why events right before this batch are missing, "" if none are.
+    `resume` is the `start` for a later call, once this batch is processed: nothing is skipped, and rows that are read
+    again have the same `_seq`. `lost` is the reason why events right before this batch are missing, "" if none
+    are.
     """
 
     schema: str
@@ -66,87 +68,88 @@ def read_batches(
     max_bytes: int = MAX_BYTES,
     max_seconds: float = MAX_SECONDS,
 ) -> Iterator[Batch]:
-    """Yield the changes in the journal of a DataDir, up to what is on disk, or with `follow` without an end.
+    """Yield the changes in the journal of a DataDir up to what is on disk; with `follow`, without an end.
 
-    `tables` are patterns `schema.table`; `start` is "oldest", the first transaction that the journal has whole, or
-    `resume` of an earlier batch. JSON comes as text, or as MySQL's own binary form. Rows are gathered until they take
-    `max_bytes` or have waited `max_seconds`, then to the end of the transaction: only one that is larger by itself is
-    divided. A statement, an accepted gap and a change of the source end a batch too.
+    `tables` are patterns `schema.table`. `start` is "oldest", the first transaction that the journal has whole, or
+    `resume` of an earlier batch. `json` is the form of JSON values: text, or MySQL's binary form. Rows are buffered
+    until they take `max_bytes` or have waited `max_seconds`, and then up to the end of the transaction. Only a
+    transaction that alone is larger is divided. A statement, an accepted gap and a change of the source end a batch
+    too.
 
-    Raises `RelayError`: journal_lost if retention has deleted what comes next, or the journal is another one;
-    partial_image and unsupported_column as `relay._native.ChangeReader`; environment without pyarrow.
+    Raises `RelayError`: journal_lost if retention has deleted what comes next or the journal is another one;
+    partial_image and unsupported_column as `relay._native.ChangeReader` does; environment without pyarrow.
     """
-    import relay.lake.arrow  # noqa: F401  (names the extra where pyarrow is missing)
+    import relay.lake.arrow  # noqa: F401  (names the extra if pyarrow is missing)
 
     reading = _Reading(Path(data_dir) / "journal", tables, start, json, max_bytes)
-    return reading.follow(max_seconds) if follow else reading.to_the_end()
+    return reading.follow(max_seconds) if follow else reading.until_end()
 
 
 class _Reading:
-    """One reader, and what waits to be given."""
+    """A journal reader and the rows that are not yet yielded."""
 
     def __init__(
         self, journal: Path, tables: Sequence[str], start: str, json: Literal["text", "binary"], max_bytes: int
     ) -> None:
         self._journal = JournalReader(journal)
-        wanted = _choice(tables)
+        wanted = _matcher(tables)
         self._reader = ChangeReader(journal, self._position(start), wanted=wanted, json=json)
         self._max_bytes = max_bytes
-        self._divided = False  # the transaction at which the reader is
+        self._divided = False  # the reader is inside a divided transaction
         self._resume = self._token()
         self._lost = ""
         self._tables = _Tables(wanted)
 
-    def to_the_end(self) -> Iterator[Batch]:
+    def until_end(self) -> Iterator[Batch]:
         until = self._journal.flushed()
         while self._reader.position < until:
             yield from self._flush_after(self._read(until))
 
     def follow(self, max_seconds: float) -> Iterator[Batch]:
-        gathered = 0.0  # monotonic: since when something may wait to be given
+        waiting_since = 0.0  # monotonic: since when rows may be waiting
         while True:
             until = self._journal.flushed()
             if self._reader.position < until:
-                gathered = gathered or time.monotonic()
+                waiting_since = waiting_since or time.monotonic()
                 reached = self._read(until)
-                if reached.why == "end" and time.monotonic() - gathered < max_seconds:
+                if reached.why == "end" and time.monotonic() - waiting_since < max_seconds:
                     continue
-                gathered = 0.0
+                waiting_since = 0.0
                 yield from self._flush_after(reached)
-            elif gathered and time.monotonic() - gathered >= max_seconds:
-                gathered = 0.0
-                yield from self._flush(self._gathered())
+            elif waiting_since and time.monotonic() - waiting_since >= max_seconds:
+                waiting_since = 0.0
+                yield from self._flush(self._take_parts())
             else:
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     def _read(self, until: int) -> Reached:
-        """Gather to a place where a flush may be: within a transaction only if that alone has too many bytes."""
-        reached = self._read_on(until, self._max_bytes)
+        """Read until a flush is possible: within a transaction only if that transaction alone has too many bytes."""
+        reached = self._read_more(until, self._max_bytes)
         if reached.why == "full" and self._reader.in_transaction and not self._divided:
-            reached = self._read_on(until, 2 * self._max_bytes)
+            reached = self._read_more(until, 2 * self._max_bytes)
         self._divided = self._reader.in_transaction
         return reached
 
-    def _read_on(self, until: int, max_bytes: int) -> Reached:
+    def _read_more(self, until: int, max_bytes: int) -> Reached:
         while (reached := self._reader.read(until, max_bytes)).why == "more":
             pass
         return reached
 
     def _flush_after(self, reached: Reached) -> Iterator[Batch]:
-        parts = self._gathered()
+        parts = self._take_parts()
         if reached.why == "ddl":
             parts += self._tables.markers(reached, self._reader)
         yield from self._flush(parts)
         if reached.why == "gap":
             self._lost = reached.text
 
-    def _gathered(self) -> list[_Part]:
+    def _take_parts(self) -> list[_Part]:
         return [self._tables.part(columns) for columns in self._reader.take()]
 
     def _flush(self, parts: Sequence[_Part]) -> Iterator[Batch]:
         reader, resume = self._reader, self._token()
         for number, (table, first, last, rows) in enumerate(parts, 1):
-            # What comes with a flush can be left behind only with its last batch.
+            # Only the last batch of a flush may advance the resume position.
             after = resume if number == len(parts) else self._resume
             yield Batch(
                 table.schema, table.table, rows, first, last, reader.file, reader.offset, reader.gtid,
@@ -161,24 +164,24 @@ class _Reading:
     def _position(self, start: str) -> int:
         if start == OLDEST:
             return 0
-        generation, _, position = start.partition(":")
+        first, _, second = start.partition(":")
         try:
-            asked, place = int(generation, 16), int(position)
+            generation, position = int(first, 16), int(second)
         except ValueError:
             raise RelayError(
-                ErrorCode.USAGE, "read batches", f"{start!r} is no place of the journal",
+                ErrorCode.USAGE, "read batches", f"{start!r} is not a position of the journal",
                 hint="start at 'oldest', or at `resume` of an earlier batch",
             ) from None  # fmt: skip
-        if asked != self._journal.generation():
+        if generation != self._journal.generation():
             raise RelayError(
-                StopCode.JOURNAL_LOST, "read batches", f"{start!r} is a place of another journal",
-                hint="start at 'oldest': what stands between is not in this journal",
+                StopCode.JOURNAL_LOST, "read batches", f"{start!r} is a position of another journal",
+                hint="start at 'oldest': this journal lacks the changes in between",
             )  # fmt: skip
-        return place
+        return position
 
 
 class _Part(NamedTuple):
-    """Rows of one table, and the `_seq` of the first and the last."""
+    """Rows of one table, with the first and the last `_seq`."""
 
     table: Table
     first: int
@@ -187,7 +190,7 @@ class _Part(NamedTuple):
 
 
 class _Tables:
-    """What is known of the tables so far: their columns, as the lake names them."""
+    """The tables seen so far, with their columns named as in the lake."""
 
     def __init__(self, wanted: Callable[[str, str], bool]) -> None:
         self._wanted = wanted
@@ -196,17 +199,17 @@ class _Tables:
         self._newest: dict[Table, pa.Schema] = {}
 
     def part(self, columns: ChangeColumns) -> _Part:
-        """The columns under the names of the lake."""
+        """Return the rows under the lake's column names."""
         import pyarrow as pa
 
         batch = pa.record_batch(columns)
         if columns.definition not in self._schemas:
-            self._schemas[columns.definition] = self._know(columns.definition, batch.schema)
+            self._schemas[columns.definition] = self._register(columns.definition, batch.schema)
         table, schema = self._schemas[columns.definition]
         self._newest[table] = schema
         return _Part(table, columns.first, columns.last, pa.record_batch(batch.columns, schema=schema))
 
-    def _know(self, packed: bytes, schema: pa.Schema) -> tuple[Table, pa.Schema]:
+    def _register(self, packed: bytes, schema: pa.Schema) -> tuple[Table, pa.Schema]:
         definition = msgspec.msgpack.decode(packed, type=Definition)
         table = Table(definition.schema, definition.table)
         fields, key = fields_of(definition)
@@ -217,7 +220,7 @@ class _Tables:
         return table, schema
 
     def markers(self, reached: Reached, reader: ChangeReader) -> list[_Part]:
-        """A row for each table whose rows a statement took; `reader` stands behind it."""
+        """Return one row for each table whose rows a statement deletes; `reader` is positioned after the statement."""
         from relay.lake.markers import Where, marker_row
 
         where = Where(reached.seq, reached.timestamp, reader.file, reader.offset, reader.gtid)
@@ -234,7 +237,7 @@ class _Tables:
 
 
 def _meta_schema() -> pa.Schema:
-    """Of a table of which nothing is known yet."""
+    """The schema of a marker row of a table whose columns are not yet known."""
     import pyarrow as pa
 
     def column(field: Field) -> tuple[str, pa.DataType]:
@@ -245,10 +248,7 @@ def _meta_schema() -> pa.Schema:
     return pa.schema([column(field) for field in META_FIELDS[:-1]])
 
 
-def _choice(patterns: Sequence[str]) -> Callable[[str, str], bool]:
-    pairs = [tuple(pattern.split(".", 1)) for pattern in patterns]
+def _matcher(patterns: Sequence[str]) -> Callable[[str, str], bool]:
     if bad := next((pattern for pattern in patterns if "." not in pattern), None):
-        raise RelayError(ErrorCode.USAGE, "read batches", f"{bad!r} is no pattern of tables", hint="say schema.table")
-    return lambda schema, table: any(
-        fnmatchcase(schema, first) and fnmatchcase(table, second) for first, second in pairs
-    )
+        raise RelayError(ErrorCode.USAGE, "read batches", f"{bad!r} is not a table pattern", hint="say schema.table")
+    return Rules(list(patterns)).wants

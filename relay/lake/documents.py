@@ -1,15 +1,15 @@
-"""What the lake's log holds: one JSON document a commit, as msgspec structs. docs/lake.md describes the format.
+"""The documents of the lake's log as msgspec structs: one JSON document for each commit. docs/lake.md has the format.
 
-A lake is a folder or a bucket's prefix:
+A lake is a folder or a prefix of a bucket:
 
-    _log/00000000000000000001.json        commits, numbered from 1 without a hole; each is made once and never changed
+    _log/00000000000000000001.json        commits, numbered from 1 without a gap; never changed once created
     _log/checkpoint-<number>.json         the state after a commit, so that readers need not begin at 1
-    _log/checkpoint.json                  the number of the newest of those
+    _log/checkpoint.json                  the number of the newest checkpoint
     changes/cdc_schema=shop/cdc_table=orders/cdc_date=2026-11-20/part-<first>-<last>.parquet
-    current/cdc_schema=shop/cdc_table=orders/...                     what `relay spark merge` makes of it
+    current/cdc_schema=shop/cdc_table=orders/...                     the output of `relay spark merge`
 
 A file counts if a commit added it and none removed it; anything else in the folders is a leftover. All `_seq` numbers
-are those of the lake: `base` of the journal's generation plus the number in the journal, so they never start again.
+are the lake's: `base` of the journal's generation plus the number in the journal. They never restart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 FORMAT: Final = 1
-"""Of the documents. A reader refuses those of a higher number."""
+"""The format of the documents. A reader refuses documents of a higher format."""
 
 ChangeKind = Literal["changes", "snapshot"]
 Writer = Literal["export", "snapshot", "compact"]
@@ -40,10 +40,11 @@ class Table(msgspec.Struct, frozen=True, order=True):
 class Field(msgspec.Struct, frozen=True):
     """A column of the lake's files.
 
-    `type` is Spark's name of its type ("int", "decimal(20,0)", "timestamp_ntz", "array<string>"); `column` the table's
-    column it comes from, which `name` differs from only where that would collide; `source_type` the type as the
-    definition has it. `side` is "" for the value itself, else which side column of `column` it is: "text" (the text of
-    a date that no calendar has), "raw" (the bytes of a text that is none in its character set), "srid" (of a geometry).
+    `type` is Spark's name of the type ("int", "decimal(20,0)", "timestamp_ntz", "array<string>"). `column` is the
+    table's column that it comes from; `name` differs from it only to avoid a collision. `source_type` is the type in
+    the table's definition. `side` is "" for the value itself, else the kind of side column of `column`: "text" (the
+    text of a date that no calendar has), "raw" (the bytes of a text that is invalid in its character set), "srid" (of a
+    geometry).
     """
 
     name: str
@@ -54,11 +55,11 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class TableVersion(msgspec.Struct, frozen=True):
-    """A table's columns from a statement on that changed them, or from a row: those of the files with this `version`.
+    """A table's columns after a statement, or a row, changed them: the columns of the files with this `version`.
 
-    Versions of one `generation` can be read with one schema, since each type only widens; where that cannot be, a new
-    generation begins. `version` counts from 1 through all generations. `key` are the names of the key's fields, none
-    for a table without a primary key.
+    Versions of one `generation` can be read with one schema, since types only widen; if that is impossible, a new
+    generation begins. `version` counts from 1 across all generations. `key` has the names of the key's fields; it is
+    empty for a table without a primary key.
     """
 
     table: Table
@@ -71,14 +72,14 @@ class TableVersion(msgspec.Struct, frozen=True):
 class DataFile(msgspec.Struct, frozen=True):
     """A sealed Parquet file of one table, version and date.
 
-    `path` is relative to the lake; `first` and `last` the lowest and highest `_seq` in it; `rows` counts flat rows (an
-    update is two); `sides` names the side columns of which at least one value is not NULL.
+    `path` is relative to the lake; `first` and `last` are the lowest and highest `_seq` in it; `rows` counts flat rows
+    (an update is two); `sides` names the side columns that have at least one value that is not NULL.
     """
 
     path: str
     table: Table
     version: int
-    date: str  # of the commits in it, UTC, YYYY-MM-DD
+    date: str  # of its commits, UTC, YYYY-MM-DD
     kind: ChangeKind
     first: int
     last: int
@@ -89,10 +90,10 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A statement that took all rows of a table at `seq`; a row with this `_change_type` stands in the files too.
+    """A statement that deletes all rows of a table at `seq`. A row with this `_change_type` is in the files too.
 
-    create: the table is new and empty; truncate: it was emptied; drop: it is gone; reset: its rows changed in ways that
-    no row event shows (an ALTER that rewrites values), and are not known until a snapshot brings them.
+    create: the table is new and empty; truncate: it was emptied; drop: it is gone; reset: its rows changed in a way
+    that no row event shows (an ALTER that rewrites values), and are unknown until a snapshot reads them.
     """
 
     table: Table
@@ -102,12 +103,12 @@ class Marker(msgspec.Struct, frozen=True):
     statement: str
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where the export stands: everything up to `seq` is in the lake.
+class ExportPosition(msgspec.Struct, frozen=True):
+    """The position of the export: everything up to `seq` is in the lake.
 
-    `position` and `generation` are of the journal; `file`, `offset`, `gtid` (of the last transaction, "" without GTIDs)
-    and `identity` of the source; `timestamp` of the last transaction, Unix seconds. `base`: the lake's `_seq` is this
-    plus the journal's number.
+    `position` and `generation` belong to the journal. `file`, `offset`, `gtid` (of the last transaction, "" without
+    GTIDs) and `identity` belong to the source. `timestamp` is that of the last transaction, in Unix seconds. The lake's
+    `_seq` is `base` plus the journal's number.
     """
 
     generation: int
@@ -122,13 +123,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """How far the snapshot of a table has come.
+    """The progress of the snapshot of one table.
 
-    `after` is the key of the last row that was read, as texts of the server, None before the first; `key` names the
-    columns that it is of, with ` DESC` behind those that fall; `lowest` is the least `_seq` of its rows, `total`
-    an estimate. `done` once the last row was read, at `end_file` and `end_offset` of the source: the table is complete
-    as soon as the export has passed that place. `identity` is the source's that was read, as in Place: places of
-    different sources cannot be compared.
+    `after` is the key of the last row read, as texts from the server, None before the first row; `key` names its
+    columns, with ` DESC` after descending ones. `lowest` is the lowest `_seq` of the snapshot's rows, `total` an
+    estimate of the rows in the table. `done` is set once the last row is read, at `end_file` and `end_offset` of the
+    source's binlog: the table is complete as soon as the export has passed that position. `identity` is that of the
+    source that was read, as in ExportPosition: positions of different sources cannot be compared.
     """
 
     table: Table
@@ -146,9 +147,9 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Events before `seq` were lost, and that was accepted; what tables hold is unknown until a snapshot.
+    """An accepted loss of events before `seq`: the contents of tables are unknown until a snapshot.
 
-    `seq` is a number of the gap's own, above all that came before it and below all that comes after.
+    `seq` is a number of the gap's own, above everything before it and below everything after it.
     """
 
     seq: int
@@ -156,10 +157,10 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One document of the log. All of it counts from the moment its file appears, or nothing.
+    """One document of the log. It counts as a whole, once its file appears.
 
-    `place` is there in commits of the exporter only. `remove` are paths that others in `add` replace. `id` tells
-    commits of one number apart, of which only one ever counts: a writer knows its own by it.
+    Only commits of the exporter have a `place`. `remove` lists paths that files in `add` replace. `id` distinguishes
+    commits of one number, of which only one ever counts: a writer recognizes its own commit by it.
     """
 
     number: int
@@ -167,7 +168,7 @@ class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
     at: float  # Unix seconds
     id: str = ""
     format: int = FORMAT
-    place: Place | None = None
+    place: ExportPosition | None = None
     add: list[DataFile] = []
     remove: list[str] = []
     versions: list[TableVersion] = []
@@ -179,7 +180,7 @@ class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
 class Known(msgspec.Struct, frozen=True):
     """What the lake knew of a table before a reset or a gap: every row from `complete_from` up to `until`.
 
-    The state at those is made of changes above `reset` and of snapshot rows at or above it.
+    The table's state there consists of changes above `reset` and of snapshot rows at or above it.
     """
 
     reset: int
@@ -188,13 +189,13 @@ class Known(msgspec.Struct, frozen=True):
 
 
 class TableState(msgspec.Struct):
-    """What the commits so far say of one table.
+    """The state of one table after the commits so far.
 
-    `versions` is empty while neither a statement nor a row has told its columns; `files` by path; `sides` all side
+    `versions` is empty until a statement or a row defines the columns; `files` are by path; `sides` are all side
     columns with values in any of them. `reset` is the `_seq` of the last marker or gap: changes at or below it, and
-    snapshot rows below it, count no more. `complete_from`: from this `_seq` on the lake knows every row of the table;
-    None if it does not (no snapshot yet, or one that is under way or wanted), and then `before` is what it knew last.
-    `snapshot_number` is that of the last commit in which a snapshot added rows.
+    snapshot rows below it, no longer count. From `complete_from` on, the lake has every row of the table. It is None
+    if rows are missing (no snapshot yet, or one that is running or required); then `before` is what the lake had last.
+    `snapshot_number` is the last commit in which a snapshot added rows.
     """
 
     table: Table
@@ -210,18 +211,18 @@ class TableState(msgspec.Struct):
 
     @property
     def version(self) -> TableVersion:
-        """The newest."""
+        """The newest version."""
         return self.versions[-1]
 
 
 class LakeState(msgspec.Struct):
-    """All commits up to `number`, folded. `tables` by `paths.table_key`: "schema.table" with encoded names.
+    """The result of all commits up to `number`. `tables` is by `paths.table_key`: "schema.table" with encoded names.
 
-    `files` counts those of all tables; `checkpoint` is the last number after which a checkpoint was due.
+    `files` counts the files of all tables; `checkpoint` is the last number after which a checkpoint was due.
     """
 
     number: int = 0
-    place: Place | None = None
+    place: ExportPosition | None = None
     tables: dict[str, TableState] = {}
     gaps: list[Gap] = []
     files: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ class Folder(Storage):
                 try:
                     os.link(temporary, path)
                 except FileExistsError:
-                    # A network file system may repeat a request whose answer was lost, and find its own link.
+                    # A network file system may repeat a request whose reply was lost, and find its own link.
                     if temporary.stat().st_nlink == 1:
                         return False
             finally:
@@ -51,28 +51,20 @@ class Folder(Storage):
             return (self._root / name).read_bytes()
 
     def size(self, name: str) -> int | None:
-        with self._failing("look at", name):
-            try:
-                return (self._root / name).stat().st_size
-            except FileNotFoundError:
-                return None
+        with self._failing("look at", name), suppress(FileNotFoundError):
+            return (self._root / name).stat().st_size
+        return None
 
     def folders(self, folder: str) -> list[str]:
-        with self._failing("list", folder):
-            try:
-                with os.scandir(self._root / folder) as entries:
-                    return sorted(f"{folder}/{entry.name}" for entry in entries if entry.is_dir())
-            except FileNotFoundError:
-                return []
+        return sorted(f"{folder}/{name}" for name in self._entries(folder, os.DirEntry.is_dir))
 
     def list(self, folder: str) -> list[str]:
-        with self._failing("list", folder):
-            try:
-                with os.scandir(self._root / folder) as entries:
-                    names = [entry.name for entry in entries if entry.is_file()]
-            except FileNotFoundError:
-                return []
+        names = self._entries(folder, os.DirEntry.is_file)
         return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
+
+    def _entries(self, folder: str, wanted: Callable[[os.DirEntry[str]], bool]) -> Iterator[str]:
+        with self._failing("list", folder), suppress(FileNotFoundError), os.scandir(self._root / folder) as entries:
+            yield from (entry.name for entry in entries if wanted(entry))
 
     def walk(self, folder: str) -> Iterator[str]:
         for above, _, names in os.walk(self._root / folder):
@@ -80,11 +72,9 @@ class Folder(Storage):
                 yield (Path(above) / name).relative_to(self._root).as_posix()
 
     def modified(self, name: str) -> float | None:
-        with self._failing("look at", name):
-            try:
-                return (self._root / name).stat().st_mtime
-            except FileNotFoundError:
-                return None
+        with self._failing("look at", name), suppress(FileNotFoundError):
+            return (self._root / name).stat().st_mtime
+        return None
 
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
@@ -101,7 +91,7 @@ class Folder(Storage):
                 file.close()
                 temporary.rename(path)
         except BaseException:
-            with suppress(OSError):  # of what could not be written, which was raised already
+            with suppress(OSError):  # the write error was raised already
                 file.close()
             temporary.unlink(missing_ok=True)
             raise
@@ -139,29 +129,34 @@ class Folder(Storage):
         return f"file://{self._root / name}"
 
     def _temporary(self, path: Path) -> Path:
-        """A name of this process's own beside `path`, in a folder that is there."""
+        """Return a path beside `path` that only this process uses, and make the folder."""
         _make_folder(path.parent)
         return path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
 
     @contextmanager
-    def _failing(self, verb: str, name: str) -> Iterator[None]:
+    def _failing(self, action: str, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            if isinstance(error, FileNotFoundError) and verb == _READ:
+            if isinstance(error, FileNotFoundError) and action == _READ:
                 raise
             raise RelayError(
-                ErrorCode.LAKE_STORAGE, f"{verb} a file of the lake", error, position=self.url(name)
+                ErrorCode.LAKE_STORAGE, f"{action} a file of the lake", error, position=self.url(name)
             ) from error
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it, durably."""
+    """Make a folder and its parents durably."""
     if not folder.is_dir():
         _make_folder(folder.parent)
         with suppress(FileExistsError):
             folder.mkdir()
-        _sync_folder(folder.parent)
+        try:
+            _sync_folder(folder.parent)
+        except OSError:
+            with suppress(OSError):  # the folder is not empty: another process uses it
+                folder.rmdir()  # otherwise a later call would take the folder for durable
+            raise
 
 
 def _sync_folder(folder: Path) -> None:

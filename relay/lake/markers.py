@@ -1,4 +1,4 @@
-"""The row that a marker is among a table's changes: a statement that took rows without row events."""
+"""Makes the row that represents a marker among a table's changes: a statement that deletes rows without row events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from relay.lake.arrow import pyarrow
 
 
 class Where(NamedTuple):
-    """The place of a statement: its number and, for the columns of its row, the rest."""
+    """The position of a statement: its number, and the values for the other columns of its row."""
 
     seq: int
     timestamp: int  # Unix seconds
@@ -18,7 +18,7 @@ class Where(NamedTuple):
 
 
 def marker_row(schema: pyarrow.Schema, kind: str, where: Where, version: int | None = None) -> pyarrow.RecordBatch:
-    """One row of `schema` without values of the table; `version` is for `_schema_version`, where there is one."""
+    """Return a row of `schema` without the table's values; `version` is its `_schema_version`, if `schema` has it."""
     lake: dict[str, Any] = {
         "_change_type": kind,
         "_commit_version": where.seq,
@@ -29,10 +29,10 @@ def marker_row(schema: pyarrow.Schema, kind: str, where: Where, version: int | N
         "_gtid": where.gtid or None,
         "_schema_version": version,
     }
-    return pyarrow.record_batch([_single(lake.get(field.name), field.type) for field in schema], schema=schema)
+    return pyarrow.record_batch([_array_of(lake.get(field.name), field.type) for field in schema], schema=schema)
 
 
-def _single(value: object, kind: pyarrow.DataType) -> pyarrow.Array:
+def _array_of(value: object, kind: pyarrow.DataType) -> pyarrow.Array:
     if not pyarrow.types.is_dictionary(kind):
         return pyarrow.array([value], kind)
     numbers = pyarrow.array([None if value is None else 0], kind.index_type)

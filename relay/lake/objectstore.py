@@ -1,4 +1,4 @@
-"""A lake in an object store, through the file systems of fsspec."""
+"""A lake in an object store, accessed through the file systems of fsspec."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from relay.lake.sealed import SealedFile, Storage
 
 _PACKAGES: Final = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
 CONDITIONAL: Final = (*_PACKAGES, "memory")
-"""Protocols whose fsspec file system passes `mode="create"` of pipe_file on to the store as a condition of the put.
+"""Protocols whose fsspec file system passes `mode="create"` of pipe_file to the store as a condition of the put.
 
-The others look first and write then, which two writers can do at once.
+The others check first and then write, which two writers can do at the same time.
 """
 _HADOOP: Final = {"s3": "s3a", "gcs": "gs"}
 _PROBE: Final = "_log/.probe"
@@ -26,7 +26,7 @@ _READ: Final = "read"
 
 
 class _FileSystem(Protocol):
-    """What is used of fsspec's AbstractFileSystem."""
+    """The part of fsspec's AbstractFileSystem that this module uses."""
 
     def pipe_file(self, path: str, value: bytes, mode: str = ...) -> object: ...
     def put_file(self, lpath: str, rpath: str) -> object: ...
@@ -40,7 +40,7 @@ class _FileSystem(Protocol):
 
 
 class ObjectStore(Storage):
-    """A prefix of an object store. An object appears whole when its upload is complete."""
+    """A prefix of an object store. An object appears once its upload is complete."""
 
     def __init__(self, url: str, protocol: str) -> None:
         try:
@@ -50,13 +50,13 @@ class ObjectStore(Storage):
         self._url = url.rstrip("/")
         self._hadoop = _HADOOP.get(protocol, protocol) + self._url.removeprefix(protocol)
         try:
-            # Listings must show what other processes wrote.
+            # Listings must show what other processes write.
             found: tuple[_FileSystem, str] = url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
             raise _missing(_PACKAGES[protocol], _PACKAGES[protocol], url) from error
         self._files, self._root = found
-        # s3fs otherwise asks for an object's size first, and lists the bucket where there is none.
-        self._in_one = {"max_concurrency": 1} if protocol in ("s3", "s3a") else {}
+        # Otherwise s3fs asks for an object's size first, and lists the bucket if the object is missing.
+        self._single_request = {"max_concurrency": 1} if protocol in ("s3", "s3a") else {}
         self._conditional = False
 
     def create(self, name: str, data: bytes) -> bool:
@@ -72,8 +72,8 @@ class ObjectStore(Storage):
             except FileExistsError:
                 pass
             except Exception:
-                # The store may have taken it although the answer is lost, or refused it in other words
-                # (412 PreconditionFailed), or be unsure while another put of that name is under way (409).
+                # The store may have accepted the put although the reply is lost, or refused it with another error (412
+                # PreconditionFailed), or be undecided while another put of that name is running (409).
                 if attempt == _ATTEMPTS and not self.exists(name):
                     raise
             with suppress(FileNotFoundError):
@@ -81,7 +81,7 @@ class ObjectStore(Storage):
         return False
 
     def _check_condition(self) -> None:
-        """Before the first creation: a store that knows no conditions on a put ignores them, and takes a second one."""
+        """Check before the first creation that the store supports conditional puts: others ignore the condition."""
         if self._conditional:
             return
         with self._failing("create", _PROBE):
@@ -99,7 +99,7 @@ class ObjectStore(Storage):
                 "this store ignores conditions on a put (If-None-Match), so two writers would overwrite each other's"
                 " commits",
                 position=self._url,
-                hint="use a store with conditional puts, or a newer release of this one",
+                hint="use a store with conditional puts, or a newer release of this store",
             )
 
     def replace(self, name: str, data: bytes) -> None:
@@ -108,60 +108,53 @@ class ObjectStore(Storage):
 
     def read(self, name: str) -> bytes:
         with self._failing(_READ, name):
-            return self._files.cat_file(self._path(name), **self._in_one)
+            return self._files.cat_file(self._path(name), **self._single_request)
 
     def size(self, name: str) -> int | None:
-        with self._failing("look at", name):
-            try:
-                found = self._files.info(self._path(name))
-            except FileNotFoundError:
-                return None
-        return int(found["size"]) if found["type"] == "file" else None
+        with self._failing("look at", name), suppress(FileNotFoundError):
+            found = self._files.info(self._path(name))
+            return int(found["size"]) if found["type"] == "file" else None
+        return None
 
     def folders(self, folder: str) -> list[str]:
-        with self._failing("list", folder):
-            try:
-                entries = self._files.ls(self._path(folder), detail=True)
-            except FileNotFoundError:
-                return []
-        names = [str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] == "directory"]
+        names = [name.rstrip("/").rpartition("/")[2] for name in self._entries(folder, "directory")]
         return sorted(f"{folder}/{name}" for name in names)
 
     def list(self, folder: str) -> list[str]:
-        with self._failing("list", folder):
-            try:
-                entries = self._files.ls(self._path(folder), detail=True)
-            except FileNotFoundError:
-                return []
-        names = [str(entry["name"]).rpartition("/")[2] for entry in entries if entry["type"] == "file"]
+        names = [name.rpartition("/")[2] for name in self._entries(folder, "file")]
         return sorted(f"{folder}/{name}" for name in names if name and not name.startswith("."))
+
+    def _entries(self, folder: str, kind: str) -> Iterator[str]:
+        """The full names of the entries of that kind directly in a folder; none if it does not exist."""
+        with self._failing("list", folder), suppress(FileNotFoundError):
+            for entry in self._files.ls(self._path(folder), detail=True):
+                if entry["type"] == kind:
+                    yield str(entry["name"])
 
     def walk(self, folder: str) -> Iterator[str]:
         with self._failing("list", folder):
             found = self._files.find(self._path(folder))
-        # Some file systems give their paths with a slash before them, whatever they were asked with.
+        # Some file systems return paths with a leading slash, whatever was asked.
         yield from (path.lstrip("/").removeprefix(f"{self._root.lstrip('/')}/") for path in found)
 
     def modified(self, name: str) -> float | None:
-        with self._failing("look at", name):
-            try:
-                return self._files.modified(self._path(name)).timestamp()
-            except FileNotFoundError:
-                return None
+        with self._failing("look at", name), suppress(FileNotFoundError):
+            return self._files.modified(self._path(name)).timestamp()
+        return None
 
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
-        # Through a local file without a name: what is all there is uploaded in one go, and a kill leaves nothing of it.
+        # Write to an unnamed local file first: the upload happens in one go, and a kill leaves nothing.
         failing = partial(self._failing, "write", name)
         with failing():
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, errors of that apart
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - closed below, where its errors are handled
         try:
             yield SealedFile(file, failing)
             with failing():
                 file.flush()
                 self._files.put_file(f"/proc/self/fd/{file.fileno()}", self._path(name))
         finally:
-            with suppress(OSError):  # of what could not be written, which was raised already
+            with suppress(OSError):  # the write error was raised already
                 file.close()
 
     def delete(self, name: str) -> None:
@@ -169,7 +162,7 @@ class ObjectStore(Storage):
             self._files.rm_file(self._path(name))
 
     def sync(self, names: Iterable[str]) -> None:
-        """Nothing: an object is durable once its upload is complete."""
+        """Do nothing: an object is durable once its upload is complete."""
 
     def open(self, name: str) -> IO[bytes]:
         with self._failing(_READ, name):
@@ -187,20 +180,20 @@ class ObjectStore(Storage):
         return f"{self._root}/{name}"
 
     @contextmanager
-    def _failing(self, verb: str, name: str) -> Iterator[None]:
+    def _failing(self, action: str, name: str) -> Iterator[None]:
         try:
             yield
         except RelayError:
             raise
-        except Exception as error:  # the stores' clients have errors of their own, which share no class
-            if isinstance(error, FileNotFoundError) and verb == _READ:
+        except Exception as error:  # the stores' clients raise errors of their own, without a common class
+            if isinstance(error, FileNotFoundError) and action == _READ:
                 raise
-            where = f"{self._url}/{name}"
-            raise RelayError(ErrorCode.LAKE_STORAGE, f"{verb} an object of the lake", error, position=where) from error
+            at = f"{self._url}/{name}"
+            raise RelayError(ErrorCode.LAKE_STORAGE, f"{action} an object of the lake", error, position=at) from error
 
 
 def _missing(module: str, wanted: str, url: str) -> RelayError:
-    """The error for a package that is not installed; `wanted` is what pip is to be given."""
+    """The error for a package that is not installed; `wanted` is the argument for pip."""
     return RelayError(
         ErrorCode.ENVIRONMENT,
         "open the lake",

@@ -1,4 +1,4 @@
-"""Names of the lake's folders and files, and the way back. Names of tables are percent-encoded as Hive and Spark do it.
+"""Names of the lake's folders and files, and their parsing. Table names are percent-encoded as in Hive and Spark.
 
 changes/cdc_schema=shop/cdc_table=order%2Fitems/cdc_date=2026-11-20/part-<first>-<last>-v<version>.parquet
 """
@@ -14,7 +14,7 @@ LOG: Final = "_log"
 CHANGES: Final = "changes"
 CURRENT: Final = "current"
 _DIGITS: Final = 20
-# What Spark's ExternalCatalogUtils.escapePathName escapes, on all systems but Windows.
+# The characters that Spark's ExternalCatalogUtils.escapePathName escapes, on all systems except Windows.
 _ESCAPED: Final = re.compile("[\x01-\x1f\x7f\"#%'*/:=?\\\\{\\[\\]^]")
 _OF_TABLE: Final = re.compile(f"{CHANGES}/cdc_schema=([^/]+)/cdc_table=([^/]+)/")
 _COMMIT: Final = re.compile(rf"(\d{{{_DIGITS}}})\.json")
@@ -22,17 +22,17 @@ _CHECKPOINT: Final = re.compile(rf"checkpoint-(\d{{{_DIGITS}}})\.json")
 
 
 def encode(name: str) -> str:
-    """A name as it stands in a folder's: each character that Spark escapes as `%` and two upper-case hex digits."""
+    """Encode a name for a folder: each character that Spark escapes becomes `%` and two upper-case hex digits."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", name)
 
 
 def decode(text: str) -> str:
-    """The name that `encode` was given."""
+    """Reverse `encode`."""
     return re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
 def table_key(table: Table) -> str:
-    """`schema.table`, encoded, dots within the names too: the key of LakeState.tables, unlike for unlike tables."""
+    """`schema.table`, encoded, dots within the names too: the key of LakeState.tables, unique for each table."""
     return ".".join(encode(name).replace(".", "%2E") for name in (table.schema, table.table))
 
 
@@ -42,27 +42,23 @@ def table_folder(table: Table, under: str = CHANGES) -> str:
 
 
 def table_of(path: str) -> Table:
-    """The table of a data file, by its path. ValueError for a path that is none of a data file."""
+    """The table of a data file's path. Raises ValueError for any other path."""
     found = _OF_TABLE.match(path)
     if found is None:
         raise ValueError(f"{path} is not in the folder of a table")
     return Table(decode(found[1]), decode(found[2]))
 
 
-def date_folder(table: Table, date: str) -> str:
-    """The folder of the files of one date, YYYY-MM-DD."""
-    return f"{table_folder(table)}/cdc_date={date}"
-
-
 def part_name(table: Table, date: str, kind: ChangeKind, first: int, last: int, version: int, chunk: str = "") -> str:
-    """The path of a data file, relative to the lake, that follows from what is in it.
+    """The path of a data file, relative to the lake, derived from its contents.
 
-    The same rows have the same name, so a writer that repeats itself after a kill replaces its own file. Rows of a
-    snapshot share their `_seq` between chunks: `chunk` tells those apart. Compaction marks its files by it too.
+    The same rows get the same name, so a writer that repeats its work after a kill replaces its own file. `chunk`
+    distinguishes the files of a snapshot, which may have the same `_seq`, and marks the files of a compaction.
     """
     stem = "snapshot" if kind == "snapshot" else "part"
     tail = f"-{chunk}" if chunk else ""
-    return f"{date_folder(table, date)}/{stem}-{first:0{_DIGITS}}-{last:0{_DIGITS}}-v{version}{tail}.parquet"
+    folder = f"{table_folder(table)}/cdc_date={date}"
+    return f"{folder}/{stem}-{first:0{_DIGITS}}-{last:0{_DIGITS}}-v{version}{tail}.parquet"
 
 
 def commit_name(number: int) -> str:
@@ -76,12 +72,12 @@ def checkpoint_name(number: int) -> str:
 
 
 def commit_number(name: str) -> int | None:
-    """The number of a commit's document by its path, None for any other."""
+    """The number of a commit's document, None for any other path."""
     return _number(_COMMIT, name)
 
 
 def checkpoint_number(name: str) -> int | None:
-    """The number of a checkpoint by its path, None for any other."""
+    """The number of a checkpoint, None for any other path."""
     return _number(_CHECKPOINT, name)
 
 

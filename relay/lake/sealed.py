@@ -1,7 +1,7 @@
-"""What a lake needs of the place it stands in: relay.lake.folder and relay.lake.objectstore give it.
+"""The interface between a lake and its storage. relay.lake.folder and relay.lake.objectstore implement it.
 
-All names are relative to the lake, with `/` between folders. A file appears whole and durable or not at all, and of
-several who create the same name one wins. Files whose names start with `.` are on their way, or were left by a kill;
+All names are relative to the lake, with `/` between folders. A file appears whole and durable or not at all. If several
+writers create the same name, one wins. Files whose names start with `.` are being written or were left by a kill;
 `list` does not show them.
 """
 
@@ -15,7 +15,7 @@ from typing import IO, Any
 
 
 class SealedFile:
-    """A file that is being written, by pyarrow or by hand; counts `bytes` and makes `sha256` of them on the way."""
+    """A file that is being written, by pyarrow or by hand; counts `bytes` and computes their `sha256`."""
 
     def __init__(self, file: IO[bytes], failing: Callable[[], AbstractContextManager[None]]) -> None:
         self._file = file
@@ -33,14 +33,14 @@ class SealedFile:
             return view.nbytes
 
     def tell(self) -> int:
-        """How many bytes were written."""
+        """Return the number of bytes written."""
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing: it is sealed at the end of its `with` block."""
+        """Do nothing: the file is sealed at the end of its `with` block."""
 
     def close(self) -> None:
-        """Nothing: pyarrow closes what it was given, and sealing is the block's."""
+        """Do nothing: pyarrow closes what it is given, but the `with` block seals the file."""
 
     def writable(self) -> bool:
         """True."""
@@ -56,78 +56,78 @@ class SealedFile:
 
     @property
     def sha256(self) -> str:
-        """Of the bytes so far, in hex."""
+        """SHA-256 of the bytes so far, in hex."""
         return self._digest.hexdigest()
 
 
 class Storage(ABC):
-    """A lake's files. Failures are RelayErrors (lake_storage), but for FileNotFoundError of a missing name."""
+    """The files of a lake. Raises RelayError (lake_storage), except FileNotFoundError for a missing name."""
 
     @abstractmethod
     def create(self, name: str, data: bytes) -> bool:
-        """Make a file that must not exist yet, whole and durable. False: somebody else made it.
+        """Create a file that must not exist, whole and durable. Returns False if another writer has created it.
 
-        `data` must tell its writer apart: where an answer of an object store was lost, what stands there decides.
+        `data` must identify its writer: if the reply of an object store is lost, the stored contents show the writer.
         """
 
     @abstractmethod
     def replace(self, name: str, data: bytes) -> None:
-        """Make a file or put another in its place; readers see the old or the new one."""
+        """Write or replace a file; readers see the old or the new one."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """All of a file; FileNotFoundError if it is not there."""
+        """Return the contents of a file. Raises FileNotFoundError."""
 
     @abstractmethod
     def size(self, name: str) -> int | None:
-        """Bytes of a file, None if it is not there."""
+        """The size of a file in bytes, None if it does not exist."""
 
     @abstractmethod
     def folders(self, folder: str) -> list[str]:
-        """The names, relative to the lake, of the folders right in a folder, sorted; none if it is not there."""
+        """The names, relative to the lake, of the folders directly in a folder, sorted; empty if it does not exist."""
 
     @abstractmethod
     def list(self, folder: str) -> list[str]:
-        """The names, relative to the lake, of the files right in a folder, sorted; none if it is not there."""
+        """The names, relative to the lake, of the files directly in a folder, sorted; empty if it does not exist."""
 
     @abstractmethod
     def walk(self, folder: str) -> Iterator[str]:
-        """The names, relative to the lake, of all files in and under a folder, those that start with `.` too."""
+        """The names, relative to the lake, of all files in and under a folder, including those that start with `.`."""
 
     @abstractmethod
     def modified(self, name: str) -> float | None:
-        """When a file was last written, Unix seconds; None if it is not there."""
+        """When a file was last written, Unix seconds; None if it does not exist."""
 
     @abstractmethod
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
-        """A file under way. It appears at the end of the block, in place of one of that name; on an error, never."""
+        """Write a file. At the end of the block it appears or replaces the file of that name; on an error, never."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Delete a file, if it exists."""
 
     def delete_folder(self, folder: str) -> None:
-        """Remove all files in and under a folder, and the folder where there are such."""
+        """Delete all files in and under a folder, and the folder itself if the storage has folders."""
         for name in self.walk(folder):
             self.delete(name)
 
     @abstractmethod
     def sync(self, names: Iterable[str]) -> None:
-        """Make files durable that were not written through this storage but beside it, by Spark."""
+        """Make files durable that Spark wrote, not this storage."""
 
     def exists(self, name: str) -> bool:
-        """Whether there is such a file."""
+        """Whether the file exists."""
         return self.size(name) is not None
 
     @abstractmethod
     def open(self, name: str) -> IO[bytes]:
-        """A file to be read piece by piece; FileNotFoundError if it is not there."""
+        """Open a file for reading. Raises FileNotFoundError."""
 
     @abstractmethod
     def arrow_source(self, name: str) -> Any:
-        """What pyarrow.parquet.ParquetFile reads, closed by the caller; FileNotFoundError if it is not there."""
+        """A source for pyarrow.parquet.ParquetFile, which the caller closes. Raises FileNotFoundError."""
 
     @abstractmethod
     def url(self, name: str = "") -> str:
-        """Of a file or a folder, for Spark: `file:///lake/...`, `s3a://bucket/lake/...`."""
+        """The URL of a file or a folder for Spark: `file:///lake/...`, `s3a://bucket/lake/...`."""

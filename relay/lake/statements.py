@@ -1,7 +1,7 @@
-"""What a statement in the journal does to rows that the lake knows, without row events that would show it.
+"""Determines what a journaled statement does to rows in the lake without row events.
 
-What is not surely harmless is a reset, after which a snapshot brings the rows anew: one too many costs a snapshot, one
-too few leaves rows in the lake that are no longer in the source.
+Any statement that is not certainly harmless is a reset, after which a snapshot reads the rows again: a reset too many
+costs a snapshot, one too few leaves rows in the lake that are no longer in the source.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from relay.ddl.syntax import (
     CreateTable,
     DataType,
     DropColumn,
-    DropConstraint,
     DropIndex,
     DropSchema,
     DropTable,
@@ -45,7 +44,6 @@ from relay.ddl.syntax import (
     TableName,
     TruncateTable,
     Unchanged,
-    Value,
 )
 from relay.ddl.types import INTEGERS
 from relay.lake.documents import MarkerKind, Table, TableState
@@ -54,29 +52,30 @@ from relay.lake.types import folded
 _Effects = dict[Table, MarkerKind]
 _Known = Mapping[Table, TableState]
 
-_EMPTY_AT_FIRST: Final = frozenset({
+_EMPTY_ENGINES: Final = frozenset({
     "", "innodb", "myisam", "aria", "memory", "heap", "archive", "csv", "rocksdb", "tokudb", "ndb", "ndbcluster",
 })  # fmt: skip
-"""Engines whose tables begin without rows; those of others may be elsewhere."""
-_KEEPING: Final = frozenset({"", "innodb", "myisam", "aria", "rocksdb"})
-"""Engines that keep what they are given."""
-_MOVING: Final = frozenset({"add", "analyze", "check", "coalesce", "optimize", "rebuild", "reorganize"})
-"""What may be done to partitions and loses no row."""
+"""Engines whose tables begin without rows; tables of other engines may get their rows from elsewhere."""
+_STORING_ENGINES: Final = frozenset({"", "innodb", "myisam", "aria", "rocksdb"})
+"""Engines that keep all rows when a table is moved to them."""
+_LOSSLESS_OPERATIONS: Final = frozenset({"add", "analyze", "check", "coalesce", "optimize", "rebuild", "reorganize"})
+"""Operations on partitions that lose no row."""
 _TYPES: Final = Dialect(mariadb=True, version=999_999)
-"""In which a definition of the journal has its types."""
+"""The dialect of the types in the journal's definitions."""
 
 
 def effects(
     text: str, schema: str, known: Mapping[str, TableState], dialect: Dialect | None
 ) -> list[tuple[Table, MarkerKind]]:
-    """The markers that a journaled statement sets, at most one a table; none if the rows known of it stay right.
+    """The markers that a journaled statement sets, at most one for each table; empty if the known rows stay right.
 
-    `schema` is the statement's default; bytes that are no UTF-8 are U+FFFD in both. `known` are the tables of the lake
-    (`LakeState.tables`), which have to include the versions of all rows before the statement, exported or not. Without
-    a `dialect`, a statement that may be read in several ways resets all of them.
+    `schema` is the statement's default schema; bytes that are not UTF-8 are U+FFFD in both texts. `known` are the
+    lake's tables (`LakeState.tables`), which must include the versions of all rows before the statement, exported or
+    not. Without a `dialect`, a statement that can be read in several ways resets all known tables and those that it
+    names.
 
-    A name that the lake knows in another case only stands for that table on servers with lower_case_table_names, and
-    for another on others: what is known then is reset.
+    A name that differs from a known one only in case is that table on servers with lower_case_table_names, and another
+    table on others: the known one is reset.
     """
     tables = {state.table: state for state in known.values()}
     explicit = dialect is not None and dialect.explicit_timestamps is True
@@ -86,9 +85,8 @@ def effects(
         if result not in results:
             results.append(result)
     if len(results) > 1:
-        return [
-            (table, "reset") for table in dict.fromkeys([*tables, *(table for result in results for table in result)])
-        ]
+        named = [table for result in results for table in result]
+        return [(table, "reset") for table in dict.fromkeys([*tables, *named])]
     found = results[0]
     alike: _Effects = {}
     for table in found:
@@ -98,19 +96,19 @@ def effects(
 
 
 def _effects(statement: Statement, known: _Known, explicit: bool) -> _Effects:
-    """`explicit`: surely, a TIMESTAMP of which nothing is said may be NULL."""
+    """`explicit`: a TIMESTAMP without NULL or NOT NULL is certainly nullable."""
     if statement.kind in (Kind.HARMLESS, Kind.TRANSACTION):
         return {}
     if statement.opaque:
         mentioned = statement.mentioned
         named = [Table(*mentioned.subject)] if mentioned.subject else []
-        concerned = [table for table in known if mentioned.has(TableName(table.schema, table.table))]
+        concerned = [table for table in known if mentioned.may_include(TableName(table.schema, table.table))]
         return dict.fromkeys([*named, *concerned], "reset")
     found: _Effects = {}
     for change in statement.changes:
         if isinstance(change, RenameTable):
             old = Table(*change.old)
-            if found.pop(old, "drop") == "drop" or old in known:  # a name that was there before the statement
+            if found.pop(old, "drop") == "drop" or old in known:  # the name existed before the statement
                 found[old] = "drop"
             found[Table(*change.new)] = "reset"
         else:
@@ -130,9 +128,7 @@ def _changed(change: Change, known: _Known, explicit: bool) -> _Effects:
             return {Table(*table): "drop"}
         case TruncateTable(table):
             return {Table(*table): "truncate"}
-        case DropSchema(name):
-            return _emptied(name, known)
-        case CreateSchema(name, or_replace=True):
+        case DropSchema(name) | CreateSchema(name, or_replace=True):
             return _emptied(name, known)
     return {}
 
@@ -142,18 +138,18 @@ def _created(change: CreateTable | CreateLike | CreateSequence, known: _Known) -
     empty = isinstance(change, CreateLike) or (isinstance(change, CreateTable) and _is_empty(change.options))
     if change.if_not_exists and not change.or_replace:
         if table not in known:
-            return {table: "reset"}  # one that the lake does not know may have rows
+            return {table: "reset"}  # an unknown table may have rows
         if known[table].last_marker != "drop":
             return {}
     return {table: "create" if empty else "reset"}
 
 
 def _is_empty(options: Options) -> bool:
-    return options.engine.lower() in _EMPTY_AT_FIRST and not options.sequence
+    return options.engine.lower() in _EMPTY_ENGINES and not options.sequence
 
 
 def _emptied(schema: str, known: _Known) -> _Effects:
-    """What the end of all tables of a schema is."""
+    """The effects of dropping all tables of a schema."""
     alike = [table for table in known if folded(table.schema) == folded(schema)]
     return {table: "drop" if table.schema == schema else "reset" for table in alike}
 
@@ -167,34 +163,34 @@ def _altered(change: AlterTable, state: TableState | None, explicit: bool) -> _E
                 return {table: "drop", Table(*new): "reset"}
             case RenameTo():
                 pass
-            case Partition(verb, other) if other is not None:
-                found |= {table: "reset", Table(*other): "drop" if verb == "attach" else "reset"}
+            case Partition(operation, other) if other is not None:
+                found |= {table: "reset", Table(*other): "drop" if operation == "attach" else "reset"}
             case _ if not _keeps(clause, state, explicit):
                 found[table] = "reset"
     return found
 
 
 def _keeps(clause: Clause, state: TableState | None, explicit: bool) -> bool:
-    """Whether one clause of ALTER TABLE surely leaves values, names and key as they are."""
+    """Whether a clause of ALTER TABLE certainly leaves values, names and key as they are."""
     match clause:
         case AddColumn(column):
             return _is_null_at_first(column, state, explicit)
         case DropColumn(name):
             return state is not None and bool(state.versions) and folded(name) not in _key_of(state)
         case ChangeColumn(old, column):
-            return old == column.name and _stays(column, state)
+            return old == column.name and _fits_unchanged(column, state)
         case AddIndex(spec, replaces=replaces):
             if spec.kind is IndexKind.PRIMARY:
                 return False
-            # A unique one may become what counts as the key of a table without.
+            # A unique index may become the key of a table without one.
             return (spec.kind is IndexKind.OTHER and not replaces) or (state is not None and bool(_key_of(state)))
-        case DropIndex(name) | DropConstraint(name):
+        case DropIndex(name):
             return folded(name) != "primary"
         case SetOptions(options):
             moved = options.versioned or options.sequence or options.elsewhere
-            return options.engine.lower() in _KEEPING and not moved
-        case Partition(verb):
-            return verb in _MOVING
+            return options.engine.lower() in _STORING_ENGINES and not moved
+        case Partition(operation):
+            return operation in _LOSSLESS_OPERATIONS
         case RenameIndex() | ShowColumn() | Unchanged():
             return True
     return False
@@ -207,26 +203,26 @@ def _key_of(state: TableState) -> set[str]:
 
 
 def _is_null_at_first(column: ColumnSpec, state: TableState | None, explicit: bool) -> bool:
-    """Whether a new column is NULL in all rows, in the lake too: there older values of one of its name come back."""
+    """Whether a new column is NULL in all rows, in the lake too: there, an older column of its name shows again."""
     versions = state.versions if state else []
     if any(folded(field.column) == folded(column.name) for version in versions for field in version.fields):
         return False
     nullable = column.nullable
     if nullable is None:
         nullable = column.type.name != "timestamp" or explicit
-    return nullable and column.default is not Value.OTHER and _is_plain(column)
+    return nullable and not column.has_default and _is_plain(column)
 
 
 def _is_plain(column: ColumnSpec) -> bool:
-    """Whether nothing is said of the column that may fill rows or make a key."""
+    """Whether the column has no attribute that may fill rows or make a key."""
     special = column.on_update or column.generated or column.auto_increment or column.versioned
     return not (special or column.primary or column.unique)
 
 
-def _stays(column: ColumnSpec, state: TableState | None) -> bool:
-    """Whether every value of a column that is defined anew fits into its new type as it is.
+def _fits_unchanged(column: ColumnSpec, state: TableState | None) -> bool:
+    """Whether every value of a redefined column fits its new type unchanged.
 
-    Only told where the lake has all of the table: else a snapshot may have read values of another definition.
+    False unless the lake has all of the table: a snapshot may have read values of another definition.
     """
     if state is None or state.complete_from is None or state.reset > state.complete_from or not state.versions:
         return False

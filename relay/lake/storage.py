@@ -1,4 +1,4 @@
-"""Where a lake stands: a folder, or a prefix of an object store through fsspec."""
+"""Opens the storage of a lake: a folder, or a prefix of an object store through fsspec."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ __all__ = ["SealedFile", "Storage", "open_storage"]
 
 
 def open_storage(url: str) -> Storage:
-    """The storage that a path or URL names (`lake`, `/srv/lake`, `file:///srv/lake`, `s3://bucket/lake`).
+    """Open the storage of a path or URL (`lake`, `/srv/lake`, `file:///srv/lake`, `s3://bucket/lake`).
 
-    Credentials and endpoints of object stores are those of fsspec's configuration and of the store's own environment.
-    A store that cannot create a file exclusively is refused: two writers would overwrite each other's commits.
+    Credentials and endpoints of object stores come from fsspec's configuration and the store's own environment. A store
+    that cannot create a file exclusively is refused with RelayError (lake_storage): two writers would overwrite each
+    other's commits.
     """
     protocol, separator, rest = url.partition("://")
     if not separator:

@@ -1,12 +1,12 @@
-"""The columns of the lake's files: from a table's definition to Spark's types, Parquet's schema, and how both widen.
+"""The columns of the lake's files: maps a table's definition to Spark types and a Parquet schema, and widens both.
 
-Pure: what a name or a type becomes depends on nothing else, so that a column has the same name in every version.
+Pure functions: the name and type of a column depend on nothing else, so a column has the same name in every version.
 
-A table's column keeps its name unless that could be mistaken for one that the lake gives. Spark does not tell names
-apart by case, so neither do these rules: names of META_FIELDS and of the partitions (`cdc_schema`, `cdc_table`,
-`cdc_date`), and all that end in `__text`, `__raw` or `__srid`, get a `_` at their end, and so do those that already
-differ from one of these by such underscores only. A name that Spark cannot tell from an earlier column's gets as many
-as it takes. Since the rule looks at the name alone, a column that is added later never renames another.
+A table's column keeps its name unless it could be mistaken for a name of the lake. Spark compares names without case,
+and so do these rules. These names get a `_` at their end: names of META_FIELDS and of the partitions (`cdc_schema`,
+`cdc_table`, `cdc_date`), all that end in `__text`, `__raw` or `__srid`, and all that differ from one of these only by
+such underscores. A name that Spark cannot distinguish from that of an earlier column gets as many as necessary. The
+rule depends on the name alone, so a column that is added later never renames another.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from relay.binlog.columntypes import TEXTUAL, Type
+from relay.binlog.events.column_types import TEXTUAL, Type
 from relay.journal.frames import Column, Definition
 from relay.lake.documents import Field, Table, TableVersion
 
@@ -34,13 +34,13 @@ META_FIELDS: Final = (
     Field("_gtid", "string", ""),
     Field("_schema_version", "int", ""),
 )
-"""The columns that every file has after those of its table and their side columns, in this order."""
+"""The columns that every file has after the table's columns and their side columns, in this order."""
 
 PARTITIONS: Final = ("cdc_schema", "cdc_table", "cdc_date")
-"""The columns that a reader of folders makes of their names."""
+"""The columns that a reader derives from the names of folders."""
 
 MAX_PRECISION: Final = 38
-"""Digits of the longest decimal that Spark and Parquet's readers take."""
+"""Digits of the longest decimal that Spark and readers of Parquet support."""
 
 _RESERVED: Final = re.compile(
     rf"(?:{'|'.join([*(re.escape(field.name) for field in META_FIELDS), *PARTITIONS])}|.*__(?:text|raw|srid))_*",
@@ -62,20 +62,22 @@ _MOMENTS: Final = frozenset({"date", "timestamp_ntz", "timestamp"})
 _TEXT_AS_BYTES: Final = frozenset({"uuid", "inet4", "inet6"})
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _WIDTH: Final = re.compile(r"(?<=int|ear)\(\d+\)")
-"""Of an integer or a YEAR."""
+"""The display width of an integer or a YEAR."""
 _VECTOR: Final = re.compile(r"vector\((\d+)\)")
 _DIGITS_OF_INTEGERS: Final = 10
-"""That a decimal must have before its point so that readers take the 32 bits in which Parquet keeps integers for it;
-64 bits, of BIGINT, take 20."""
+"""The digits that a decimal needs before its point so that readers accept Parquet's 32-bit integers for it.
+
+The 64 bits of a BIGINT need 20.
+"""
 _DIGITS_OF_BIGINT: Final = 20
-_ALSO: Final = frozenset({
+_WIDENINGS: Final = frozenset({
     ("tinyint", "double"), ("smallint", "double"), ("int", "double"), ("float", "double"), ("date", "timestamp_ntz"),
     ("timestamp", "timestamp_ntz"), ("string", "binary"), ("array<string>", "array<binary>"),
 })  # fmt: skip
 
 
 def fields_of(definition: Definition) -> tuple[list[Field], list[str]]:
-    """The fields of a table's columns in the order of the lake's files, side columns last, and the key's names."""
+    """Return the fields of a table's columns in the order of the files, side columns last, and the key's names."""
     own: list[Field] = []
     sides: list[Field] = []
     key: list[str] = []
@@ -96,7 +98,7 @@ def fields_of(definition: Definition) -> tuple[list[Field], list[str]]:
 
 
 def folded(name: str) -> str:
-    """A name without case, at least as Spark compares names."""
+    """Fold the case of a name, at least as Spark does when it compares names."""
     return name.upper().lower()
 
 
@@ -112,7 +114,7 @@ def _type_of(column: Column) -> str:
     if kind == Type.BIT:
         return "boolean" if column.meta == 1 else "binary"
     if kind in (Type.ENUM, Type.SET):
-        if not column.labels:  # of a definition that is not proven
+        if not column.labels:  # a definition that is not proven
             return "int" if kind == Type.ENUM else "decimal(20,0)"
         label = "binary" if column.charset == "binary" else "string"
         return label if kind == Type.ENUM else f"array<{label}>"
@@ -134,9 +136,12 @@ def _side_of(column: Column, kind: str) -> Literal["", "text", "raw", "srid"]:
 
 
 def widens(old: str, new: str) -> bool:
-    """Whether files with a column of type `old` are read and filtered right as `new`, by Spark (with its vectorised
-    reader and without) and by pyarrow: nothing else is allowed than what was tried. The relation is transitive."""
-    if old == new or (old, new) in _ALSO:
+    """Whether files with a column of type `old` are read and filtered correctly as `new`.
+
+    That is: by Spark, with its vectorised reader and without, and by pyarrow. Only tested pairs are allowed. The
+    relation is transitive.
+    """
+    if old == new or (old, new) in _WIDENINGS:
         return True
     if old in _INTEGERS and new in _INTEGERS:
         return _INTEGERS.index(old) < _INTEGERS.index(new)
@@ -149,24 +154,24 @@ def widens(old: str, new: str) -> bool:
     of = decimal_digits(old)
     if of is None or whole < of[0] or scale < of[1]:
         return False
-    # Spark pushes a filter on decimals of the same scale down to the file, and fails for a number that has more bytes
-    # than the file's have.
+    # Spark pushes a filter on decimals of the same scale down to the file, and fails for a number with more bytes than
+    # the file's decimals have.
     return scale > of[1] or _bytes(sum(of)) == _bytes(whole + scale)
 
 
 def _bytes(precision: int) -> int:
-    """Of a decimal in a Parquet file."""
+    """The bytes of a decimal in a Parquet file."""
     return (int("9" * precision).bit_length() + 8) // 8
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """Of a decimal: digits before and after the point."""
+    """The digits of a decimal before and after the point; None for other types."""
     found = _DECIMAL.fullmatch(kind)
     return (int(found[1]) - int(found[2]), int(found[2])) if found else None
 
 
-def _stays_within(kind: str, wide: str) -> bool:
-    """Whether values of a column that was narrowed to `kind` look the same in the wider type that it had."""
+def _fits_within(kind: str, wide: str) -> bool:
+    """Whether values of a column that was narrowed to `kind` look the same in its earlier, wider type."""
     scales = [
         0 if each in _INTEGERS else digits[1] if (digits := decimal_digits(each)) else None for each in (kind, wide)
     ]
@@ -174,32 +179,31 @@ def _stays_within(kind: str, wide: str) -> bool:
 
 
 def evolve(versions: Sequence[TableVersion], table: Table, fields: Sequence[Field], key: Sequence[str]) -> TableVersion:
-    """The version for files with these fields: the newest of `versions` itself, if they are what it has, or its
-    successor. The width of an integer makes none.
+    """The version for files with these fields: the newest of `versions` if it has the same fields, or its successor.
 
-    A successor stays in the generation if each of its columns has a type that the generation's files can be read as, or
-    fits into the one that it has there. Columns that differ from earlier ones by case only keep the earlier name. A
-    changed key alone makes a new version too.
+    A changed display width of an integer makes no new version. A successor stays in the generation if each of its
+    columns has a type as which the generation's files can be read, or fits the type that it has there. Columns that
+    differ from earlier ones only in case keep the earlier name. A changed key alone makes a new version too.
     """
     fields, key = _spelled_as_before(versions, fields, key)
     if not versions:
         return TableVersion(table, 1, 1, fields, key)
     newest = versions[-1]
-    if key == newest.key and list(map(_bare, fields)) == list(map(_bare, newest.fields)):
+    if key == newest.key and list(map(_without_spelling, fields)) == list(map(_without_spelling, newest.fields)):
         return newest
     known = _widest(version for version in versions if version.generation == newest.generation)
     fits = all(
-        widens(known[field.name], field.type) or _stays_within(field.type, known[field.name])
+        widens(known[field.name], field.type) or _fits_within(field.type, known[field.name])
         for field in fields
         if field.name in known
     )
     return TableVersion(table, newest.generation + (not fits), newest.version + 1, fields, key)
 
 
-def _bare(field: Field) -> Field:
-    """The field without what statements and table maps tell of one type in different words."""
+def _without_spelling(field: Field) -> Field:
+    """The field with its source type spelled in one way: statements and table maps spell some types differently."""
     kind = _WIDTH.sub("", field.source_type).replace("geometrycollection", "geomcollection")
-    kind = _VECTOR.sub(lambda found: f"varbinary({4 * int(found[1])})", kind)  # as MariaDB's table maps have it
+    kind = _VECTOR.sub(lambda found: f"varbinary({4 * int(found[1])})", kind)  # as in MariaDB's table maps
     return msgspec.structs.replace(field, source_type=kind)
 
 
@@ -213,7 +217,7 @@ def _spelled_as_before(
 
 
 def _widest(versions: Iterable[TableVersion]) -> dict[str, str]:
-    """The type that all files of a generation's versions can be read as, by field name."""
+    """The type as which all files of a generation can be read, by field name."""
     types: dict[str, str] = {}
     for version in versions:
         for field in version.fields:
@@ -223,10 +227,10 @@ def _widest(versions: Iterable[TableVersion]) -> dict[str, str]:
 
 
 def generation_schema(versions: Sequence[TableVersion], sides: Iterable[str]) -> list[Field]:
-    """The fields that the files of a generation's versions, oldest first, are read with, without META_FIELDS.
+    """The fields for reading the files of a generation, without META_FIELDS; `versions` are oldest first.
 
-    First those of the newest version, then those that only older ones have, each with its widest type; last the side
-    columns named in `sides`. A file that lacks one has NULL there.
+    First the fields of the newest version, then those that only older ones have, each with its widest type; last the
+    side columns named in `sides`. A file that lacks one has NULL there.
     """
     types = _widest(versions)
     found: dict[str, Field] = {}
@@ -241,7 +245,7 @@ def generation_schema(versions: Sequence[TableVersion], sides: Iterable[str]) ->
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The Arrow type of values that Spark has as `name`. Raises `ValueError` for a name that no Field has."""
+    """The Arrow type for Spark's type `name`. Raises `ValueError` for a type that no Field has."""
     import pyarrow as pa
 
     if digits := decimal_digits(name):
@@ -253,26 +257,26 @@ def arrow_type(name: str) -> pa.DataType:
         "array<string>": pa.list_(pa.string()), "array<binary>": pa.list_(pa.binary()),
     }  # fmt: skip
     if name not in plain:
-        raise ValueError(f"no type of the lake: {name}")
+        raise ValueError(f"not a type of the lake: {name}")
     return plain[name]
 
 
 def file_schema(version: TableVersion) -> pa.Schema:
-    """The Arrow schema of a file of that version: its fields, then META_FIELDS. Everything may be NULL.
+    """The Arrow schema of a file of that version: its fields, then META_FIELDS. All are nullable.
 
-    Few texts that come again and again (labels of an ENUM, `_change_type`, `_file`, `_gtid`) are dictionaries, which
-    Parquet and its readers have as plain texts.
+    Texts with few distinct values (labels of an ENUM, `_change_type`, `_file`, `_gtid`) are dictionaries; Parquet and
+    its readers have them as plain texts.
     """
     import pyarrow as pa
 
     def column(field: Field) -> tuple[str, pa.DataType]:
         kind = arrow_type(field.type)
-        return field.name, pa.dictionary(pa.int32(), kind) if _repeats(field) else kind
+        return field.name, pa.dictionary(pa.int32(), kind) if _has_few_values(field) else kind
 
     return pa.schema([column(field) for field in (*version.fields, *META_FIELDS)])
 
 
-def _repeats(field: Field) -> bool:
+def _has_few_values(field: Field) -> bool:
     if field.column:
         return not field.side and field.type in ("string", "binary") and field.source_type.startswith("enum")
     return field.type == "string"

@@ -13,7 +13,7 @@ from relay.lake.storage import Storage
 from relay.lake.types import file_schema
 
 ROW_GROUP_ROWS: Final = 512 * 1024
-ROW_GROUP_BYTES: Final = 64 << 20  # of Arrow columns: what one task of a reader has in memory, and what a skip skips
+ROW_GROUP_BYTES: Final = 64 << 20  # of Arrow columns: the memory of one reader task, and the unit of skipping
 _RISING: Final = ("_commit_version", "_commit_timestamp", "_seq", "_pos")
 
 
@@ -25,12 +25,14 @@ def seal(
     batches: Sequence[pyarrow.RecordBatch],
     chunk: str = "",
 ) -> DataFile:
-    """Write `batches`, at least one row in all, as one file, durable when this returns.
+    """Write `batches`, with at least one row in all, as one file that is durable on return.
 
-    The batches have the columns of `types.file_schema` in that order, whatever their names, with `_schema_version` or
-    without; `chunk` as in `paths.part_name`. The same rows make the same bytes, however they are cut into batches.
+    The batches have the columns of `types.file_schema` in that order, whatever their names, with or without
+    `_schema_version`; `chunk` is as in `paths.part_name`. The same rows make the same bytes, however they are divided
+    into batches.
     """
-    table = _table(version, batches)
+    schema = file_schema(version)
+    table = pyarrow.Table.from_batches([_conformed(batch, version, schema) for batch in batches])
     bounds = pyarrow.compute.min_max(table["_seq"])
     first, last = bounds["min"].as_py(), bounds["max"].as_py()
     path = paths.part_name(version.table, date, kind, first, last, version.version, chunk)
@@ -50,7 +52,7 @@ def seal(
         rows=table.num_rows,
         bytes=size,
         sha256=digest,
-        sides=[field.name for field in version.fields if field.side and _has_values(table[field.name])],
+        sides=[field.name for field in version.fields if field.side and table[field.name].null_count < table.num_rows],
     )
 
 
@@ -60,22 +62,12 @@ def _options(schema: pyarrow.Schema) -> dict[str, Any]:
         "compression": "zstd",
         "use_dictionary": repeating,
         "column_encoding": dict.fromkeys(_RISING, "DELTA_BINARY_PACKED"),
-        "store_schema": False,  # Spark reads the Parquet types; Arrow's own would only say dictionary for string
+        "store_schema": False,  # Spark reads the Parquet types; Arrow's schema would only add the dictionaries
     }
 
 
-def _has_values(column: pyarrow.ChunkedArray) -> bool:
-    return bool(column.null_count < len(column))
-
-
-def _table(version: TableVersion, batches: Sequence[pyarrow.RecordBatch]) -> pyarrow.Table:
-    """The batches as one table in the file's types."""
-    schema = file_schema(version)
-    tables = [pyarrow.Table.from_batches([_conformed(batch, version, schema)]) for batch in batches]
-    return pyarrow.concat_tables(tables)
-
-
 def _conformed(batch: pyarrow.RecordBatch, version: TableVersion, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
+    """The batch with the names and types of the file's `schema`, and with `_schema_version`."""
     columns = list(batch.columns)
     if len(columns) == len(schema) - 1:
         columns.append(pyarrow.repeat(pyarrow.scalar(version.version, pyarrow.int32()), batch.num_rows))
@@ -85,12 +77,8 @@ def _conformed(batch: pyarrow.RecordBatch, version: TableVersion, schema: pyarro
             f"{len(batch.columns)} columns where version {version.version} has {len(schema)}",
             position=str(version.table),
         )  # fmt: skip
-    fitting = [_cast(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    fitting = [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, schema, strict=True)
+    ]
     return pyarrow.record_batch(fitting, names=schema.names)
-
-
-def _cast(column: pyarrow.Array, wanted: pyarrow.DataType) -> pyarrow.Array:
-    """In the file's type; a dictionary's values are written as they are, so it may stay one."""
-    if column.type == wanted:
-        return column
-    return column.cast(wanted)

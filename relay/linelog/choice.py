@@ -1,4 +1,4 @@
-"""Which tables are logged: `Schema` and `Excludes` of `[Logger]`."""
+"""Selects the tables to log: `Schema` and `Excludes` of `[Logger]`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 
-def wanting(schemas: Sequence[str], schema: str) -> str:
-    """The first name or pattern of `Schema` that fits the schema, "" if none does."""
+def matching_schema(schemas: Sequence[str], schema: str) -> str:
+    """The first name or pattern of `Schema` that matches the schema, "" if none does."""
     return next((pattern for pattern in schemas if fnmatchcase(schema, pattern)), "")
 
 
-def excluding(excludes: Sequence[str], schema: str, table: str) -> str:
-    """The first of `Excludes` that names the table, as `table` or `schema.table`, or a pattern; "" if none does."""
+def matching_exclude(excludes: Sequence[str], schema: str, table: str) -> str:
+    """The first of `Excludes` that matches the table: `table`, `schema.table` or a pattern; "" if none does."""
     return next((pattern for pattern in excludes if _names(pattern, schema, table)), "")
 
 
 def _names(pattern: str, schema: str, table: str) -> bool:
-    if pattern == table:  # whatever is in it: the original's form
+    if pattern == table:  # a plain name may have any characters, as in the original
         return True
     first, dot, second = pattern.partition(".")
     return fnmatchcase(schema, first) and fnmatchcase(table, second) if dot else fnmatchcase(table, pattern)

@@ -1,4 +1,4 @@
-"""Where the log stands: one small document beside its files, replaced as a whole."""
+"""The cursor of the line log: one small document beside its files, replaced as a whole."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import Final
 
 import msgspec
 
+from relay.datadir.sync import sync_path
+
 NAME: Final = ".relaylogs.cursor"
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything before `position` of the journal `generation` is in the log, or was not wanted there.
+    """Everything before `position` of the journal `generation` is in the log, or does not belong in it.
 
-    `sequence` is the journal's number of the next change then, 0 if not known; `file` the name of the file written
-    last and `length` its bytes, "" and 0 before the first line. What the file has beyond them does not count.
+    `sequence` is the journal's number of the next change at that position, 0 if unknown. `file` is the name of the file
+    written last and `length` its bytes, "" and 0 before the first line. Anything beyond them in the file does not
+    count.
     """
 
     generation: int
@@ -26,7 +29,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load(folder: Path) -> Cursor | None:
-    """The cursor in the log's folder, None if there is none. Raises `ValueError` for anything else."""
+    """Load the cursor from the log's folder, None if there is none. Raises `ValueError` if it is damaged."""
     try:
         return msgspec.json.decode((folder / NAME).read_bytes(), type=Cursor)
     except FileNotFoundError:
@@ -36,24 +39,15 @@ def load(folder: Path) -> Cursor | None:
 
 
 def save(folder: Path, cursor: Cursor) -> None:
-    """Replace the cursor. It is on disk when this returns; if this is killed, the old one is, or the new one."""
+    """Replace the cursor. The new one is on disk on return; a kill leaves the old one or the new one."""
     made = folder / f"{NAME}.new"
     fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
     try:
         rest = memoryview(msgspec.json.encode(cursor) + b"\n")
-        while rest:  # a disk that is nearly full takes a part
+        while rest:  # a nearly full disk accepts only a part
             rest = rest[os.write(fd, rest) :]
         os.fsync(fd)
     finally:
         os.close(fd)
     os.replace(made, folder / NAME)
-    sync_folder(folder)
-
-
-def sync_folder(folder: Path) -> None:
-    """Let names that were made or removed in it be on disk."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_path(folder)

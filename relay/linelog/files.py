@@ -1,4 +1,4 @@
-"""The files of the log: how they are named, written and deleted."""
+"""The files of the log: names, writes and deletes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from relay.linelog.cursor import sync_folder
+from relay.datadir.sync import sync_path
 
 SUFFIXES: Final = {"csv": "txt", "json": "jsonl"}
 FORMS: Final = {suffix: form for form, suffix in SUFFIXES.items()}
@@ -17,9 +17,9 @@ _NAMES: Final = re.compile(r"relaylogs-(\d{4})(\d{2})(\d{2})(?:\.(\d+))?\.(txt|j
 
 
 class Name(NamedTuple):
-    """A file's name: `relaylogs-YYYYMMDD.txt`, the original's, and with `.2`, `.3` ... for further parts of a day.
+    """A file's name: `relaylogs-YYYYMMDD.txt`, as in the original, with `.2`, `.3` ... for further parts of a day.
 
-    `day` counts from 1970-01-01; `part` from 1; `suffix` tells the format.
+    `day` counts from 1970-01-01, `part` from 1; `suffix` depends on the format.
     """
 
     day: int
@@ -28,26 +28,26 @@ class Name(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """The name that `text` is, None if it is none."""
+        """Parse a file name; None for any other name."""
         match = _NAMES.fullmatch(text)
         if not match:
             return None
         year, month, day, part, suffix = match.groups()
         try:
             days = (date(int(year), int(month), int(day)) - _EPOCH).days
-        except ValueError:  # no date
+        except ValueError:  # not a date
             return None
         name = cls(days, int(part or 1), suffix)
         return name if str(name) == text else None
 
     def __str__(self) -> str:
-        """As it stands in the folder."""
+        """The name in the folder."""
         part = f".{self.part}" if self.part > 1 else ""
         return f"relaylogs-{_EPOCH + timedelta(self.day):%Y%m%d}{part}.{self.suffix}"
 
 
 class LogFile:
-    """A file that is appended to, whatever it has already; its end stays known."""
+    """A log file, opened for appending. `length` is its known end."""
 
     def __init__(self, folder: Path, name: Name) -> None:
         self.name = name
@@ -56,10 +56,10 @@ class LogFile:
         self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
         self.length = os.fstat(self._fd).st_size
         if new:
-            sync_folder(folder)
+            sync_path(folder)
 
     def cut(self, length: int) -> int:
-        """Take away what is beyond `length`; how many bytes that was."""
+        """Cut the file to `length`; return how many bytes were beyond it, negative if it is shorter."""
         beyond = self.length - length
         if beyond > 0:
             os.ftruncate(self._fd, length)
@@ -68,35 +68,33 @@ class LogFile:
         return beyond
 
     def append(self, lines: bytes) -> None:
-        """Write lines at the end, after one that another program may have left without its end."""
-        rest = memoryview(lines if self._ends_a_line() else b"\n" + lines)
+        """Append lines. If the last line in the file is incomplete, they begin on a new line."""
+        complete = self.length == 0 or os.pread(self._fd, 1, self.length - 1) == b"\n"
+        rest = memoryview(lines if complete else b"\n" + lines)
         while rest:
             written = os.write(self._fd, rest)
             self.length += written
             rest = rest[written:]
 
     def sync(self) -> int:
-        """Let everything written be on disk; how many bytes the file has."""
+        """Flush everything written to disk; return the size of the file in bytes."""
         os.fsync(self._fd)
         return os.fstat(self._fd).st_size
 
     def is_in_place(self) -> bool:
-        """Whether it still has its name: it may have been moved or deleted."""
+        """Whether the file still has its name. Otherwise it was moved or deleted."""
         try:
             return os.path.samestat(os.fstat(self._fd), self._path.stat())
         except FileNotFoundError:
             return False
 
-    def _ends_a_line(self) -> bool:
-        return self.length == 0 or os.pread(self._fd, 1, self.length - 1) == b"\n"
-
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         os.close(self._fd)
 
 
 def next_name(folder: Path, day: int, suffix: str, full: int) -> Name:
-    """The file for lines of `day`: the last part there is, or the one after it if that has `full` bytes (0: any)."""
+    """The name of the file for `day`: that of its last part, or the next one if that has `full` bytes (0: no limit)."""
     parts = [name.part for name in names(folder) if (name.day, name.suffix) == (day, suffix)]
     name = Name(day, max(parts, default=1), suffix)
     if parts and full and (folder / str(name)).stat().st_size >= full:
@@ -105,15 +103,15 @@ def next_name(folder: Path, day: int, suffix: str, full: int) -> Name:
 
 
 def names(folder: Path) -> list[Name]:
-    """Those of all files of the log in the folder, the oldest first."""
+    """The names of all log files in the folder, the oldest first."""
     return sorted(name for entry in os.scandir(folder) if (name := Name.parse(entry.name)) and entry.is_file())
 
 
 def delete_before(folder: Path, day: int, current: str) -> list[str]:
-    """Delete the log's files of days before `day`, but not the `current` one; the names of those that are gone."""
+    """Delete the log's files of days before `day`, except `current`; return their names."""
     gone = [str(name) for name in names(folder) if name.day < day and str(name) != current]
     for name in gone:
         (folder / name).unlink(missing_ok=True)
     if gone:
-        sync_folder(folder)
+        sync_path(folder)
     return gone

@@ -1,4 +1,4 @@
-"""The line that says that lines are missing before it."""
+"""Makes the line that says that lines before it are missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\
 
 
 def gap_line(form: str, timestamp: int, east: int, reason: str) -> bytes:
-    """`HH:MM:SS;;;G;reason;"..."`, or the same as JSON; the time in a zone `east` seconds east of UTC."""
+    """Return `HH:MM:SS;;;G;reason;"..."`, or the same as JSON. The time is in a zone `east` seconds east of UTC."""
     at = datetime.fromtimestamp(timestamp, UTC).astimezone(timezone(timedelta(seconds=east)))
     if form == "json":
         record = {"time": at.isoformat(), "kind": "gap", "reason": reason}

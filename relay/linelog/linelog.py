@@ -1,7 +1,7 @@
-"""The log itself: from the journal's flushed part to lines in files, each once.
+"""The line log: writes each change in the flushed part of the journal as one line, exactly once.
 
-Lines are on disk before the cursor tells of them, and what stands in the file behind the cursor's length is cut off
-when it is opened: what was written and not told is made again.
+Lines are on disk before the cursor counts them. When a file is opened, everything beyond the cursor's length is cut
+off: lines that were written but not counted are written again.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from relay._native import JournalError, JournalReader, LineReader
+from relay.base.log import Log
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.linelog import cursor as cursors
 from relay.linelog import files
-from relay.linelog.choice import excluding, wanting
+from relay.linelog.choice import matching_exclude, matching_schema
 from relay.linelog.cursor import Cursor
 from relay.linelog.files import LogFile, Name
 from relay.linelog.gap import gap_line
 from relay.linelog.zone import Zone
-from relay.log import Log
 
-READ_BYTES: Final = 1 << 20  # of lines made before somebody looks at the clock
-COMMIT_SECONDS: Final = 1.0  # that lines may wait to be flushed while there are more of them
+READ_BYTES: Final = 1 << 20  # of lines made before the clock is checked
+COMMIT_SECONDS: Final = 1.0  # that lines may wait for a flush while more follow
 COMMIT_BYTES: Final = 64 << 20
-IDLE_COMMIT_SECONDS: Final = 5.0  # the same for the cursor alone, where nothing is to be logged
-RETIRE_SECONDS: Final = 60.0  # between looks at the age of files
+IDLE_COMMIT_SECONDS: Final = 5.0  # the same for the cursor alone, if there is nothing to log
+DELETE_SECONDS: Final = 60.0  # between checks of the age of files
 _BEFORE_ALL_DAYS: Final = -1
 _OPERATION: Final = "write the log"
-_ACCEPT_GAP: Final = "`relay start --accept-gap` goes on after the loss, with a line about it (docs/csv-log.md)"
+_ACCEPT_GAP: Final = "`relay start --accept-gap` continues after the loss and writes a line about it (docs/csv-log.md)"
 
 
 class Settings(NamedTuple):
-    """What is logged, where, and how; as in `[Logger]`, and of `[Relay]` what concerns values.
+    """The options of `[Logger]`, and those of `[Relay]` that affect values: what is logged, where, and how.
 
-    `schemas` and `excludes` are patterns; `rotate_bytes` and `keep_seconds` 0: no limit. `utc`: TIMESTAMP values are in
-    UTC, else in the process's zone; `positional`: rows whose columns are not proven are logged too.
+    `schemas` and `excludes` are patterns; 0 in `rotate_bytes` and `keep_seconds` means no limit. With `utc`, TIMESTAMP
+    values are in UTC, else in the process's zone; with `positional`, rows whose columns are not proven are logged too.
     """
 
     path: str
@@ -52,20 +54,13 @@ class Settings(NamedTuple):
     accept_gap: bool = False
 
 
-class Place(NamedTuple):
-    """A place in the journal: everything before it is written. As in `Cursor`."""
-
-    generation: int
-    position: int
-    sequence: int
-
-
 class Progress(NamedTuple):
-    """How far the log has come. Positions are the journal's.
+    """The progress of the log. Positions are the journal's.
 
-    `committed` is what the cursor says, `covered` up to where the log has everything that there is for it; `file` and
-    `offset` are the source's. `log_file` is the one being written, `lines` and `bytes` those since this began. `level`:
-    there is nothing more to read. `behind_since`: as in relay.board.LogStatus.
+    `committed` is the cursor's position; up to `covered`, the log has everything that it should have. `file` and
+    `offset` are the source's binlog position. `log_file` is the current file; `lines` and `bytes` were written since
+    this process began. With `caught_up`, nothing is left to read. `behind_since` is as in
+    relay.runtime.process_status.LogStatus.
     """
 
     committed: int
@@ -75,15 +70,15 @@ class Progress(NamedTuple):
     log_file: str
     lines: int
     bytes: int
-    level: bool
+    caught_up: bool
     behind_since: float
 
 
 class LineLog:
-    """Keeps one log level with one journal. One process at a time; whoever makes it holds the folder's lock."""
+    """Writes the lines of one journal to one log. One process at a time: the caller holds the folder's lock."""
 
     def __init__(self, journal: Path, settings: Settings, log: Log = lambda event, **fields: None) -> None:
-        """Go on where the cursor says.
+        """Resume at the cursor.
 
         Raises `RelayError`: log_storage, log_damaged, and journal_lost if the journal no longer has what comes next.
         """
@@ -96,16 +91,16 @@ class LineLog:
         self._log = log
         self._reader: LineReader
         self._file: LogFile | None = None
-        self._place: Place  # what the next commit says
-        self._read_to = 0  # all that can be read up to there was read
+        self._written: Cursor  # what the next commit saves, except file and length
+        self._read_to = 0  # everything readable up to here was read
         self._committed = 0
         self._committed_at = 0.0  # monotonic, as is the next
-        self._retired_at = 0.0
+        self._deleted_at = 0.0
         self._unflushed = 0  # bytes
         self._lines = self._bytes = 0
         self._behind_since = 0.0
         with self._storage():
-            self._begin()
+            self._resume()
 
     def step(self) -> Progress:
         """Log some of what is flushed in the journal, and commit what is due."""
@@ -113,19 +108,17 @@ class LineLog:
             flushed = self._journal.flushed()
             if flushed > self._read_to:
                 self._read(flushed)
-            level = self._read_to >= flushed
-            if self._due(level):
+            if self._due(self._read_to >= flushed):
                 self._commit()
-            self._retire()
-            return self._progress(flushed, level)
+            self._delete_old()
+            return self._progress(flushed)
 
     def finish(self) -> Progress:
-        """Commit all that was read; nothing is read any more."""
+        """Commit everything that was read. Nothing new is read."""
         with self._storage():
-            if self._place.position > self._committed:
+            if self._written.position > self._committed:
                 self._commit()
-            flushed = self._journal.flushed()
-            return self._progress(flushed, self._read_to >= flushed)
+            return self._progress(self._journal.flushed())
 
     @contextmanager
     def _storage(self) -> Iterator[None]:
@@ -134,21 +127,22 @@ class LineLog:
         except OSError as error:
             raise RelayError(ErrorCode.LOG_STORAGE, _OPERATION, error, position=str(self._folder)) from error
 
-    def _begin(self) -> None:
-        """Go on at the cursor, or without one with the oldest rows that the journal has."""
+    def _resume(self) -> None:
+        """Resume at the cursor; without one, begin at the oldest rows in the journal."""
         cursor = self._load()
         if cursor is None:
             self._open_journal(0)
-            self._reach()
+            self._advance()
             self._commit()
             return
-        self._place = Place(cursor.generation, cursor.position, cursor.sequence)
+        cursors.save(self._folder, cursor)  # it may not be on disk: its writer may have died of a failed sync
+        self._written = cursor
         self._committed, self._committed_at, self._unflushed = cursor.position, time.monotonic(), 0
-        losses = [loss for loss in (self._open_file(cursor), self._find_place(cursor)) if loss]
+        losses = [loss for loss in (self._open_file(cursor), self._find_position(cursor)) if loss]
         if losses:
-            self._note("; ".join(losses))
+            self._write_gap("; ".join(losses))
         if self._file and self._file.name.suffix != self._suffix:
-            self._roll(self._file.name.day)
+            self._next_file(self._file.name.day)
 
     def _load(self) -> Cursor | None:
         try:
@@ -156,17 +150,17 @@ class LineLog:
         except ValueError as error:
             raise RelayError(
                 StopCode.LOG_DAMAGED, "read the log's cursor", str(error), position=str(self._folder / cursors.NAME),
-                hint="without it the log begins anew, with the oldest rows of the journal: some may be there twice",
+                hint="without it the log starts again at the oldest rows of the journal: rows may appear twice",
             ) from None  # fmt: skip
 
     def _open_file(self, cursor: Cursor) -> str:
-        """Take up the file that was written last; what was lost of it, if that is accepted."""
+        """Open the file that was written last. Return what it has lost, if gaps are accepted; "" without loss."""
         self._close()
         name = Name.parse(cursor.file)
         if name is None:
             return ""
         if not (self._folder / cursor.file).exists():
-            self._log("log_file_gone", file=cursor.file)  # by whoever took it away, with all that was in it
+            self._log("log_file_gone", file=cursor.file)  # removed with everything in it
             self._commit()
             return ""
         self._file = LogFile(self._folder, name)
@@ -175,24 +169,26 @@ class LineLog:
             self._log("log_cut", file=cursor.file, bytes=beyond)
         if beyond >= 0:
             return ""
-        return self._lost(StopCode.LOG_DAMAGED, f"{cursor.file} has lost its last {-beyond} bytes")
+        return self._accepted_loss(StopCode.LOG_DAMAGED, f"{cursor.file} has lost its last {-beyond} bytes")
 
-    def _find_place(self, cursor: Cursor) -> str:
-        """Take up the journal at the cursor; else, if that is accepted, at its beginning, and why."""
-        cause = self._taken_up(cursor)
-        if not cause:
-            return ""
-        lost = self._lost(StopCode.JOURNAL_LOST, f"the journal: {cause}")
-        self._open_journal(0)
+    def _find_position(self, cursor: Cursor) -> str:
+        """Open the journal at the cursor, or at its beginning if that fails and gaps are accepted.
+
+        Return the loss, "" without loss.
+        """
+        lost = ""
+        if cause := self._open_failure(cursor):
+            lost = self._accepted_loss(StopCode.JOURNAL_LOST, f"the journal: {cause}")
+            self._open_journal(0)
         return lost
 
-    def _taken_up(self, cursor: Cursor) -> str:
-        """Nothing, or why the journal has no such place."""
+    def _open_failure(self, cursor: Cursor) -> str:
+        """Open the journal at the cursor. Return why that is impossible, or ""."""
         generation = self._journal.generation()
         if cursor.generation != generation:
-            return f"its id is {generation}, the log was made from {cursor.generation}"
+            return f"its id is {generation}, but the log was written from {cursor.generation}"
         if cursor.position < self._journal.first():
-            return f"retention deleted what comes after position {cursor.position}"
+            return f"retention deleted the rows after position {cursor.position}"
         try:
             self._open_journal(cursor.position)
         except JournalError as error:
@@ -200,10 +196,10 @@ class LineLog:
                 raise
             return error.cause
         if cursor.sequence and self._reader.sequence not in (0, cursor.sequence):
-            return f"what stands before position {cursor.position} is not what was logged"
+            return f"the rows before position {cursor.position} are not those that were logged"
         return ""
 
-    def _lost(self, code: StopCode, cause: str) -> str:
+    def _accepted_loss(self, code: StopCode, cause: str) -> str:
         if not self._settings.accept_gap:
             raise RelayError(code, _OPERATION, cause, position=str(self._folder), hint=_ACCEPT_GAP)
         return cause
@@ -217,38 +213,41 @@ class LineLog:
         )  # fmt: skip
 
     def _wanted(self, schema: str, table: str) -> bool:
-        settings = self._settings
-        return bool(wanting(settings.schemas, schema)) and not excluding(settings.excludes, schema, table)
+        included = matching_schema(self._settings.schemas, schema)
+        return bool(included) and not matching_exclude(self._settings.excludes, schema, table)
 
     def _read(self, flushed: int) -> None:
         day = self._file.name.day if self._file else _BEFORE_ALL_DAYS
         before = self._reader.lines
         try:
-            reached = self._reader.read(flushed, self._room(), day, self._today())
+            reached = self._reader.read(flushed, self._read_limit(), day, self._today())
         except RelayError as error:
             self._write(self._reader.take(), self._reader.lines - before)
-            self._reach()
+            self._advance()
             self._commit()
             if error.code is not StopCode.JOURNAL_LOST or self._reader.position >= self._journal.first():
                 raise
-            self._begin()
+            self._resume()
             return
         if reached.why == "gap":
-            self._note(reached.text)
+            self._write_gap(reached.text)
             return
         self._write(self._reader.take(), self._reader.lines - before)
-        self._reach()
+        self._advance()
         if reached.why == "end":
             self._read_to = flushed
         elif reached.why == "day":
-            self._roll(reached.day)
+            self._next_file(reached.day)
 
-    def _reach(self) -> None:
-        """Everything that was read is written."""
-        self._place = Place(self._reader.generation, self._reader.position, self._reader.sequence)
+    def _advance(self) -> None:
+        """Move the position to the reader's, once everything read is written."""
+        reader = self._reader
+        self._written = Cursor(
+            generation=reader.generation, position=reader.position, sequence=reader.sequence, file="", length=0
+        )
 
-    def _room(self) -> int:
-        """Bytes to read at once, so that a file does not become much larger than it may."""
+    def _read_limit(self) -> int:
+        """Bytes to read at once, so that a file does not grow far beyond its limit."""
         full = self._settings.rotate_bytes
         if not full or self._file is None:
             return READ_BYTES
@@ -264,7 +263,7 @@ class LineLog:
         assert self._file is not None, "a line's day comes before it"
         full = self._settings.rotate_bytes
         if full and self._file.length >= full:
-            self._roll(self._file.name.day)
+            self._next_file(self._file.name.day)
         self._append(lines, count)
 
     def _append(self, lines: bytes, count: int) -> None:
@@ -274,51 +273,51 @@ class LineLog:
         self._lines += count
         self._bytes += len(lines)
 
-    def _roll(self, day: int) -> None:
-        """Go on in another file, which the cursor names before there is anything new in it."""
+    def _next_file(self, day: int) -> None:
+        """Continue in another file. The cursor names it before anything new is written to it."""
         self._close()
         name = files.next_name(self._folder, day, self._suffix, self._settings.rotate_bytes)
         self._file = LogFile(self._folder, name)
         self._commit()
-        self._retired_at = 0.0
+        self._deleted_at = 0.0
 
-    def _note(self, loss: str) -> None:
-        """A line about lines that are missing. The cursor passes the place only with it, and names the same file."""
+    def _write_gap(self, loss: str) -> None:
+        """Write a line about missing lines. Line and cursor are committed together, in the same file."""
         now = int(time.time())
         if self._file is None:
-            self._roll(self._today())
+            self._next_file(self._today())
         assert self._file is not None
         form = files.FORMS[self._file.name.suffix]
         self._append(gap_line(form, now, self._zone.offset(now)[0], loss), 1)
-        self._reach()
+        self._advance()
         self._commit()
         self._log("log_gap", cause=loss)
 
-    def _due(self, level: bool) -> bool:
+    def _due(self, caught_up: bool) -> bool:
         waited = time.monotonic() - self._committed_at
         if self._unflushed:
-            return level or waited >= COMMIT_SECONDS or self._unflushed >= COMMIT_BYTES
-        return self._place.position > self._committed and waited >= IDLE_COMMIT_SECONDS
+            return caught_up or waited >= COMMIT_SECONDS or self._unflushed >= COMMIT_BYTES
+        return self._written.position > self._committed and waited >= IDLE_COMMIT_SECONDS
 
     def _commit(self) -> None:
-        """Let the lines be on disk, and then the cursor."""
+        """Flush the lines to disk, and then the cursor."""
         file, length = "", 0
         if self._file is not None:
             file, length = str(self._file.name), self._file.sync()
             if length < self._file.length:
-                cause = f"{file} has lost {self._file.length - length} bytes while it was written"
+                cause = f"{file} has lost {self._file.length - length} bytes while the relay wrote it"
                 raise RelayError(StopCode.LOG_DAMAGED, _OPERATION, cause, position=str(self._folder), hint=_ACCEPT_GAP)
             if not self._file.is_in_place():
                 self._log("log_file_gone", file=file)
-                self._save("", 0)  # killed here, this must not take the new file for what is left of the old one
+                self._save("", 0)  # after a kill here, the new file must not count as the rest of the old one
                 self._file.close()
                 self._file = LogFile(self._folder, self._file.name)
                 length = self._file.length
         self._save(file, length)
 
     def _save(self, file: str, length: int) -> None:
-        cursors.save(self._folder, Cursor(**self._place._asdict(), file=file, length=length))
-        self._committed, self._committed_at, self._unflushed = self._place.position, time.monotonic(), 0
+        cursors.save(self._folder, msgspec.structs.replace(self._written, file=file, length=length))
+        self._committed, self._committed_at, self._unflushed = self._written.position, time.monotonic(), 0
 
     def _close(self) -> None:
         if self._file is not None:
@@ -326,32 +325,33 @@ class LineLog:
             self._file.close()
             self._file = None
 
-    def _retire(self) -> None:
-        """Delete what is older than it may become."""
-        if not self._settings.keep_seconds or time.monotonic() - self._retired_at < RETIRE_SECONDS:
+    def _delete_old(self) -> None:
+        """Delete files that are older than `keep_seconds`."""
+        if not self._settings.keep_seconds or time.monotonic() - self._deleted_at < DELETE_SECONDS:
             return
-        self._retired_at = time.monotonic()
+        self._deleted_at = time.monotonic()
         oldest = self._zone.day(int(time.time()) - self._settings.keep_seconds)
         current = str(self._file.name) if self._file else ""
         for name in files.delete_before(self._folder, oldest, current):
             self._log("log_file_deleted", file=name)
 
-    def _progress(self, flushed: int, level: bool) -> Progress:
-        if level and not self._unflushed:
+    def _progress(self, flushed: int) -> Progress:
+        caught_up = self._read_to >= flushed
+        if caught_up and not self._unflushed:
             self._behind_since = 0.0
         else:
             self._behind_since = self._behind_since or time.time()
         behind = self._behind_since
-        if not level and self._reader.timestamp:
+        if not caught_up and self._reader.timestamp:
             behind = min(behind, self._reader.timestamp)
         return Progress(
             committed=self._committed,
-            covered=flushed if level and not self._unflushed else self._committed,
+            covered=flushed if caught_up and not self._unflushed else self._committed,
             file=self._reader.file,
             offset=self._reader.offset,
             log_file=str(self._file.name) if self._file else "",
             lines=self._lines,
             bytes=self._bytes,
-            level=level,
+            caught_up=caught_up,
             behind_since=behind,
         )

@@ -1,1 +1,1 @@
-"""The monitoring page: files that relay.web serves as they are, `index.html` as `/`, all of them below `/static/`."""
+"""The monitoring page: files that relay.monitoring.http serves, `index.html` as `/`, all of them below `/static/`."""

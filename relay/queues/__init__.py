@@ -1,1 +1,1 @@
-"""Client queues: their durable state. The rings themselves are native (`relay/native/queue.hpp`)."""
+"""The durable state of client queues. The rings themselves are native (`native/queue/queue.hpp`)."""

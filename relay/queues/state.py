@@ -1,8 +1,8 @@
-"""What is kept of clients on disk: names, ids, filters with the positions between which they held, and checkpoints.
+"""The durable state of clients: names, ids, filters with the positions between which they held, and checkpoints.
 
-One SQLite file, DataDir/state.db, which the reader's catalog shares; the tables here have one writer, the broker.
-Committed means: survives the death of any process. A host that loses power loses what came after the last checkpoint,
-which waits for the disk.
+It is in one SQLite file, DataDir/state.db, shared with the reader state. The tables here have one writer, the broker. A
+commit survives the death of any process. If the host loses power, everything after the last checkpoint, which waits for
+the disk, is lost.
 """
 
 from __future__ import annotations
@@ -14,26 +14,16 @@ from sys import intern
 
 import msgspec
 
-from relay.statefile import STATE_FORMAT, opened
+from relay.datadir import seals, state_db
+from relay.datadir.state_mark import Mark
 
-OPEN_END = 2**64 - 1  # `until` of a filter that is still in force
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS clients (
-  id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, created REAL NOT NULL, checkpoint BLOB);
-CREATE TABLE IF NOT EXISTS filters (
-  id INTEGER PRIMARY KEY, client INTEGER NOT NULL REFERENCES clients (id) ON DELETE CASCADE,
-  schema_name TEXT NOT NULL, table_name TEXT NOT NULL, kinds INTEGER NOT NULL,
-  discard INTEGER NOT NULL, queue_limit INTEGER NOT NULL, since BLOB NOT NULL, until BLOB NOT NULL);
-CREATE INDEX IF NOT EXISTS filters_by_client ON filters (client);
-CREATE TABLE IF NOT EXISTS broker (key TEXT PRIMARY KEY, value BLOB NOT NULL);
-"""
+OPEN_END = 2**64 - 1  # `until` of a filter in force
 
 
 class Filter(msgspec.Struct, frozen=True):
-    """A filter of one client and the journal positions [since, until) of the rows that it decides on.
+    """A filter of one client, and the journal positions [since, until) of the rows that it decides on.
 
-    `kinds` is a bit mask (1 insert, 2 update, 4 delete), `discard` and `limit` as in the protocol (limit 0: none).
+    `kinds` is a bit mask (1 insert, 2 update, 4 delete); `discard` and `limit` are as in the protocol (limit 0: none).
     """
 
     schema: str
@@ -46,7 +36,7 @@ class Filter(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What the protocol takes for the same filter."""
+        """The identity of the filter: in the protocol, filters with equal keys are the same filter."""
         return self.schema, self.table, self.kinds
 
 
@@ -59,7 +49,7 @@ class Client(msgspec.Struct):
     checkpoint: bytes | None
 
     def in_force(self) -> list[Filter]:
-        """The filters that hold for rows still to come, oldest first."""
+        """The filters that hold for future rows, oldest first."""
         return [f for f in self.filters if f.until == OPEN_END]
 
 
@@ -69,12 +59,13 @@ def _pack(position: int) -> bytes:
 
 
 class ClientState:
-    """The broker's tables. Every method that changes something has committed it when it returns."""
+    """The broker's tables. Every method that changes something commits before it returns."""
 
     def __init__(self, path: Path) -> None:
-        self._db = opened(path, STATE_FORMAT)
-        self._db.executescript(_SCHEMA)
+        self._db = state_db.opened(path)
+        self._mark = Mark(path)
         self._unflushed = False  # names or filters were written since the last checkpoint
+        self._flushed_other_commits = 0  # the commits of the other process that are flushed, by SQLite's data version
         self._position = self.position()
 
     def close(self) -> None:
@@ -89,12 +80,12 @@ class ClientState:
         self._db.execute("INSERT OR REPLACE INTO broker VALUES ('generation', ?)", (_pack(generation),))
 
     def position(self) -> int:
-        """The journal position before which nothing is left to be decided for clients that have a checkpoint."""
+        """The journal position before which nothing is left to decide for clients with a checkpoint."""
         row = self._db.execute("SELECT value FROM broker WHERE key = 'position'").fetchone()
         return 0 if row is None else int.from_bytes(row[0], "big")
 
     def clients(self) -> list[Client]:
-        """All clients by ascending id. They ask for the same tables, often, and each name is kept once."""
+        """All clients by ascending id. Equal names share one string, since clients often ask for the same tables."""
         filters: dict[int, list[Filter]] = {}
         for client, schema, table, kinds, discard, limit, since, until in self._db.execute(
             "SELECT client, schema_name, table_name, kinds, discard, queue_limit, since, until FROM filters ORDER BY id"
@@ -117,7 +108,7 @@ class ClientState:
         self._unflushed = True
 
     def replace_filters(self, client: Client, filters: Sequence[Filter]) -> None:
-        """Stores the client's whole list, closed filters that rows still wait under included."""
+        """Stores the client's whole list, including closed filters that waiting rows still need."""
         with self._db:
             self._db.execute("BEGIN")
             self._db.execute("DELETE FROM filters WHERE client = ?", (client.id,))
@@ -135,9 +126,10 @@ class ClientState:
     def checkpoint(self, position: int, checkpoints: Collection[tuple[int, bytes]]) -> None:
         """Stores `position` and (client id, packed checkpoint) pairs, all or none, and flushes them to disk.
 
-        So is everything before. Clients that are not among them keep their checkpoints.
+        This also flushes everything before, including what the reader wrote. Other clients keep their checkpoints.
         """
-        if not checkpoints and not self._unflushed and position == self._position:
+        moved = bool(checkpoints) or self._unflushed or position != self._position
+        if not moved and self._other_commits() == self._flushed_other_commits:
             return
         self._db.execute("PRAGMA synchronous=FULL")
         try:
@@ -145,20 +137,26 @@ class ClientState:
                 self._db.execute("BEGIN")
                 rows = ((checkpoint, id) for id, checkpoint in checkpoints)
                 self._db.executemany("UPDATE clients SET checkpoint = ? WHERE id = ?", rows)
-                # In any case: something has to be written, or nothing would be flushed.
+                # Always written: without a write nothing would be flushed.
                 self._db.execute("INSERT OR REPLACE INTO broker VALUES ('position', ?)", (_pack(position),))
+                other_commits, changes = self._other_commits(), seals.changes(self._db)
         finally:
             self._db.execute("PRAGMA synchronous=NORMAL")
-        self._unflushed, self._position = False, position
+        self._mark.record(changes)
+        self._unflushed, self._position, self._flushed_other_commits = False, position, other_commits
+
+    def _other_commits(self) -> int:
+        [(number,)] = self._db.execute("PRAGMA data_version")
+        return int(number)
 
 
 def with_filter(filters: Sequence[Filter], new: Filter) -> list[Filter]:
-    """The list after `new` was asked for: the same filter in force ends at `new.since`; rows before keep their rule."""
+    """The list with `new`. A filter in force with the same key ends at `new.since`."""
     return [*without_filter(filters, new.key, new.since), new]
 
 
 def without_filter(filters: Sequence[Filter], key: tuple[str, str, int], position: int) -> list[Filter]:
-    """The list after the filter with that key was removed at `position`."""
+    """The list in which the filter in force with this key ends at `position`, or is left out if it begins there."""
     kept = []
     for f in filters:
         if f.key == key and f.until == OPEN_END:
@@ -170,5 +168,5 @@ def without_filter(filters: Sequence[Filter], key: tuple[str, str, int], positio
 
 
 def pruned(filters: Sequence[Filter], decided: int) -> list[Filter]:
-    """The list without filters that ended at or before `decided`, below which no row of the client is matched again."""
+    """The list without filters that ended at or before `decided`: no row of the client before it is matched again."""
     return [f for f in filters if f.until > decided]

@@ -1,1 +1,1 @@
-"""`relay repair`: what is damaged in the journal, read again from the source's binlog and put back in its place."""
+"""`relay repair`: reads damaged parts of the journal again from the source's binlog and puts them back in place."""

@@ -1,9 +1,8 @@
-"""Puts what the source tells again in the place of what is damaged: a decision about bytes, without I/O.
+"""Fits what the source returns into the damaged parts of the journal. It computes bytes, without I/O.
 
-Frames keep their positions, since queues, cursors and the lake hold them. So what is written has to fill the gap
-exactly, and what is still whole within it has to be the same that the source tells. Where it is not certain which
-frames stood there, as with a table's definition that was told once more after a restart, each way is tried, and rows
-are put where no other way fits.
+Frames keep their positions, since queues, cursors and the lake refer to them. So the new frames must fill the gap
+exactly, and whole frames within the gap must match the source. It may be uncertain which frames were there: a restart
+repeats a table's definition, for example. Then each way is tried, and rows are written only if no other way fits.
 """
 
 from __future__ import annotations
@@ -18,16 +17,16 @@ from relay.repair.survey import State
 
 _MOST_TRIES: Final = 50_000
 _UNRESOLVED: Final = 2**64 - 1
-_TABLE_AT: Final = 8  # in the payload of rows,
+_TABLE_AT: Final = 8  # in the payload of rows
 _SEQUENCE_AT: Final = 36
-_COMMIT_SEQUENCE_AT: Final = 17  # and of a commit
-_TABLE: Final = 1  # a kind of frame
+_COMMIT_SEQUENCE_AT: Final = 17  # in the payload of a commit
+_TABLE: Final = 1  # kind of a frame
 
 
 class Wanted(NamedTuple):
-    """What the source tells again: a frame's payload, decoded.
+    """A frame that the source's binlog yields again: its payload, and the payload decoded.
 
-    Of rows there is the packed definition; `fresh`: it was written just before them.
+    Rows have a packed `definition`; `fresh` says that it was written just before them.
     """
 
     payload: bytes
@@ -44,30 +43,30 @@ class Write(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """How far one way of filling the gap has come. `segment` is an index; `done` of what is wanted has its place."""
+    """The progress of one way to fill the gap: `segment` is an index; `done` counts the placed frames."""
 
     position: int
     segment: int
     done: int
     tables: tuple[tuple[int, bytes], ...]  # of this segment: position, packed definition
     writes: tuple[object, ...] = ()  # the last one and those before it, nested
-    rows: tuple[object, ...] = ()  # positions of rows, in the same way
-    odd: bool = False  # not as one writer writes it, so that there may be another way
+    rows: tuple[object, ...] = ()  # positions of rows, nested likewise
+    odd: bool = False  # not as a single writer writes it, so there may be another way
 
 
-class _Here(NamedTuple):
-    """Before something that is wanted: the state after the last whole transaction, and the next change's number."""
+class Context(NamedTuple):
+    """The context of a wanted frame: the state after the last whole transaction, and the number of the next change."""
 
     state: State
     sequence: int
 
 
-class Misfit(Exception):
-    """Why what the source tells does not fill the gap."""
+class Mismatch(Exception):
+    """What the source returns does not fill the gap; the text says why."""
 
 
 class Layout:
-    """One gap: from `before` to `end`, in `segments`, with the TABLE frames that stand before it in its segment."""
+    """One gap from `before` to `end`, in `segments`; `tables` are the TABLE frames before it in its segment."""
 
     def __init__(
         self, segments: Sequence[Segment], segment: int, before: State, end: int, tables: Mapping[int, frames.Table]
@@ -77,11 +76,11 @@ class Layout:
         self._before = before
         self._end = end
         self._tables = tables
-        self._gap = 0, 0  # between two positions that were looked at there is no whole frame
+        self._gap = 0, 0  # two positions between which there is no whole frame
 
     def fill(self, wanted: Sequence[Wanted]) -> list[Write]:
-        """What has to be written where; `wanted` begins behind `before`. Raises `Misfit`."""
-        places = list(_places(self._before, wanted))
+        """Return the writes that fill the gap; `wanted` begins after `before`. Raises `Mismatch`."""
+        known = list(contexts(self._before, wanted))
         tables = tuple((position, self._definition(table)) for position, table in self._tables.items())
         ways = [_Way(self._before.position, self._first, 0, tables)]
         found: _Way | None = None
@@ -91,70 +90,70 @@ class Layout:
                 break
             way = ways.pop()
             furthest = max(furthest, way.position)
-            if way.position == self._end and way.done and _ends(wanted[way.done - 1].frame):
+            if way.position == self._end and way.done and _may_end_after(wanted[way.done - 1].frame):
                 if found and found.rows != way.rows:
-                    raise Misfit("there is more than one way in which it may have stood here")
+                    raise Mismatch("its original layout is ambiguous")
                 found = found or way
             elif way.position < self._end:
                 following = wanted[way.done] if way.done < len(wanted) else None
-                ways += reversed(list(self._next(way, following, places[way.done])))
+                ways += reversed(list(self._next(way, following, known[way.done])))
         if found is None or (ways and found.odd):
             where = next(segment for segment in reversed(self._segments) if segment.base <= furthest).where(furthest)
-            raise Misfit(f"what the source tells does not fit into it; it does up to {where}")
+            raise Mismatch(f"the events of the source do not fit into it; they fit up to {where}")
         return [write for write in _unrolled(found.writes) if isinstance(write, Write)]
 
-    def _next(self, way: _Way, wanted: Wanted | None, here: _Here) -> Iterator[_Way]:
-        """The ways to go on, the likeliest first."""
+    def _next(self, way: _Way, wanted: Wanted | None, context: Context) -> Iterator[_Way]:
+        """The possible continuations of a way, the most likely first."""
         segment = self._segments[way.segment]
         read = segment.read(way.position)
         if way.position == segment.first:
-            data = b"" if isinstance(read, bytes) else frame(_source(here.state))
+            data = b"" if isinstance(read, bytes) else frame(_source(context.state))
             yield self._put(way, frame_size(len(read)) if isinstance(read, bytes) else len(data), data, counts=False)
             return
         if isinstance(read, bytes):
-            yield from self._whole(way, read, wanted, here)
+            yield from self._pass_whole(way, read, wanted, context)
             return
         if read is Mark.NEXT and way.segment + 1 < len(self._segments):
             following = self._segments[way.segment + 1]
             yield way._replace(position=following.first, segment=way.segment + 1, tables=())
         if wanted is None:
             return
-        # What is whole is never overwritten. At a segment's end only its mark tells how far the frames went.
+        # A whole frame is never overwritten. At a segment's end, only its mark shows where the frames ended.
         until = min(self._whole_after(segment, way.position), self._end)
-        for number, pieces in enumerate(self._pieces(way, wanted, here)):
-            going = way._replace(odd=way.odd or number > 0)
+        for number, pieces in enumerate(self._pieces(way, wanted, context)):
+            candidate = way._replace(odd=way.odd or number > 0)
             for piece in pieces:
                 data = frame(piece)
                 table = piece[1] == _TABLE
-                going = self._put(going, len(data), data, counts=not table, table=piece if table else b"")
-            if going.position <= until:
-                yield going
+                candidate = self._put(candidate, len(data), data, counts=not table, table=piece if table else b"")
+            if candidate.position <= until:
+                yield candidate
 
-    def _whole(self, way: _Way, read: bytes, wanted: Wanted | None, here: _Here) -> Iterator[_Way]:
-        """Past a frame that is whole, if it is what is wanted here."""
+    def _pass_whole(self, way: _Way, read: bytes, wanted: Wanted | None, context: Context) -> Iterator[_Way]:
+        """Pass a whole frame, if it matches the wanted one."""
         found, size = frames.decode(read), frame_size(len(read))
         if isinstance(found, frames.Table):
             yield self._put(way, size, b"", counts=False, table=read)
-        elif wanted is not None and _same(found, read, wanted, here.sequence):
+        elif wanted is not None and _matches(found, read, wanted, context.sequence):
             known = dict(way.tables)
             if not isinstance(found, frames.Rows) or known.get(found.table) == wanted.definition:
                 yield self._put(way, size, b"")
 
-    def _pieces(self, way: _Way, wanted: Wanted, here: _Here) -> Iterator[list[bytes]]:
-        """The payloads that may stand where this is wanted; first, as one writer writes them."""
+    def _pieces(self, way: _Way, wanted: Wanted, context: Context) -> Iterator[list[bytes]]:
+        """The payloads that may have been here. The first ones are as a single writer writes them."""
         payload = wanted.payload
         if isinstance(wanted.frame, frames.Rows):
-            payload = _with(payload, _SEQUENCE_AT, here.sequence)
+            payload = _with(payload, _SEQUENCE_AT, context.sequence)
             known = [position for position, packed in way.tables if packed == wanted.definition][-1:]
-            plain = [[_with(payload, _TABLE_AT, position)] for position in known]
+            known_table = [[_with(payload, _TABLE_AT, position)] for position in known]
             size = struct.pack(">I", len(wanted.definition))
             table = bytes((0x93, _TABLE, 0xCF)) + bytes(8) + b"\xc6" + size + wanted.definition
-            told = [[table, _with(payload, _TABLE_AT, way.position)]]
-            yield from told + plain if wanted.fresh else plain + told
+            new_table = [[table, _with(payload, _TABLE_AT, way.position)]]
+            yield from new_table + known_table if wanted.fresh else known_table + new_table
         elif isinstance(wanted.frame, frames.Commit):
-            payload = _with(payload, _COMMIT_SEQUENCE_AT, here.sequence)
+            payload = _with(payload, _COMMIT_SEQUENCE_AT, context.sequence)
             yield [payload]
-            if payload[0] == 0x96:  # as journals had it before there was a server in it
+            if payload[0] == 0x96:  # the form in older journals, without a server
                 yield [b"\x95" + payload[1:-5]]
         else:
             yield [payload]
@@ -174,13 +173,13 @@ class Layout:
         )
 
     def _whole_after(self, segment: Segment, position: int) -> int:
-        """Where the next whole frame stands, the segment's end if there is none."""
+        """The position of the next whole frame, or the segment's end."""
         if not self._gap[0] <= position < self._gap[1]:
-            self._gap = position, next(segment.after(position), segment.end)
+            self._gap = position, next(segment.whole_frames_after(position), segment.end)
         return self._gap[1]
 
     def _definition(self, table: frames.Table) -> bytes:
-        """The one that replaced it, if that can be read."""
+        """The definition that replaced this one, if it can be read."""
         while table.link not in (0, _UNRESOLVED):
             segment = next((one for one in reversed(self._segments) if one.base <= table.link), None)
             read = segment.read(table.link) if segment else Mark.END
@@ -191,25 +190,25 @@ class Layout:
         return table.definition
 
 
-def _places(before: State, wanted: Sequence[Wanted]) -> Iterator[_Here]:
-    """Before each of them, and after the last."""
-    here = _Here(before, before.sequence)
-    yield here
+def contexts(before: State, wanted: Sequence[Wanted]) -> Iterator[Context]:
+    """The context of each wanted frame, and that after the last; `before` is the state before the first."""
+    context = Context(before, before.sequence)
+    yield context
     for each in wanted:
         match each.frame:
             case frames.Rows():
-                here = here._replace(sequence=here.sequence + each.frame.rows)
+                context = context._replace(sequence=context.sequence + each.frame.rows)
             case frames.Ddl():
-                here = here._replace(sequence=here.sequence + 1)
-            case _ if after := here.state.after(each.frame, 0):
-                here = _Here(after._replace(sequence=here.sequence), here.sequence)
-        yield here
+                context = context._replace(sequence=context.sequence + 1)
+            case _ if after := context.state.after(each.frame, 0):
+                context = Context(after._replace(sequence=context.sequence), context.sequence)
+        yield context
 
 
-def _same(found: frames.Frame, read: bytes, wanted: Wanted, sequence: int) -> bool:
+def _matches(found: frames.Frame, read: bytes, wanted: Wanted, sequence: int) -> bool:
     match found, wanted.frame:
         case frames.Rows(), frames.Rows():
-            # All but the position of its definition, and its number, which is not the one of the second journal.
+            # Ignore the position of the definition, and the number, which differs in the second journal.
             ours, theirs = _with(read, _TABLE_AT, 0), _with(wanted.payload, _TABLE_AT, 0)
             return ours == _with(theirs, _SEQUENCE_AT, sequence)
         case frames.Commit(), frames.Commit():
@@ -225,15 +224,15 @@ def _with(payload: bytes, at: int, number: int) -> bytes:
 
 def _source(state: State) -> bytes:
     """The payload of the SOURCE frame that opens a segment in this state."""
-    texts = (state.place.file, state.gtid_set, state.identity)
+    texts = (state.binlog.file, state.gtid_set, state.identity)
     return (
-        b"\x96\x05\xcf" + struct.pack(">Q", state.place.position) + b"\xcf" + struct.pack(">Q", state.sequence)
+        b"\x96\x05\xcf" + struct.pack(">Q", state.binlog.position) + b"\xcf" + struct.pack(">Q", state.sequence)
         + b"".join(b"\xdb" + struct.pack(">I", len(text.encode())) + text.encode() for text in texts)
     )  # fmt: skip
 
 
-def _ends(last: frames.Frame) -> bool:
-    """Whether a gap may end behind this one."""
+def _may_end_after(last: frames.Frame) -> bool:
+    """Whether a gap may end after this frame."""
     return isinstance(last, frames.Commit | frames.File | frames.Gap)
 
 

@@ -1,6 +1,7 @@
-"""The journal as its files, byte by byte: segments, frames as they stand, and frames as they are to be written.
+"""The journal's files, byte by byte: segments, and frames as they are and as they must be written.
 
-Unlike a reader of the journal it goes on behind what is damaged, and it may write. ARCHITECTURE.md has the format.
+Unlike a reader of the journal, this module continues after damage, and can write. docs/internals/journal.md has the
+format.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from relay._native import crc32c
 from relay.errors import RelayError, StopCode
 
 HEADER: Final = 64
-"""Bytes of a segment before its first frame."""
+"""The bytes of a segment before its first frame."""
 _MAGIC: Final = 0x4A594C52
 _VERSION: Final = 3
 _FIELDS: Final = struct.Struct("<IIQQQQ")  # magic, version, generation, base, size, flushed
@@ -30,26 +31,26 @@ _BEGINNINGS: Final = frozenset(
     bytes(pair)
     for pair in ((0x93, 1), (0x98, 2), (0x95, 3), (0x96, 3), (0x93, 4), (0x96, 5), (0x95, 6), (0x97, 6), (0x94, 7))
 )
-"""Of a payload: fields and kind."""
+"""The valid beginnings of a payload: number of fields, and kind."""
 
 
 class Mark(Enum):
-    """What else may stand in a frame's place."""
+    """What may be at a position instead of a whole frame."""
 
     END = "nothing"
-    NEXT = "the next segment goes on"
+    NEXT = "the next segment continues"
     DAMAGED = "damage"
 
 
 class Head(NamedTuple):
-    """A segment's header; `flushed` is the position that was on disk, as far as it knows."""
+    """A segment's header; `flushed` is the last position that it knows to be on disk."""
 
     generation: int
     flushed: int
 
 
 def frame_size(payload: int) -> int:
-    """Bytes of a frame with a payload of that many bytes."""
+    """The size of a frame with a payload of that many bytes."""
     return _FRAME.size + (payload + 7 & ~7)
 
 
@@ -59,7 +60,7 @@ def frame(payload: bytes) -> bytes:
 
 
 class Segment:
-    """A file of the journal, mapped. Positions are the journal's."""
+    """A mapped file of the journal. Positions are the journal's."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,21 +70,21 @@ class Segment:
         self.end = self.base + len(self._map)
 
     def close(self) -> None:
-        """Write what was changed to the disk."""
+        """Write changes to disk, and close."""
         self._map.flush()
         self._map.close()
 
     @property
     def first(self) -> int:
-        """Position of the first frame."""
+        """The position of the first frame."""
         return self.base + HEADER
 
     def where(self, position: int) -> str:
-        """A position in words: file and offset."""
+        """A position as text: file and offset."""
         return f"{self.path.name}, offset {position - self.base}"
 
     def head(self) -> Head | None:
-        """The header, None if it is damaged. Raises `RelayError` for one of a newer format."""
+        """The header, None if it is damaged. Raises `RelayError` for a newer format."""
         magic, version, generation, base, size, flushed = _FIELDS.unpack_from(self._map)
         whole = _CRC.unpack_from(self._map, _FIELDS.size)[0] == crc32c(self._map[: _FIELDS.size])
         if not whole or magic != _MAGIC:
@@ -93,20 +94,17 @@ class Segment:
             raise RelayError(StopCode.NEWER_FORMAT, "repair the journal", cause, position=self.path.name)
         if base != self.base or size != self.end - self.base:
             return None
-        return Head(generation, max(flushed, self._flushed_now()))
+        return Head(generation, max(flushed, _FLUSHED_NOW.unpack_from(self._map, _FLUSHED_NOW_AT)[0]))
 
     def write_head(self, generation: int, flushed: int, now: int) -> None:
-        """A header anew; `flushed` when the segment was made, and `now`."""
+        """Write a new header; `flushed` is the flushed position at the segment's creation, `now` the current one."""
         fields = _FIELDS.pack(_MAGIC, _VERSION, generation, self.base, self.end - self.base, flushed)
         head = (fields + _CRC.pack(crc32c(fields))).ljust(HEADER, b"\0")
         self._map[:HEADER] = head
         _FLUSHED_NOW.pack_into(self._map, _FLUSHED_NOW_AT, now)
 
-    def _flushed_now(self) -> int:
-        return int(_FLUSHED_NOW.unpack_from(self._map, _FLUSHED_NOW_AT)[0])
-
     def read(self, position: int) -> bytes | Mark:
-        """The payload of the whole frame at a position, or what stands there instead."""
+        """The payload of the whole frame at a position, or a mark if there is none."""
         at = position - self.base
         if position % 8 or position + _FRAME.size > self.end:
             return Mark.DAMAGED
@@ -120,25 +118,25 @@ class Segment:
         return payload if crc32c(payload) == crc else Mark.DAMAGED
 
     def write(self, position: int, data: bytes) -> None:
-        """Put bytes in their place."""
+        """Write bytes at a position."""
         self._map[position - self.base : position - self.base + len(data)] = data
 
-    def goes_on(self) -> bool:
-        """Whether its frames are whole, and the journal goes on in another file behind the last."""
+    def continues(self) -> bool:
+        """Whether all frames are whole and the journal continues in another file."""
         position = self.first
         while isinstance(read := self.read(position), bytes):
             position += frame_size(len(read))
         return read is Mark.NEXT
 
-    def after(self, position: int) -> Iterator[int]:
-        """Where behind a position a whole frame may stand, wherever the one before it ends."""
+    def whole_frames_after(self, position: int) -> Iterator[int]:
+        """Positions after `position` where bytes form a whole frame, wherever the frame before ends."""
         for at in range(position + 8 - position % 8, self.end - _FRAME.size, 8):
             if isinstance(self.read(at), bytes):
                 yield at
 
 
-def blank(folder: Path, base: int, size: int) -> Segment:
-    """A file that begins at `base`, without a header and without frames."""
+def create_segment(folder: Path, base: int, size: int) -> Segment:
+    """Create a file that begins at `base`, without header and frames."""
     path = folder / f"{base:020d}.seg"
     with path.open("wb") as file:
         file.truncate(size)
@@ -146,7 +144,7 @@ def blank(folder: Path, base: int, size: int) -> Segment:
 
 
 def segments(folder: Path) -> list[Segment]:
-    """All of a journal's, oldest first. Raises `RelayError` if there is none, or one is missing."""
+    """Open all segments of a journal, oldest first. Raises `RelayError` if there is none, or one is missing."""
     found = [Segment(path) for path in sorted(folder.glob("*.seg")) if path.stat().st_size > HEADER]
     if not found:
         raise RelayError(StopCode.JOURNAL_LOST, "repair the journal", "there is none", position=str(folder))

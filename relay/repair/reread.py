@@ -1,8 +1,7 @@
-"""Reads a stretch of the source's binlog again, into a journal of its own, as the reader did the first time."""
+"""Reads a part of the source's binlog again into a separate journal, as the reader did the first time."""
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 import time
 from contextlib import closing
@@ -12,22 +11,23 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from relay._native import Ingest, JournalReader, JournalWriter
-from relay.binlog import facts, reading, resume
-from relay.binlog.catalog import Catalog
-from relay.binlog.compression import zstd_parts
+from relay.base.log import Log
 from relay.binlog.dump import open_dump
-from relay.binlog.facts import ServerFacts
-from relay.binlog.failures import SourceLost
-from relay.binlog.place import Place
-from relay.binlog.sources import Sources
-from relay.config import Config
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.binlog.events.compression import zstd_parts
+from relay.binlog.events.position import BinlogPosition
+from relay.config.tree import Config
+from relay.errors import RelayError, StopCode
+from relay.ingest import reading, resume
+from relay.ingest.hosts import Sources
+from relay.ingest.reader_state import ReaderState
 from relay.journal import frames
-from relay.log import Log
-from relay.repair.layout import Wanted
+from relay.repair.layout import Wanted, contexts
 from relay.repair.survey import State
 from relay.schema.facts import Unreadable
-from relay.schema.store import SCHEMA_FILE, Store, put_aside
+from relay.schema.store import SCHEMA_FILE, Store, rename_damaged
+from relay.source import facts
+from relay.source.facts import ServerFacts
+from relay.source.failures import SourceLost
 
 _CHUNK: Final = 1 << 20
 _POLL_SECONDS: Final = 0.5
@@ -36,45 +36,36 @@ _OPERATION: Final = "read the damaged part again"
 
 
 def reread(config: Config, begin: State, before: State, end: int, folder: Path, log: Log) -> list[Wanted]:
-    """What the binlog has behind `before`, enough to reach the journal position `end`, or all there is.
+    """Return what the binlog has after `before`: enough to reach the journal position `end`, or everything it has.
 
-    It is read from `begin` on, so that definitions are told where the reader told them.
-
-    `folder` is empty, and for what is needed meanwhile; nothing else is written. Raises `RelayError`, with the
-    source's reason where it has none of it any more.
+    Reading starts at `begin`, so that definitions come where they came the first time. `folder` is an empty folder for
+    temporary files; nothing else is written. Raises `RelayError`, with the source's reason if it no longer has that
+    part.
     """
     data_dir = Path(config.relay.data_dir)
     _copy(data_dir / "state.db", folder / "state.db")
     sources = Sources(config, log)
-    with closing(Catalog(folder / "state.db")) as catalog, closing(_history(data_dir, folder)) as store:
+    with closing(ReaderState(folder / "state.db")) as reader_state, closing(_history(data_dir, folder)) as store:
         try:
             connected = sources.connect()
-            writer = _read(config, sources, connected, (catalog, store), begin, end - begin.position, folder, log)
+            writer = _read(config, sources, connected, (reader_state, store), begin, end - begin.position, folder, log)
         except SourceLost as lost:
-            raise RelayError(ErrorCode.SOURCE_UNREACHABLE, _OPERATION, str(lost), position=sources.host) from lost
+            raise lost.failure(_OPERATION, sources.host) from lost
         finally:
             sources.close()
-    return _behind(before, begin, _wanted(folder / "journal", writer))
+    return _after(before, begin, _wanted(folder / "journal", writer))
 
 
-def _behind(before: State, begin: State, wanted: list[Wanted]) -> list[Wanted]:
-    state = begin
-    for number, each in enumerate(wanted):
-        if (state.place, state.gtid_set, state.sequence) == (before.place, before.gtid_set, before.sequence):
+def _after(before: State, begin: State, wanted: list[Wanted]) -> list[Wanted]:
+    """The frames after `before`; `wanted` begins after `begin`."""
+    for number, (state, sequence) in enumerate(contexts(begin, wanted)):
+        if (state.binlog, state.gtid_set, sequence) == (before.binlog, before.gtid_set, before.sequence):
             return wanted[number:]
-        match each.frame:
-            case frames.Rows():
-                state = state._replace(sequence=state.sequence + each.frame.rows)
-            case frames.Ddl():
-                state = state._replace(sequence=state.sequence + 1)
-            case _:
-                sequence = state.sequence
-                state = (state.after(each.frame, 0) or state)._replace(sequence=sequence)
     return []
 
 
 def _history(data_dir: Path, folder: Path) -> Store:
-    """A copy of the schema history; an empty one where that cannot be relied on: the relay makes it anew."""
+    """Open a copy of the schema history. If the copy is unusable, open an empty one: the relay rebuilds it."""
     copy = folder / SCHEMA_FILE
     try:
         if (data_dir / SCHEMA_FILE).exists():
@@ -82,13 +73,13 @@ def _history(data_dir: Path, folder: Path) -> Store:
         store = Store(copy)
         store.verify()
     except (sqlite3.DatabaseError, Unreadable):
-        put_aside(copy)
+        rename_damaged(copy)
         store = Store(copy)
     return store
 
 
 def _copy(path: Path, copy: Path) -> None:
-    """Definitions keep their numbers that way, and what is learnt now changes nothing."""
+    """Copy a database: definitions keep their numbers, and new entries do not change the original."""
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
 
@@ -97,50 +88,50 @@ def _read(
     config: Config,
     sources: Sources,
     connected: tuple[Connection[Any], ServerFacts],
-    known: tuple[Catalog, Store],
+    known: tuple[ReaderState, Store],
     begin: State,
     size: int,
     folder: Path,
     log: Log,
 ) -> JournalWriter:
     connection, server = connected
-    catalog, store = known
+    reader_state, store = known
     try:
         if server.identity != begin.identity:
-            cause = f"the journal was read from {begin.identity}, this is {server.identity}: its binlog is another one"
+            cause = f"the journal comes from {begin.identity}, this is {server.identity} with another binlog"
             raise RelayError(StopCode.WRONG_SOURCE, _OPERATION, cause, position=sources.host)
         status = facts.binlog_position(connection, server)
-        end = Place(status.file, status.position)
+        end = BinlogPosition(status.file, status.position)
         writer = JournalWriter(folder / "journal", 4 * size + (16 << 20))
-        writer.source(begin.place.position, begin.place.file, begin.gtid_set, begin.identity)
+        writer.source(begin.binlog.position, begin.binlog.file, begin.gtid_set, begin.identity)
         ingest = Ingest(writer, folder / "journal", zstd_parts)
-        answers = reading.answers(config, ingest, writer, catalog, store, sources, connected, log, {})
-        where = resume.Known(begin.place.file, begin.place.position, begin.gtid_set, begin.identity)
-        start = resume.plan(where, server, resume.LowPlace(catalog))
+        handler = reading.make_handler(config, ingest, writer, reader_state, store, sources, connected, log, {})
+        where = resume.JournalEnd(begin.binlog.file, begin.binlog.position, begin.gtid_set, begin.identity)
+        start = resume.plan(where, server, resume.LowPosition(reader_state))
         ingest.start(start.file, start.position, start.by_gtid)
-        server_id = config.source.server_id or int(catalog.get("server_id") or secrets.randbelow(2**31) + 1)
-        request = reading.request(start, server, server_id, config)
+        server_id = reading.server_id(config, reader_state)
+        request = reading.dump_request(start, server, server_id, config)
         dump = open_dump(connection, server.mariadb, request, _POLL_SECONDS)
     finally:
         if connection.open:
             connection.close()
     began, heard = writer.committed(), time.monotonic()
     with closing(dump):
-        while writer.committed() - began < 2 * size + _CHUNK and Place(ingest.file, ingest.position) < end:
+        while writer.committed() - began < 2 * size + _CHUNK and BinlogPosition(ingest.file, ingest.position) < end:
             received = dump.receive(ingest.buffer(_CHUNK))
             if received:
                 heard = time.monotonic()
                 ingest.received(received)
             elif time.monotonic() - heard > _SILENT_SECONDS:
-                raise SourceLost("read the binlog: nothing came")
+                raise SourceLost("read the binlog: no event arrived")
             while (attention := ingest.step()) is not None:
-                answers.answer(attention)
-            answers.passed()
+                handler.handle(attention)
+            handler.resolve_proven()
     return writer
 
 
 def _wanted(folder: Path, writer: JournalWriter) -> list[Wanted]:
-    """What is published, but for definitions on their own."""
+    """The published frames; a definition is not one of them, but belongs to its rows."""
     reader = JournalReader(folder)
     found = list[Wanted]()
     fresh = False

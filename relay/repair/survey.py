@@ -1,4 +1,4 @@
-"""What of a journal is damaged, and between which transactions: a walk that goes on behind the damage."""
+"""Finds the damaged parts of a journal and the transactions around them. The walk continues after damage."""
 
 from __future__ import annotations
 
@@ -6,53 +6,53 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from relay._native import GtidSet
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
 from relay.journal import frames
 from relay.repair.parts import Mark, Segment, frame_size
 
 
 class State(NamedTuple):
-    """Between two transactions: the journal position, what comes next in the binlog, and the next change's number.
+    """A state between transactions: journal position, binlog position and GTIDs, and the number of the next change.
 
-    Not `certain`: behind damage, where only what was met since is known.
+    `certain` is False after damage: then only the changes since the damage are known.
     """
 
     position: int
-    place: Place
+    binlog: BinlogPosition
     gtid_set: str
     identity: str
     sequence: int
     certain: bool = True
 
     def after(self, frame: frames.Frame, position: int) -> State | None:
-        """The state behind a frame that ends at `position`, if one can end there."""
+        """The state after a frame that ends at `position`; None if no transaction can end there."""
         match frame:
             case frames.Commit():
                 gtids = GtidSet(self.gtid_set)
                 if frame.gtid:
                     gtids.add(frame.gtid)
-                place = Place(self.place.file, frame.position)
-                return self._replace(position=position, place=place, gtid_set=str(gtids), sequence=frame.sequence)
+                binlog = BinlogPosition(self.binlog.file, frame.position)
+                return self._replace(position=position, binlog=binlog, gtid_set=str(gtids), sequence=frame.sequence)
             case frames.File():
-                return self._replace(position=position, place=Place(frame.file, frame.position))
+                return self._replace(position=position, binlog=BinlogPosition(frame.file, frame.position))
             case frames.Gap():
                 return self._replace(position=position)
             case frames.Source():
-                place = Place(frame.file, frame.position)
-                return State(position, place, frame.gtid_set, frame.identity, frame.sequence, self.certain)
+                binlog = BinlogPosition(frame.file, frame.position)
+                return State(position, binlog, frame.gtid_set, frame.identity, frame.sequence, self.certain)
             case _:
                 return None
 
 
-NOWHERE = State(0, Place("", 0), "", "", 1, False)
+_UNKNOWN = State(0, BinlogPosition("", 0), "", "", 1, False)
 
 
 class Damage(NamedTuple):
-    """A stretch that cannot be read: its first frame stands at `start`, in the segment with that index.
+    """A part that cannot be read: its first frame is at `start`, in the segment with index `segment`.
 
-    `before` is the state after the last whole transaction, `begin` that after the first one in the same segment, `end`
-    the journal position after the first one that is whole again, `last` its GTID or place in words. `tables` are the
-    TABLE frames of the segment that stand in front, by position.
+    `before` is the state after the last whole transaction, `begin` that after the first one in the same segment. `end`
+    is the journal position after the next whole transaction, and `last` its GTID or position as text. `tables` are the
+    TABLE frames before it in its segment, by position.
     """
 
     start: int
@@ -65,7 +65,7 @@ class Damage(NamedTuple):
 
 
 class Survey:
-    """Walks a journal's segments up to `limit`, the position that was on disk."""
+    """Walks a journal's segments up to `limit`, the position that is on disk."""
 
     def __init__(self, segments: list[Segment], limit: int, show: Callable[[int], None]) -> None:
         self._segments = segments
@@ -73,10 +73,10 @@ class Survey:
         self._show = show
 
     def damages(self) -> Iterator[Damage]:
-        """Each in its order. Whoever repairs one before asking for the next has the walk go on within it."""
+        """Yield each damage in order. The caller may repair it before it takes the next: the walk reads it again."""
         index = 0
-        state = NOWHERE
-        known = False  # whether `state` is that of the place where the walk is
+        state = _UNKNOWN
+        known = False  # whether `state` is that of the current position
         position = self._segments[0].first
         tables = dict[int, frames.Table]()
         begin = state
@@ -104,7 +104,7 @@ class Survey:
                     boundary = index, end, dict(tables)
                 position = end
                 continue
-            found = self._behind(index, position)
+            found = self._next_transaction_end(index, position)
             if position != given_up:
                 given_up = position
                 yield Damage(position, index, begin, state, found.position, found.text, boundary[2])
@@ -115,19 +115,19 @@ class Survey:
             known = False
             boundary, begin = (index, position, {}), state
 
-    def _behind(self, index: int, position: int) -> _Behind:
-        """The end of the first transaction that is whole behind a damaged frame."""
+    def _next_transaction_end(self, index: int, position: int) -> _TransactionEnd:
+        """The end of the first whole transaction after a damaged frame."""
         while True:
             segment = self._segments[index]
-            for at in segment.after(position):
-                if found := self._ended(index, at):
+            for at in segment.whole_frames_after(position):
+                if found := self._transaction_end(index, at):
                     return found
             if index + 1 == len(self._segments) or self._segments[index + 1].base >= self._limit:
-                return _Behind(index, self._limit, "the journal's end")
+                return _TransactionEnd(index, self._limit, "the journal's end")
             index, position = index + 1, self._segments[index + 1].base
 
-    def _ended(self, index: int, position: int) -> _Behind | None:
-        """The end of the transaction that goes on with a whole frame, if all frames up to it are whole."""
+    def _transaction_end(self, index: int, position: int) -> _TransactionEnd | None:
+        """The end of the transaction that continues with a whole frame, if all its further frames are whole."""
         while position < self._limit:
             segment = self._segments[index]
             read = segment.read(position)
@@ -141,26 +141,26 @@ class Survey:
             position += frame_size(len(read))
             match frame:
                 case frames.Commit():
-                    return _Behind(index, position, frame.gtid or f"the one that ends at {frame.position}")
+                    return _TransactionEnd(index, position, frame.gtid or f"the one that ends at {frame.position}")
                 case frames.File() | frames.Gap():
-                    return _Behind(index, position, f"the change to {frame.file}")
+                    return _TransactionEnd(index, position, f"the change to {frame.file}")
                 case frames.Source() if not opens:
-                    return _Behind(index, position, f"the beginning at {frame.file}:{frame.position}")
+                    return _TransactionEnd(index, position, f"the beginning at {frame.file}:{frame.position}")
                 case _:
                     pass
         return None
 
 
-class _Behind(NamedTuple):
+class _TransactionEnd(NamedTuple):
     segment: int
     position: int
     text: str
 
 
 def last_boundary(segment: Segment) -> int:
-    """Where the last transaction in a segment has ended, with definitions proven since; its beginning if none has."""
+    """The end of the last transaction in a segment and of the definitions proven since; its beginning without one."""
     found, ended = segment.base, False
-    for position in segment.after(segment.base):
+    for position in segment.whole_frames_after(segment.base):
         read = segment.read(position)
         frame = frames.decode(read) if isinstance(read, bytes) else None
         ended = isinstance(frame, frames.Commit | frames.File | frames.Gap) or (

@@ -1,1 +1,1 @@
-"""The schema history: the definitions of all tables as of a place in the binlog."""
+"""The schema history: the definitions of all tables at each binlog position."""

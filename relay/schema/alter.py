@@ -1,4 +1,4 @@
-"""What ALTER TABLE makes of a table: columns in the order in which the server puts them."""
+"""The effect of ALTER TABLE on a table: the columns, in the server's order, and the indexes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from relay.ddl.syntax import (
     ColumnSpec,
     ConvertTo,
     DropColumn,
-    DropConstraint,
     DropIndex,
     DropPeriod,
     DropVersioning,
@@ -33,67 +32,66 @@ from relay.ddl.syntax import (
     SetOptions,
     ShowColumn,
 )
-from relay.schema.columntype import BLOBS, TEXTS, converted, sized_by
-from relay.schema.create import add_indexes, charset_of, column_of, finished, own_indexes
-from relay.schema.table import Column, Index, Table, find, same_name
+from relay.schema.columntype import BLOBS, TEXTS, converted_type, sized_by
+from relay.schema.create import add_indexes, charset_of, column_indexes, column_of, with_indexes
+from relay.schema.table import Column, Index, Table, find, is_among, same_name
 
 _GENERATED_KEY: Final = "my_row_id"
 
 
-def altered(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> Table:
-    """The table after the clauses, of which RENAME TO is left aside.
+def altered_table(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> Table:
+    """The table after the clauses, except RENAME TO.
 
-    Raises `NotUnderstood` where what the server makes of it is not certain.
+    Raises `NotUnderstood` if the result on the server is uncertain.
     """
     clauses = [clause for number, clause in enumerate(clauses) if _applies(clause, table, clauses[:number])]
     table, conversion = _options(table, clauses, schema_charset, dialect)
     charset = table.charset
     if conversion:
         if not dialect.mariadb:
-            clauses = [_sized(clause, table, conversion) for clause in clauses]
+            clauses = [_with_old_size(clause, table, conversion) for clause in clauses]
         clauses = [_with_charset(clause, conversion, dialect) for clause in clauses]
-        old = tuple(_converted(column, conversion, dialect) for column in table.columns)
-        table = msgspec.structs.replace(table, columns=old, charset=conversion)
+        converted = tuple(
+            msgspec.structs.replace(column, type=converted_type(column.type, conversion, dialect))
+            for column in table.columns
+        )
+        table = msgspec.structs.replace(table, columns=converted, charset=conversion)
     columns = _columns(table, clauses, dialect)
     indexes = _indexes(table, clauses, columns)
     periods = _periods(table, clauses)
     made = msgspec.structs.replace(table, columns=tuple(columns), periods=periods, charset=charset)
     made = _versioned(made, clauses)
     if indexes is None:
-        return msgspec.structs.replace(made, indexes=None)
+        return made
     sort = not dialect.mariadb or _indexes_change(clauses) or _loses_not_null(table, made)
-    made = finished(made, indexes, dialect, sort=sort)
-    if dialect.mariadb and made.key != finished(made, indexes, dialect).key:
+    made = with_indexes(made, indexes, dialect, sort=sort)
+    if dialect.mariadb and made.key != with_indexes(made, indexes, dialect).key:
         raise NotUnderstood("it is not certain which unique index counts as the key")
     return made
 
 
 def _loses_not_null(before: Table, after: Table) -> bool:
-    """Whether a column of a unique index may be NULL from now on."""
+    """Whether a column of a unique index becomes nullable."""
     unique = [part.name for index in before.indexes or () for part in index.parts if index.kind is IndexKind.UNIQUE]
     strict = [column for column in before.columns if column.name in unique and column.nullable is False]
     return any((now := find(after.columns, column.name)) and now.nullable is not False for column in strict)
 
 
 def _indexes_change(clauses: Iterable[Clause]) -> bool:
-    return bool(own_indexes(_specs(clauses))) or any(
-        isinstance(clause, AddIndex | DropIndex | DropConstraint) for clause in clauses
-    )
+    return bool(column_indexes(_specs(clauses))) or any(isinstance(clause, AddIndex | DropIndex) for clause in clauses)
 
 
 def _applies(clause: Clause, table: Table, before: Sequence[Clause]) -> bool:
-    """Whether a clause with IF EXISTS or IF NOT EXISTS is carried out, behind those `before` it."""
+    """Whether a clause with IF EXISTS or IF NOT EXISTS applies, after the clauses `before` it."""
     match clause:
         case AddColumn(column, if_not_exists=True):
             added = (each.column.name for each in before if isinstance(each, AddColumn))
-            return find(table.columns, column.name) is None and not any(same_name(column.name, name) for name in added)
+            return find(table.columns, column.name) is None and not is_among(column.name, added)
         case ChangeColumn(old, if_exists=True) | RenameColumn(old, if_exists=True) | DropColumn(old, if_exists=True):
             return find(table.columns, old) is not None
         case AddIndex(spec, if_not_exists=True):
             return not _has_index(table, spec.name or spec.parts[0].name)
         case DropIndex(name, if_exists=True) | RenameIndex(name, if_exists=True):
-            return _has_index(table, name)
-        case DropConstraint(name, if_exists=True):
             return _has_index(table, name)
     return True
 
@@ -101,11 +99,11 @@ def _applies(clause: Clause, table: Table, before: Sequence[Clause]) -> bool:
 def _has_index(table: Table, name: str) -> bool:
     if table.indexes is None:
         raise NotUnderstood("the table's indexes are not known")
-    return any(same_name(index.name, name) for index in table.indexes)
+    return is_among(name, (index.name for index in table.indexes))
 
 
 def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> tuple[Table, str]:
-    """The table with its new options, and the character set that all of its texts are converted to, if any."""
+    """The table with its new options, and the character set of CONVERT TO, "" if there is none."""
     charset, conversion, engine = table.charset, "", table.engine
     named = any(isinstance(each, SetOptions) and (each.options.charset or each.options.collation) for each in clauses)
     for clause in clauses:
@@ -120,7 +118,7 @@ def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, diale
             conversion = clause.charset or schema_charset
             if not conversion:
                 raise NotUnderstood("the schema's character set is not known")
-    # MariaDB takes both: what the columns are converted to, and another character set for those to come.
+    # MariaDB accepts both: a character set to convert the columns to, and another one for new columns.
     charset = charset if named else conversion or charset
     return msgspec.structs.replace(table, charset=charset, engine=engine), conversion
 
@@ -128,18 +126,15 @@ def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, diale
 def _columns(table: Table, clauses: Sequence[Clause], dialect: Dialect) -> list[Column]:
     """The columns in their new order.
 
-    First all that were there keep their places, under their new names; then those that are moved or added are put
-    where they belong, one after the other, in the order of the statement.
+    First, the existing columns get their new names and keep their positions. Then moved and added columns are put at
+    their positions, one after the other, in the order of the statement.
     """
-    dropped = [clause.name for clause in clauses if isinstance(clause, DropColumn)]
-    renamed = {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, RenameColumn)}
+    new_names = _new_names(clauses)
     changed = {clause.old.lower(): clause for clause in clauses if isinstance(clause, ChangeColumn)}
     added = [clause.column.name for clause in clauses if isinstance(clause, AddColumn)]
-    # MariaDB lets a statement modify a column that it adds.
-    late = [
-        name
-        for name in changed
-        if dialect.mariadb and find(table.columns, name) is None and any(same_name(name, other) for other in added)
+    # On MariaDB, a statement can also modify a column that it adds.
+    added_and_changed = [
+        name for name in changed if dialect.mariadb and find(table.columns, name) is None and is_among(name, added)
     ]
     touched = [
         clause.name if isinstance(clause, DropColumn) else clause.old
@@ -147,47 +142,44 @@ def _columns(table: Table, clauses: Sequence[Clause], dialect: Dialect) -> list[
         if isinstance(clause, DropColumn | RenameColumn | ChangeColumn)
     ]
     for name in touched:
-        if name.lower() not in late and find(table.columns, name) is None:
+        if name.lower() not in added_and_changed and find(table.columns, name) is None:
             raise NotUnderstood(f"it has no column {name}")
         if sum(same_name(name, other) for other in touched) > 1:
             raise NotUnderstood(f"it has two clauses about the column {name}")
     columns: list[Column] = []
     for column in table.columns:
-        change = changed.get(column.name.lower())
-        if any(same_name(column.name, name) for name in dropped) or column.implicit == "hash":
-            continue
-        if change is None:
-            columns.append(msgspec.structs.replace(column, name=renamed.get(column.name.lower(), column.name)))
-        else:
-            columns.append(column_of(change.column, table.charset, dialect))
+        name = new_names.get(column.name.lower(), column.name)
+        if name and column.implicit != "hash":
+            change = changed.get(column.name.lower())
+            kept = msgspec.structs.replace(column, name=name)
+            columns.append(column_of(change.column, table.charset, dialect) if change else kept)
     first = int(_has_generated_key(table))
     for clause in clauses:
         if isinstance(clause, ChangeColumn):
-            if clause.position is None and clause.old.lower() not in late:
+            if clause.position is None and clause.old.lower() not in added_and_changed:
                 continue
             columns = [column for column in columns if not same_name(column.name, clause.column.name)]
         if isinstance(clause, AddColumn | ChangeColumn):
-            _put(columns, column_of(clause.column, table.charset, dialect), clause.position, first)
+            _insert(columns, column_of(clause.column, table.charset, dialect), clause.position, first)
         elif isinstance(clause, ShowColumn):
-            columns = [_shown(column, clause) for column in columns]
+            columns = [
+                msgspec.structs.replace(column, invisible=not clause.visible)
+                if same_name(column.name, clause.name)
+                else column
+                for column in columns
+            ]
     implicit = [column for column in columns if column.implicit]
     return [column for column in columns if not column.implicit] + implicit
 
 
 def _has_generated_key(table: Table) -> bool:
-    """Whether MySQL made its primary key (sql_generate_invisible_primary_key), which stays the first column."""
+    """Whether MySQL generated the primary key (sql_generate_invisible_primary_key), which stays the first column."""
     first = table.columns[0]
     return first.name == _GENERATED_KEY and first.invisible and table.key == {_GENERATED_KEY}
 
 
-def _shown(column: Column, clause: ShowColumn) -> Column:
-    if not same_name(column.name, clause.name):
-        return column
-    return msgspec.structs.replace(column, invisible=not clause.visible)
-
-
-def _put(columns: list[Column], column: Column, position: Position | None, first: int) -> None:
-    """Put a column at its position; `first` is where FIRST is."""
+def _insert(columns: list[Column], column: Column, position: Position | None, first: int) -> None:
+    """Put a column at its position; `first` is the index for FIRST."""
     if find(columns, column.name) is not None:
         raise NotUnderstood(f"it has two columns {column.name}")
     if position is None:
@@ -201,24 +193,20 @@ def _put(columns: list[Column], column: Column, position: Position | None, first
         columns.insert(columns.index(after) + 1, column)
 
 
-def _converted(column: Column, charset: str, dialect: Dialect) -> Column:
-    return msgspec.structs.replace(column, type=converted(column.type, charset, dialect))
-
-
-def _sized(clause: Clause, table: Table, charset: str) -> Clause:
-    """A clause that makes a text of a column: its size is that of the column before."""
+def _with_old_size(clause: Clause, table: Table, charset: str) -> Clause:
+    """The clause; if it changes a column to a text, with the size of the old column, as MySQL does."""
     if not isinstance(clause, ChangeColumn):
         return clause
     kind, old = clause.column.type, find(table.columns, clause.old)
     if kind.name not in (*TEXTS, *BLOBS) or kind.length is not None or old is None:
         return clause
     if kind.name in BLOBS or kind.charset:
-        raise NotUnderstood("MySQL sizes what is converted and changed by the column before")
+        raise NotUnderstood("MySQL gives a text that is changed and converted the size of the old column")
     return clause._replace(column=clause.column._replace(type=sized_by(old.type, kind, charset)))
 
 
 def _with_charset(clause: Clause, charset: str, dialect: Dialect) -> Clause:
-    """A clause about a column whose text is converted: that overrides what the clause says itself."""
+    """The clause, with the character set of CONVERT TO if it adds or changes a text: it overrides the clause's own."""
     if not isinstance(clause, AddColumn | ChangeColumn):
         return clause
     kind = clause.column.type
@@ -232,30 +220,31 @@ def _with_charset(clause: Clause, charset: str, dialect: Dialect) -> Clause:
 
 def _indexes(table: Table, clauses: Sequence[Clause], columns: Sequence[Column]) -> tuple[Index, ...] | None:
     specs = [clause.spec for clause in clauses if isinstance(clause, AddIndex)]
-    specs = [*own_indexes(_specs(clauses)), *specs]
-    gone = [clause.name for clause in clauses if isinstance(clause, DropIndex | DropConstraint)]
+    specs = [*column_indexes(_specs(clauses)), *specs]
+    gone = [clause.name for clause in clauses if isinstance(clause, DropIndex)]
     gone += [clause.spec.name for clause in clauses if isinstance(clause, AddIndex) and clause.replaces]
     if table.indexes is None:
         if specs or gone or any(isinstance(each, DropColumn | ChangeColumn | RenameColumn) for each in clauses):
-            raise NotUnderstood("the table's indexes are not known")  # and so what became of its key
+            raise NotUnderstood("the table's indexes are not known")  # so the key is unknown too
         return None
     renamed = {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, RenameIndex)}
-    origins = _origins(clauses)
+    origins = {new.lower(): old for old, new in _new_names(clauses).items()}
     kept: list[Index] = []
     for index in table.indexes:
-        if any(same_name(index.name, name) for name in gone):
+        if is_among(index.name, gone):
             continue
-        parts = tuple(moved for part in index.parts if (moved := _moved(part, columns, origins)) is not None)
+        parts = tuple(moved for part in index.parts if (moved := _moved_part(part, columns, origins)) is not None)
         if parts:
             name = renamed.get(index.name.lower(), index.name)
             kept.append(msgspec.structs.replace(index, name=name, parts=parts, hashed=False))
     return add_indexes(kept, specs)
 
 
-def _moved(part: IndexPart, columns: Sequence[Column], origins: Mapping[str, str]) -> IndexPart | None:
-    """The part of an index after the columns have changed: the first that was, or now is, of its name.
+def _moved_part(part: IndexPart, columns: Sequence[Column], origins: Mapping[str, str]) -> IndexPart | None:
+    """The part of an index after the columns have changed, None if its column was dropped.
 
-    So an index goes over to a column that is added in place of one that is dropped.
+    It is the first column whose name is, or was, that of the part. So a column that is added under the name of a
+    dropped one takes its place. `origins` maps new names to old ones.
     """
     if not part.name:
         return part
@@ -265,18 +254,13 @@ def _moved(part: IndexPart, columns: Sequence[Column], origins: Mapping[str, str
     return None
 
 
-def _origins(clauses: Iterable[Clause]) -> dict[str, str]:
-    """By the new name of a column that is changed or renamed: the name that it had."""
-    found = {clause.column.name.lower(): clause.old for clause in clauses if isinstance(clause, ChangeColumn)}
-    return found | {clause.new.lower(): clause.old for clause in clauses if isinstance(clause, RenameColumn)}
-
-
 def _specs(clauses: Iterable[Clause]) -> list[ColumnSpec]:
+    """The columns that the clauses add or change."""
     return [clause.column for clause in clauses if isinstance(clause, AddColumn | ChangeColumn)]
 
 
 def _new_names(clauses: Iterable[Clause]) -> dict[str, str]:
-    """By the old name of a column: its new one, empty if the column is dropped."""
+    """The new names of columns, by old name; empty for a dropped column."""
     names: dict[str, str] = {}
     for clause in clauses:
         match clause:
@@ -293,14 +277,14 @@ def _periods(table: Table, clauses: Sequence[Clause]) -> tuple[Period, ...]:
     gone = [clause.name for clause in clauses if isinstance(clause, DropPeriod)]
     added = [clause.period for clause in clauses if isinstance(clause, AddPeriod)]
     names = _new_names(clauses)
-    kept = [period for period in table.periods if not any(same_name(period.name, name) for name in gone)]
-    moved = [
+    kept = [
         period._replace(
             start=names.get(period.start.lower(), period.start), end=names.get(period.end.lower(), period.end)
         )
-        for period in kept
+        for period in table.periods
+        if not is_among(period.name, gone)
     ]
-    return (*moved, *added)
+    return (*kept, *added)
 
 
 def _versioned(table: Table, clauses: Sequence[Clause]) -> Table:

@@ -1,4 +1,4 @@
-"""What a type is to the server: spelled out, as information_schema has it, and as table maps have it."""
+"""Column types as the server stores them, as information_schema shows them, and as table maps contain them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from relay._native import decode_text
-from relay.binlog.columntypes import ESCAPES, WIDEST, Type
+from relay.binlog.events.column_types import ESCAPES, WIDEST, Type
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import Bytes, DataType
@@ -17,24 +17,26 @@ BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 WITH_CHARSET: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
 _LONGEST: Final = (255, 65_535, 16_777_215, 4_294_967_295)  # bytes of a TINYTEXT, TEXT, MEDIUMTEXT and LONGTEXT
 _LONGEST_VARCHAR: Final = 65_535
-_SHORT: Final = 32  # characters that no number or date exceeds
+_LONGEST_SHORT: Final = 32  # the most characters of a number or date
 _WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
-"""Digits that integers are printed with, signed and unsigned."""
+"""The display widths of integers, signed and unsigned."""
 _NO_WIDTHS_SINCE: Final = 80_019
 _UUID_BYTES: Final = {"uuid": 16, "inet6": 16, "inet4": 4}
-_CODES: Final = {
-    "tinyint": Type.TINY, "smallint": Type.SHORT, "mediumint": Type.INT24, "int": Type.LONG, "bigint": Type.LONGLONG,
-    "year": Type.YEAR, "date": Type.DATE,
+_WITHOUT_SIZE: Final = {
+    "tinyint": (Type.TINY, 0), "smallint": (Type.SHORT, 0), "mediumint": (Type.INT24, 0), "int": (Type.LONG, 0),
+    "bigint": (Type.LONGLONG, 0), "year": (Type.YEAR, 0), "date": (Type.DATE, 0), "float": (Type.FLOAT, 4),
+    "double": (Type.DOUBLE, 8), "json": (Type.JSON, 4),
 }  # fmt: skip
+"""The types whose metadata in a table map is constant, with that."""
 _UNITS: Final = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
-"""Bytes that the shortest character takes, where that is not one."""
+"""The bytes of the shortest character, if more than one."""
 _FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp": Type.TIMESTAMP2}
 
 
-def spelled_out(kind: DataType, charset: str, dialect: Dialect) -> DataType:
-    """A type as the server keeps it; `charset` is that of the table. Raises `NotUnderstood`."""
+def stored_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
+    """The type as the server stores it; `charset` is that of the table. Raises `NotUnderstood`."""
     if kind.name in INTEGERS:
         return kind._replace(length=kind.length or width_in_digits(kind), charset="", collation="")
     match kind.name:
@@ -66,7 +68,7 @@ def spelled_out(kind: DataType, charset: str, dialect: Dialect) -> DataType:
 
 
 def width_in_digits(kind: DataType) -> int:
-    """The digits that an integer type is printed with, unless a statement says otherwise."""
+    """The default display width of an integer type."""
     return _WIDTHS[kind.name][kind.unsigned]
 
 
@@ -84,7 +86,7 @@ def _text(kind: DataType, charset: str, dialect: Dialect) -> DataType:
 
 
 def _label(label: str | Bytes, charset: str) -> str | Bytes:
-    """A label as it is kept: text, unless it is bytes that are none."""
+    """A label as the server stores it: text, or bytes if they are not text."""
     if isinstance(label, str):
         return label if charset == "binary" else label.rstrip(" ")
     if charset == "binary":
@@ -113,45 +115,51 @@ def _varchar(kind: DataType, dialect: Dialect) -> DataType:
 
 
 def _blob(kind: DataType) -> DataType:
-    """A TEXT or BLOB of the size that it needs; of the family that its character set asks for."""
+    """The TEXT or BLOB type of the necessary size; it is a BLOB type if the character set is binary."""
     name = kind.name
     if kind.length is not None:
         size = kind.length * width_of(kind.charset)
-        name = TEXTS[_class_of(size)] if size else "text"
-    number = TEXTS.index(name) if name in TEXTS else BLOBS.index(name)
+        name = TEXTS[_number_for(size)] if size else "text"
+    number = _number_of(name)
     if kind.charset == "binary":
         return kind._replace(name=BLOBS[number], length=None, charset="")
     return kind._replace(name=TEXTS[number], length=None)
 
 
-def _class_of(size: int) -> int:
+def _number_of(name: str) -> int:
+    """The number of a TEXT or BLOB type among those of increasing size: 0 to 3."""
+    return TEXTS.index(name) if name in TEXTS else BLOBS.index(name)
+
+
+def _number_for(size: int) -> int:
+    """The number of the smallest TEXT or BLOB type that holds so many bytes."""
     return next((number for number, longest in enumerate(_LONGEST) if size <= longest), len(_LONGEST) - 1)
 
 
 def width_of(charset: str) -> int:
-    """The most bytes that a character takes."""
+    """The bytes of the longest character of a character set."""
     return WIDEST.get(charset, 1)
 
 
-def converted(kind: DataType, charset: str, dialect: Dialect) -> DataType:
-    """The type after CONVERT TO CHARACTER SET: wide enough for as many characters. Raises `NotUnderstood`."""
+def converted_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
+    """The type after CONVERT TO CHARACTER SET: it holds at least as many characters. Raises `NotUnderstood`."""
     if kind.name not in WITH_CHARSET:
         return kind
     changed = kind._replace(charset=charset)
     if kind.name in TEXTS:
-        number = TEXTS.index(kind.name)
+        number = _number_of(kind.name)
         characters = _LONGEST[number] // width_of(kind.charset)
-        # One that is converted to fewer bytes stays as it is.
-        wanted = max(number, _class_of(characters * width_of(charset)))
+        # A conversion to fewer bytes does not shrink the type.
+        wanted = max(number, _number_for(characters * width_of(charset)))
         changed = changed._replace(name=TEXTS[wanted])
-    return spelled_out(changed, charset, dialect)
+    return stored_type(changed, charset, dialect)
 
 
 def sized_by(old: DataType, new: DataType, charset: str) -> DataType:
-    """The text that MySQL makes of a column which one statement changes to a text and converts to that character set.
+    """The type of a column that one statement of MySQL both changes to a text and converts to a character set.
 
-    It is as long as the column before, not as the statement says, unless that is LONGTEXT. Raises `NotUnderstood` where
-    that length is not certain.
+    It has the size of the old column, not the one in the statement, except for LONGTEXT. `charset` is the new character
+    set. Raises `NotUnderstood` if that size is uncertain.
     """
     if new.name == "longtext":
         return new
@@ -159,10 +167,8 @@ def sized_by(old: DataType, new: DataType, charset: str) -> DataType:
     match old.name:
         case "char" | "varchar" | "binary" | "varbinary":
             size = old.length or 0
-        case name if name in TEXTS:
-            size = _LONGEST[TEXTS.index(name)]
-        case name if name in BLOBS:
-            size = _LONGEST[BLOBS.index(name)]
+        case name if name in (*TEXTS, *BLOBS):
+            size = _LONGEST[_number_of(name)]
         case "json":
             size = _LONGEST[-1]
         case "enum":
@@ -170,14 +176,14 @@ def sized_by(old: DataType, new: DataType, charset: str) -> DataType:
         case "set":
             size = sum(len(label) + 1 for label in _texts(old.labels)) - 1
         case name if name in INTEGERS or name in _FRACTIONS or name in ("date", "year"):
-            size = _SHORT
-        case "decimal" if (old.length or 0) < _SHORT:
-            size = _SHORT
+            size = _LONGEST_SHORT
+        case "decimal" if (old.length or 0) < _LONGEST_SHORT:
+            size = _LONGEST_SHORT
         case name:
-            raise NotUnderstood(f"MySQL makes a text as long as the {name} before")
+            raise NotUnderstood(f"MySQL gives a text the size of the old {name}")
     if old.charset != charset:
         size = size // width * width_of(charset)
-    return new._replace(name=TEXTS[_class_of(size)])
+    return new._replace(name=TEXTS[_number_for(size)])
 
 
 def _texts(labels: Iterable[str | Bytes]) -> list[str]:
@@ -216,34 +222,27 @@ def _is_boolean(kind: DataType) -> bool:
     return kind.name == "tinyint" and kind.length == 1 and not kind.unsigned
 
 
-def in_table_map(kind: DataType, dialect: Dialect) -> tuple[int, int]:
-    """Type and normalised metadata as a table map has them (relay.binlog.tablemap). Raises `NotUnderstood`.
+def table_map_type(kind: DataType, dialect: Dialect) -> tuple[int, int]:
+    """The type and its normalised metadata as in a table map (relay.binlog.events.table_maps).
 
-    Temporal types are those of the newer format, whichever it was when the table was made.
+    Temporal types are those of the newer format, even if the table has the older one. Raises `NotUnderstood`.
     """
     name, length = kind.name, kind.length or 0
-    if name in _CODES:
-        return _CODES[name], 0
+    if name in _WITHOUT_SIZE:
+        return _WITHOUT_SIZE[name]
     if name in _FRACTIONS:
         return _FRACTIONS[name], length
     if name in TEXTS or name in BLOBS:
-        number = (TEXTS.index(name) if name in TEXTS else BLOBS.index(name)) + 1
-        return (Type.BLOB_COMPRESSED if kind.compressed else Type.BLOB), number
+        return (Type.BLOB_COMPRESSED if kind.compressed else Type.BLOB), _number_of(name) + 1
     if name in GEOMETRIES:
         return Type.GEOMETRY, 4
     if name in _UUID_BYTES:
         return Type.STRING, _UUID_BYTES[name]
     match name:
-        case "float":
-            return Type.FLOAT, 4
-        case "double":
-            return Type.DOUBLE, 8
         case "decimal":
             return Type.NEWDECIMAL, length << 8 | (kind.decimals or 0)
         case "bit":
             return Type.BIT, length
-        case "json":
-            return Type.JSON, 4
         case "vector":
             return (Type.VARCHAR, 4 * length) if dialect.mariadb else (Type.VECTOR, 4)
         case "char" | "binary":

@@ -1,8 +1,8 @@
-"""What CREATE TABLE makes: columns spelled out, indexes with names, and what the server adds."""
+"""The effect of CREATE TABLE: columns as stored, indexes with names, and everything that the server adds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,7 +11,6 @@ from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import (
     ColumnSpec,
-    CreateSequence,
     CreateTable,
     DataType,
     Generated,
@@ -19,18 +18,19 @@ from relay.ddl.syntax import (
     IndexPart,
     IndexSpec,
     Options,
+    TableName,
 )
 from relay.ddl.tables import PRIMARY
 from relay.ddl.types import GEOMETRIES, charset_of_collation
-from relay.schema.columntype import BLOBS, TEXTS, spelled_out, width_in_digits, width_of
-from relay.schema.table import Column, Index, Table, find, same_name
+from relay.schema.columntype import BLOBS, TEXTS, stored_type, width_in_digits, width_of
+from relay.schema.table import Column, Index, Table, find, is_among, same_name
 
 _LONGEST_KEYS: Final = {"myisam": 1000, "aria": 2300}
 _LONGEST_KEY: Final = 3072  # bytes, of InnoDB's row formats DYNAMIC and COMPRESSED
 _HASHING_ENGINES: Final = frozenset({"memory", "heap"})
 _SIZED: Final = frozenset({"char", "varchar", "binary", "varbinary"})
 _BYTES_AT_MOST: Final = 8  # of a value of most other types
-_POINT_BYTES: Final = 25  # an index of a POINT has these, whatever it says
+_POINT_BYTES: Final = 25  # the length of an index on a POINT, whatever the statement says
 _PERIOD: Final = DataType("timestamp", 6)
 _HASH: Final = DataType("bigint", 20, unsigned=True)
 _SEQUENCE: Final = (
@@ -40,41 +40,30 @@ _SEQUENCE: Final = (
 _WITHOUT_LENGTH: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES})
 
 
-def created(statement: CreateTable, schema_charset: str, dialect: Dialect, *, shown: bool = False) -> Table:
-    """The table that the statement makes; `schema_charset` is its schema's, empty if it is not known.
+def created_table(statement: CreateTable, schema_charset: str, dialect: Dialect, *, shown: bool = False) -> Table:
+    """The table that the statement creates; `schema_charset` is its schema's character set, empty if unknown.
 
-    `shown`: the statement is the server's answer to SHOW CREATE TABLE, with indexes in their own order. Raises
-    `NotUnderstood` where what the server makes of it is not certain.
+    With `shown`, the statement comes from SHOW CREATE TABLE, with the indexes in their final order. Raises
+    `NotUnderstood` if the result on the server is uncertain.
     """
     options = statement.options
     charset = charset_of(options, schema_charset, dialect)
     columns = [column_of(spec, charset, dialect) for spec in statement.columns]
-    specs = [*own_indexes(statement.columns), *statement.indexes]
-    schema, name = statement.table
+    specs = [*column_indexes(statement.columns), *statement.indexes]
     if options.sequence:
-        return _sequence(schema, name, None, charset)
+        return sequence_table(statement.table, None, charset)
     versioned = options.versioned or any(spec.versioned for spec in statement.columns)
     table = Table(
-        schema,
-        name,
-        tuple(columns),
-        (),
-        charset,
-        engine=options.engine,
-        versioned=versioned,
-        periods=statement.periods,
-    )
-    return finished(table, add_indexes((), specs), dialect, sort=not shown)
+        *statement.table, tuple(columns), (), charset,
+        engine=options.engine, versioned=versioned, periods=statement.periods,
+    )  # fmt: skip
+    return with_indexes(table, add_indexes((), specs), dialect, sort=not shown)
 
 
-def made_sequence(statement: CreateSequence, schema_charset: str) -> Table:
-    """The table that holds a sequence. Raises `NotUnderstood`."""
-    return _sequence(*statement.table, statement.type, schema_charset)
-
-
-def _sequence(schema: str, name: str, kind: DataType | None, charset: str) -> Table:
+def sequence_table(table: TableName, kind: DataType | None, charset: str) -> Table:
+    """The table that holds a sequence; `kind` is the type of its numbers, None for the default."""
     count = DataType("bigint", 21)
-    number = count if kind is None else kind._replace(length=(width_in_digits(kind._replace(unsigned=False)) or 0) + 1)
+    number = count if kind is None else kind._replace(length=width_in_digits(kind._replace(unsigned=False)) + 1)
     types = {
         "increment": count,
         "cache_size": count._replace(unsigned=True),
@@ -82,11 +71,11 @@ def _sequence(schema: str, name: str, kind: DataType | None, charset: str) -> Ta
         "cycle_count": count,
     }
     columns = tuple(Column(each, types.get(each, number), False) for each in _SEQUENCE)
-    return Table(schema, name, columns, (), charset, engine="sequence")
+    return Table(*table, columns, (), charset, engine="sequence")
 
 
 def charset_of(options: Options, otherwise: str, dialect: Dialect) -> str:
-    """The character set that options of a table or schema name, `otherwise` if they name none."""
+    """The character set in the options of a table or schema, `otherwise` if they have none."""
     if options.charset not in ("", "default"):
         return options.charset
     if options.collation and options.collation != "default":
@@ -95,8 +84,8 @@ def charset_of(options: Options, otherwise: str, dialect: Dialect) -> str:
 
 
 def column_of(spec: ColumnSpec, charset: str, dialect: Dialect) -> Column:
-    """A column as the server keeps it; `charset` is the table's. Raises `NotUnderstood`."""
-    kind = spelled_out(spec.type, charset, dialect)
+    """The column as the server stores it; `charset` is the table's. Raises `NotUnderstood`."""
+    kind = stored_type(spec.type, charset, dialect)
     return Column(spec.name, kind, _nullable(spec, dialect), spec.generated, "", spec.invisible)
 
 
@@ -111,8 +100,8 @@ def _nullable(spec: ColumnSpec, dialect: Dialect) -> bool | None:
     return True
 
 
-def own_indexes(specs: Iterable[ColumnSpec]) -> list[IndexSpec]:
-    """The indexes that are part of columns' definitions."""
+def column_indexes(specs: Iterable[ColumnSpec]) -> list[IndexSpec]:
+    """The indexes in the definitions of columns."""
     found = []
     for spec in specs:
         part = (IndexPart(spec.name),)
@@ -124,7 +113,7 @@ def own_indexes(specs: Iterable[ColumnSpec]) -> list[IndexSpec]:
 
 
 def add_indexes(indexes: Sequence[Index], specs: Iterable[IndexSpec]) -> tuple[Index, ...]:
-    """The indexes, and those that are defined anew, with the names that the server gives."""
+    """The existing and the new indexes, with the names that the server gives them."""
     found = list(indexes)
     for spec in specs:
         name = spec.name or _name_for(spec, found)
@@ -133,25 +122,25 @@ def add_indexes(indexes: Sequence[Index], specs: Iterable[IndexSpec]) -> tuple[I
 
 
 def _name_for(spec: IndexSpec, taken: Sequence[Index]) -> str:
-    """As its first column; where an index has that name, with _2, _3 and so on."""
+    """The server's name for an index: that of its first column, with _2, _3 and so on if it is taken."""
     first = spec.parts[0].name or "functional_index"
     base = f"{first}_2" if same_name(first, PRIMARY) else first
     names = [base, *(f"{first}_{number}" for number in range(2, 100))]
-    return next((name for name in names if not any(same_name(name, index.name) for index in taken)), "")
+    return next((name for name in names if not is_among(name, (index.name for index in taken))), "")
 
 
-def finished(table: Table, indexes: Iterable[Index], dialect: Dialect, *, sort: bool = True) -> Table:
-    """The table with these indexes, and all that follows from them. Raises `NotUnderstood`.
+def with_indexes(table: Table, indexes: Iterable[Index], dialect: Dialect, *, sort: bool = True) -> Table:
+    """The table with these indexes, the columns that the server adds, and the key. Raises `NotUnderstood`.
 
-    `sort`: the server sorts them. MariaDB does not always do so when a table is altered; the key is not certain where
-    it depends on that.
+    With `sort`, the server sorts the indexes. MariaDB does not always do so when a table is altered; the key is
+    uncertain if it depends on the order.
     """
     indexes = tuple(indexes)
     primary = next((index for index in indexes if index.kind is IndexKind.PRIMARY), None)
     keys = [part.name for part in primary.parts] if primary else []
     keys += [name for period in table.periods for name in (period.start, period.end)]
     columns = [
-        msgspec.structs.replace(column, nullable=False) if any(same_name(column.name, key) for key in keys) else column
+        msgspec.structs.replace(column, nullable=False) if is_among(column.name, keys) else column
         for column in table.columns
         if not column.implicit
     ]
@@ -160,32 +149,32 @@ def finished(table: Table, indexes: Iterable[Index], dialect: Dialect, *, sort: 
             Column("row_start", _PERIOD, False, Generated.ROW_START, "period"),
             Column("row_end", _PERIOD, False, Generated.ROW_END, "period"),
         ]
-    whole = tuple(_with_true_lengths(index, columns) for index in indexes)
+    whole = tuple(_normalized(index, columns) for index in indexes)
     if dialect.mariadb:
         whole = tuple(_with_hash(index, table.engine, columns) for index in whole)
-    ordered = tuple(sorted(whole, key=_order(columns)))
     if sort:
-        whole = ordered
+        whole = tuple(sorted(whole, key=lambda index: _sort_key(index, columns)))
     if dialect.mariadb:
         columns += _hashes(whole, columns)
     made = msgspec.structs.replace(table, columns=tuple(columns), indexes=whole)
-    return msgspec.structs.replace(made, key=key_of(made, whole, dialect))
+    return msgspec.structs.replace(made, key=_key(made, whole, dialect))
 
 
-def key_of(table: Table, indexes: Sequence[Index], dialect: Dialect) -> frozenset[str]:
-    """The columns of the primary key, or of the unique index that the server takes for one with these indexes.
+def _key(table: Table, indexes: Sequence[Index], dialect: Dialect) -> frozenset[str]:
+    """The columns of the primary key, or of the unique index that the server uses as the key.
 
-    That is the first one of whole columns that are never NULL; to MariaDB only if it is the first of all.
+    That is the first unique index of whole columns that are never NULL; on MariaDB, only if it is the first index of
+    all.
     """
     primary = [index for index in indexes if index.kind is IndexKind.PRIMARY]
-    unique = [index for index in (indexes[:1] if dialect.mariadb else indexes) if _tells_apart(index, table.columns)]
-    for index in (*primary, *unique):
+    considered = indexes[:1] if dialect.mariadb else indexes
+    for index in (*primary, *(index for index in considered if _is_key_candidate(index, table.columns))):
         return frozenset(part.name for part in index.parts) | _bounds(table, index)
     return frozenset()
 
 
-def _tells_apart(index: Index, columns: Sequence[Column]) -> bool:
-    found = [find(columns, part.name) if part.name else None for part in index.parts]
+def _is_key_candidate(index: Index, columns: Sequence[Column]) -> bool:
+    found = [find(columns, part.name) for part in index.parts]
     return (
         index.kind is IndexKind.UNIQUE
         and not index.hashed
@@ -195,7 +184,7 @@ def _tells_apart(index: Index, columns: Sequence[Column]) -> bool:
 
 
 def _bounds(table: Table, index: Index) -> frozenset[str]:
-    """Bounds of periods that are part of the key: the end of a row's time, and what must not overlap."""
+    """Columns that belong to the key too: the end of system versioning, and the period that must not overlap."""
     found = {period.name: period for period in table.periods}.get(index.overlaps)
     names = {found.start, found.end} if found else set[str]()
     if table.versioned:
@@ -203,32 +192,34 @@ def _bounds(table: Table, index: Index) -> frozenset[str]:
     return frozenset(names)
 
 
-def _order(columns: Sequence[Column]) -> Callable[[Index], tuple[bool, ...]]:
-    """How the server sorts indexes, which decides about what counts as the primary key."""
-
-    def order(index: Index) -> tuple[bool, ...]:
-        if index.kind is IndexKind.OTHER:
-            return (True,)
-        found = [find(columns, part.name) if part.name else None for part in index.parts]
-        nullable = any(column is None or column.nullable is not False for column in found)
-        return False, nullable, index.kind is not IndexKind.PRIMARY, any(part.length for part in index.parts)
-
-    return order
+def _sort_key(index: Index, columns: Sequence[Column]) -> tuple[bool, ...]:
+    """The sort key for the server's order of indexes, which decides about the index that serves as the key."""
+    if index.kind is IndexKind.OTHER:
+        return (True,)
+    has_prefix = any(part.length for part in index.parts)
+    return False, _is_nullable(index, columns), index.kind is not IndexKind.PRIMARY, has_prefix
 
 
-def _with_true_lengths(index: Index, columns: Sequence[Column]) -> Index:
-    """A part that is as long as its column is all of it; names are those of the columns."""
+def _is_nullable(index: Index, columns: Sequence[Column]) -> bool:
+    """Whether a part of the index may be NULL."""
+    found = [find(columns, part.name) for part in index.parts]
+    return any(column is None or column.nullable is not False for column in found)
+
+
+def _normalized(index: Index, columns: Sequence[Column]) -> Index:
+    """The index with the columns' spelling of names; a part as long as its column becomes the whole column."""
     parts = []
     for part in index.parts:
-        column = find(columns, part.name) if part.name else None
+        column = find(columns, part.name)
         if part.name and column is None:
             raise NotUnderstood(f"index {index.name} has a column {part.name} that is not there")
-        length = 0 if column is None else _true_length(part, column.type)
+        length = 0 if column is None else _stored_length(part, column.type)
         parts.append(part._replace(name=column.name if column else "", length=length))
     return msgspec.structs.replace(index, parts=tuple(parts))
 
 
-def _true_length(part: IndexPart, kind: DataType) -> int:
+def _stored_length(part: IndexPart, kind: DataType) -> int:
+    """The length of an index part as the server stores it: 0 for a whole column."""
     if kind.name == "point":
         return _POINT_BYTES
     if kind.name in _SIZED:
@@ -237,7 +228,7 @@ def _true_length(part: IndexPart, kind: DataType) -> int:
 
 
 def _with_hash(index: Index, engine: str, columns: Sequence[Column]) -> Index:
-    """MariaDB keeps a hash for a unique key that is too long for its engine, or was just made as one of hashes."""
+    """The index, marked if it is hashed: a unique one that is too long for the engine or has USING HASH (MariaDB)."""
     longest = _LONGEST_KEYS.get(engine, _LONGEST_KEY)
     parts = [(part, find(columns, part.name)) for part in index.parts]
     hashed = index.kind is IndexKind.UNIQUE and engine not in _HASHING_ENGINES and (
@@ -256,11 +247,8 @@ def _bytes(part: IndexPart, column: Column) -> int:
 
 
 def _hashes(indexes: Iterable[Index], columns: Sequence[Column]) -> list[Column]:
-    """The columns of hashes: one is NULL where a part of its key may be."""
-    hashed = [index for index in indexes if index.hashed]
-    found = []
-    for number, index in enumerate(hashed, 1):
-        parts = [find(columns, part.name) for part in index.parts]
-        nullable = any(column is None or column.nullable is not False for column in parts)
-        found.append(Column(f"DB_ROW_HASH_{number}", _HASH, nullable, Generated.VIRTUAL, "hash"))
-    return found
+    """The columns of hashes: a hash is nullable if a part of its key is."""
+    return [
+        Column(f"DB_ROW_HASH_{number}", _HASH, _is_nullable(index, columns), Generated.VIRTUAL, "hash")
+        for number, index in enumerate((index for index in indexes if index.hashed), 1)
+    ]

@@ -1,4 +1,4 @@
-"""What is known of tables, as facts of two kinds: versions, and answers of the source; and what has to keep them."""
+"""Facts about tables (versions, and replies of the source), and the interface of a store for them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
 from relay.ddl.syntax import TableName
-from relay.schema.table import Absent, Schema, Table, Unknown
+from relay.schema.table import Schema, State
 
-Fact: TypeAlias = Table | Absent | Unknown | Schema
+Fact: TypeAlias = State | Schema
 ANY: Final = TableName("", "")
-"""In place of a table: what holds for all of them."""
+"""In place of a table: a fact about all tables."""
 SKIPPED: Final = "skipped"
-"""A fact: where the last event stood that was left out and may have changed a table. Catalog has it as well."""
+"""A fact: the position of the last skipped event that may have changed a table. The reader state has it as well."""
 
 
 class Proof(StrEnum):
-    """What a version is known by."""
+    """The evidence for a version."""
 
-    STATEMENT = "statement"  # a statement of the binlog made it
-    EVENT = "event"  # a table map told it in full
-    ROWS = "rows"  # rows contradict what was known before
-    SOURCE = "source"  # the source was asked
-    EARLIER = "earlier release"  # it was proven by a release that had no history
+    STATEMENT = "statement"  # a statement in the binlog
+    EVENT = "event"  # a table map with full metadata
+    ROWS = "rows"  # rows that contradict the earlier version
+    SOURCE = "source"  # a reply of the source
+    EARLIER = "earlier release"  # a release without schema history had proven it
 
 
 class Version(NamedTuple):
-    """What a table is from a place on. A schema is a table without a name. `sequence` is the number of the statement in
-    the journal, or of what came next there."""
+    """The definition of a table, or of a schema (a table without a name), from the binlog position `since` on.
+
+    `sequence` is the number of the statement in the journal, or that of the next change there. Binlog positions of
+    different epochs cannot be compared.
+    """
 
     table: TableName
     state: Fact
-    since: Place
+    since: BinlogPosition
     sequence: int
     proof: Proof
     statement: str = ""
@@ -41,60 +44,57 @@ class Version(NamedTuple):
     epoch: int = 0
 
 
-class Answer(NamedTuple):
-    """What the source said of a table, somewhere between two places that its binlog had come to."""
+class Reply(NamedTuple):
+    """The source's reply about a table: its state at some position from `asked` to `until` in the source's binlog."""
 
     table: TableName
     state: Fact
-    asked: Place
-    until: Place
+    asked: BinlogPosition
+    until: BinlogPosition
 
 
 class Damaged(Exception):
-    """What stands in a row is not what was written; the text says where."""
+    """A row of the file is not what was written; the text says where."""
 
 
 class Unreadable(Exception):
-    """The file is damaged so that nothing in it can be relied on; the text says how."""
+    """The file is so damaged that nothing in it is reliable; the text says how."""
 
 
 class Facts(Protocol):
-    """Keeps facts. A schema is a table without a name. Names are folded as `folded_name` has them."""
+    """A store of facts, as `History` uses it. A schema is a table without a name."""
 
     def fact(self, key: str) -> str:
-        """A fact of all tables, empty if it is not there."""
+        """A fact about all tables, empty if it does not exist."""
 
     def put_fact(self, key: str, value: str) -> None:
-        """Keep a fact of all tables."""
+        """Store a fact about all tables."""
 
     def add(self, versions: Iterable[Version]) -> None:
-        """Add versions, the newest of their tables."""
-
-    def put_answers(self, answers: Iterable[Answer]) -> None:
-        """Keep answers, each in place of the one before it."""
+        """Add versions, each the newest of its table."""
 
     def versions(self, table: TableName) -> Iterator[Version]:
         """The versions of a table, newest first. Raises `Damaged`."""
 
-    def answer(self, table: TableName) -> Answer | None:
-        """The last answer about a table. Raises `Damaged`."""
+    def reply(self, table: TableName) -> Reply | None:
+        """The last reply about a table. Raises `Damaged`."""
 
     def tables(self, schema: str | None = None) -> list[TableName]:
-        """The tables of which there is a fact; all, or those of a schema."""
+        """The tables with facts; all, or those of a schema."""
 
     def schemas(self) -> list[str]:
-        """The schemas of which there is a fact."""
+        """The schemas with facts."""
 
-    def alike(self, folded: Iterable[str]) -> list[TableName]:
-        """The tables whose folded names are among these."""
+    def by_folded_names(self, folded: Iterable[str]) -> list[TableName]:
+        """The tables whose folded names (`folded_name`) are among these."""
 
     def forget(self, table: TableName) -> None:
-        """Forget all of a table."""
-
-    def verify(self) -> dict[TableName, Damaged]:
-        """Read all, and give the tables of which something is damaged. Raises `Unreadable`."""
+        """Forget everything about a table."""
 
 
 def folded_name(schema: str, table: str) -> str:
-    """What `Store.alike` knows a table by. (No NUL between the names: SQLite's json_each ends a text there.)"""
+    """The key of a table in `Facts.by_folded_names`, from folded names.
+
+    It has no NUL between the names, because SQLite's json_each ends a text there.
+    """
     return f"{len(schema)}.{schema}.{table}"

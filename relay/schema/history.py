@@ -1,8 +1,8 @@
-"""The schema history: what every table is, as of a place in the binlog.
+"""The schema history: the definition of every table at a binlog position.
 
-Statements move it on. What they do not tell, the source is asked for; what it says holds once the stream has come to
-where its binlog stood then, if no statement about the table came in between. Nothing that is known to hold later names
-an earlier row across a statement.
+Statements change it. If a statement does not define a table completely, the source is asked. Its reply holds once the
+stream has reached the source's position at the time of the reply, unless a statement about the table comes in between.
+A definition that holds at a later position is never used for earlier rows if a statement is between them.
 """
 
 from __future__ import annotations
@@ -12,181 +12,167 @@ from typing import Final
 
 import msgspec
 
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
 from relay.schema.apply import Effects, Schemas, effects, keeps_columns
-from relay.schema.facts import ANY, SKIPPED, Answer, Damaged, Facts, Proof, Unreadable, Version, folded_name
+from relay.schema.facts import ANY, SKIPPED, Damaged, Fact, Facts, Proof, Reply, Unreadable, Version, folded_name
 from relay.schema.queries import Query
 from relay.schema.table import ABSENT, Absent, Schema, State, Table, Unknown
 
-Outcome = tuple[str, str, State | Schema]
-"""What a statement leaves of a table, or of a schema, which has no name: schema, name, and what it is."""
+Outcome = tuple[str, str, Fact]
+"""The outcome of a statement for a table, or for a schema, which has no table name: schema, table, state."""
 _OUTCOMES: Final = msgspec.msgpack.Decoder(list[Outcome])
-
-
-def packed(outcomes: list[Outcome]) -> bytes:
-    """As they stand in the journal, beside their statement."""
-    return msgspec.msgpack.encode(outcomes)
-
-
-def unpacked(data: bytes) -> list[Outcome]:
-    """What `packed` made; none of a journal from before there was a history."""
-    return _OUTCOMES.decode(data) if data else []
-
-
 _LOWER_CASE: Final = "lower_case_table_names"
 NOTHING_KNOWN: Final = Unknown("nothing is known of it")
 
 
+def packed(outcomes: list[Outcome]) -> bytes:
+    """Pack outcomes for the journal, where they are stored beside their statement."""
+    return msgspec.msgpack.encode(outcomes)
+
+
+def unpacked(data: bytes) -> list[Outcome]:
+    """Unpack the outcomes of `packed`; empty for a journal from before the schema history."""
+    return _OUTCOMES.decode(data) if data else []
+
+
 class History:
-    """What is known of all tables. What changes it is kept once `keep` is called, in place of `undo`."""
+    """The definitions of all tables. Changes are durable once the store's `commit` is called."""
 
     def __init__(self, store: Facts, damaged: Callable[[TableName, Damaged], None]) -> None:
-        """`damaged` is told of tables whose history was lost, which then have to be asked for."""
+        """`damaged` is called for each table whose history is lost; its state is then unknown."""
         self._store = store
         self._damaged = damaged
         case = store.fact(_LOWER_CASE)
-        self._lowers = int(case) != 0 if case else None
+        self._lowers_names = int(case) != 0 if case else None
 
-    def learn_case(self, lower_case: int) -> None:
-        """The source's lower_case_table_names is this: 0 where the case of names counts."""
+    def set_lower_case(self, lower_case: int) -> None:
+        """Set the source's lower_case_table_names: 0 if names are case-sensitive."""
         if self._store.fact(_LOWER_CASE) != str(lower_case):
             self._store.put_fact(_LOWER_CASE, str(lower_case))
-        self._lowers = lower_case != 0
+        self._lowers_names = lower_case != 0
 
-    def named(self, schema: str, table: str) -> TableName:
-        """What stands for a table here."""
-        return TableName(lowered(schema), lowered(table)) if self._lowers else TableName(schema, table)
+    def key(self, schema: str, table: str) -> TableName:
+        """The key of a table in this history: its name, in lower case if the source lowers names."""
+        return TableName(lowered(schema), lowered(table)) if self._lowers_names else TableName(schema, table)
 
-    def tables(self) -> list[TableName]:
-        """The tables of which something is known, or was."""
-        return self._store.tables()
-
-    def state(self, table: TableName, place: Place) -> State:
-        """What the table is for rows at that place, as far as it is certain."""
-        found = self._fact(table, place)
+    def state(self, table: TableName, position: BinlogPosition) -> State:
+        """The table's state for rows at that position; `Unknown` if it is uncertain."""
+        found = self._fact(table, position)
         if found is None:
-            schema = self._fact(TableName(table.schema, ""), place)
+            schema = self._fact(TableName(table.schema, ""), position)
             return ABSENT if isinstance(schema, Schema) and schema.complete else NOTHING_KNOWN
         assert not isinstance(found, Schema)
         return found
 
-    def answer(self, table: TableName, place: Place) -> Answer | None:
-        """What the source said of the table, if that tells of rows at this place once the stream has come `until`."""
-        found = self._answer(table)
-        if found is None or found.until <= place or self.has_changed_since(table, place):
+    def reply(self, table: TableName, position: BinlogPosition) -> Reply | None:
+        """The source's reply about the table, if it will hold at this position once the stream reaches `until`."""
+        found = self._reply(table)
+        if found is None or found.until <= position:
             return None
-        return None if self.has_changed_since(table, found.asked) else found
-
-    def has_changed_since(self, table: TableName, place: Place) -> bool:
-        """Whether something is known of the table from a later place on."""
         newest = (next(self._versions(name), None) for name in (table, ANY))
-        return any(version is not None and place < version.since for version in newest)
+        return None if any(each and min(position, found.asked) < each.since for each in newest) else found
 
-    def read(self, query: Query, start: Place) -> list[Outcome]:
-        """What a statement that begins there leaves; nothing is changed yet."""
+    def outcomes(self, query: Query, start: BinlogPosition) -> list[Outcome]:
+        """Compute the outcomes of a statement that begins at `start`, without adding them."""
         schemas = Schemas(
-            lambda table: self.state(self._lowered(table), start),
+            lambda table: self.state(self.key(*table), start),
             lambda schema: self._schema(self._lowered_schema(schema), start),
-            lambda schema: self._there(self._lowered_schema(schema), start),
+            lambda schema: self._existing(self._lowered_schema(schema), start),
         )
         if query.statement.opaque:
             return self._opaque(query, start)
         made = effects(query.statement, query.schema, schemas, query.dialect)
         if query.failed or query.temporary:
             why = f"a statement ended with error {query.failed}" if query.failed else "a temporary table may be meant"
-            known = keeps_columns(query.statement)
-            made = Effects({} if known else dict.fromkeys(made.tables, Unknown(why)), {})
-        tables = {self._lowered(table): state for table, state in made.tables.items()}
-        if self._lowers is None:
-            tables |= self._alike(tables)
+            tables_stay = keeps_columns(query.statement)
+            made = Effects({} if tables_stay else dict.fromkeys(made.tables, Unknown(why)), {})
+        tables = {self.key(*table): state for table, state in made.tables.items()}
+        if self._lowers_names is None:
+            tables |= self._case_variants(tables)
         owners = {self._lowered_schema(schema): state for schema, state in made.schemas.items()}
         return [
             *((owner, "", state) for owner, state in owners.items()),
-            *((*table, state) for table, state in tables.items() if self._moves(table, state, start)),
+            *((*table, state) for table, state in tables.items() if self._is_change(table, state, start)),
         ]
 
     def add(
-        self, outcomes: Iterable[Outcome], end: Place, sequence: int, *, statement: str = "", gtid: str = ""
+        self, outcomes: Iterable[Outcome], end: BinlogPosition, sequence: int, *, statement: str = "", gtid: str = ""
     ) -> None:
-        """A statement that ends there, and has that number in the journal, left this."""
+        """Add the outcomes of a statement that ends at `end` and has the number `sequence` in the journal."""
         self._store.add(
             Version(TableName(schema, name), state, end, sequence, Proof.STATEMENT, statement, gtid)
             for schema, name, state in outcomes
         )
 
-    def told(self, table: TableName, state: Table, place: Place, sequence: int) -> None:
-        """A table map at that place tells the table in full."""
-        self._store.add([Version(table, state, place, sequence, Proof.EVENT)])
+    def add_from_table_map(self, table: TableName, state: Table, position: BinlogPosition, sequence: int) -> None:
+        """Add the state of a table that a table map at `position` defines completely."""
+        self._store.add([Version(table, state, position, sequence, Proof.EVENT)])
 
-    def contradicted(self, table: TableName, why: str, place: Place, sequence: int) -> None:
-        """Rows at that place are not of the table that was known."""
-        self._store.add([Version(table, Unknown(why), place, sequence, Proof.ROWS)])
+    def mark_contradicted(self, table: TableName, why: str, position: BinlogPosition, sequence: int) -> None:
+        """Mark a table unknown: rows at `position` contradict its definition."""
+        self._store.add([Version(table, Unknown(why), position, sequence, Proof.ROWS)])
 
-    def asked(self, answers: Iterable[Answer]) -> None:
-        """The source was asked."""
-        self._store.put_answers(answers)
+    def mark_all_unknown(self, why: str, position: BinlogPosition, sequence: int) -> None:
+        """Mark all tables unknown: an event may have changed any of them."""
+        self._store.add([Version(ANY, Unknown(why), position, sequence, Proof.ROWS)])
 
-    def forget_all(self, why: str, place: Place, sequence: int) -> None:
-        """Something came that may have changed any table."""
-        self._store.add([Version(ANY, Unknown(why), place, sequence, Proof.ROWS)])
-
-    def skipped(self, what: str) -> None:
-        """Something was left out that may have changed a table; the journal does not say so."""
+    def record_skipped(self, what: str) -> None:
+        """Record that an event was skipped that may have changed a table. (The journal has no record of it.)"""
         self._store.put_fact(SKIPPED, what)
 
-    def _fact(self, table: TableName, place: Place) -> State | Schema | None:
-        """What is known of a table or schema at a place."""
+    def _fact(self, table: TableName, position: BinlogPosition) -> Fact | None:
+        """The state of a table or schema at a position, None if nothing is known."""
         newest: Version | None = None
         for name in (table, ANY):
-            version = next((each for each in self._versions(name) if each.since <= place), None)
+            version = next((each for each in self._versions(name) if each.since <= position), None)
             if version is not None and (newest is None or newest.since <= version.since):
                 newest = version
-        answer = self._answer(table)
-        if answer is not None and answer.until <= place and (newest is None or newest.since <= answer.asked):
-            return answer.state
+        reply = self._reply(table)
+        if reply is not None and reply.until <= position and (newest is None or newest.since <= reply.asked):
+            return reply.state
         return None if newest is None else newest.state
 
     def _versions(self, table: TableName) -> Iterator[Version]:
-        """Those of the table, newest first; one that nobody knows where the file is damaged."""
+        """The versions of the table, newest first; for a damaged one, the version that `forget_damaged` adds."""
         try:
             yield from self._store.versions(table)
         except Damaged as error:
-            yield self.lose(table, error)
+            yield self.forget_damaged(table, error)
 
-    def _answer(self, table: TableName) -> Answer | None:
+    def _reply(self, table: TableName) -> Reply | None:
         try:
-            return self._store.answer(table)
+            return self._store.reply(table)
         except Damaged as error:
-            self.lose(table, error)
+            self.forget_damaged(table, error)
             return None
 
-    def lose(self, table: TableName, error: Damaged) -> Version:
-        """Something of the table is damaged: forget it, so that it has to be asked for. Raises `Unreadable`."""
-        if table == ANY:  # of all tables, it is not known since when they are unknown
+    def forget_damaged(self, table: TableName, error: Damaged) -> Version:
+        """Forget a table with damaged facts, add that it is unknown, and return that version. Raises `Unreadable`."""
+        if table == ANY:  # for all tables, the position from which they are unknown is lost too
             raise Unreadable(str(error)) from error
-        lost = Version(table, Unknown(f"the schema history is damaged: {error}"), Place("", 0), 0, Proof.ROWS)
+        lost = Version(table, Unknown(f"the schema history is damaged: {error}"), BinlogPosition("", 0), 0, Proof.ROWS)
         self._store.forget(table)
         self._store.add([lost])
         self._damaged(table, error)
         return lost
 
-    def _schema(self, schema: str, place: Place) -> Schema | None:
-        found = self._fact(TableName(schema, ""), place)
+    def _schema(self, schema: str, position: BinlogPosition) -> Schema | None:
+        found = self._fact(TableName(schema, ""), position)
         return found if isinstance(found, Schema) else None
 
-    def _there(self, schema: str, place: Place) -> list[TableName]:
-        return [table for table in self._store.tables(schema) if not isinstance(self._fact(table, place), Absent)]
+    def _existing(self, schema: str, position: BinlogPosition) -> list[TableName]:
+        return [table for table in self._store.tables(schema) if not isinstance(self._fact(table, position), Absent)]
 
-    def _alike(self, tables: Iterable[TableName]) -> dict[TableName, State]:
-        """Tables whose names differ from these by case: nobody said whether that counts at the source."""
+    def _case_variants(self, tables: Iterable[TableName]) -> dict[TableName, State]:
+        """The tables whose names differ from these by case; they become unknown, as they may be the same tables."""
         folded = (folded_name(fold(table.schema), fold(table.table)) for table in tables)
         lost = Unknown("a statement is about a table whose name differs by case, which may be the same")
-        return {table: lost for table in self._store.alike(folded) if table not in tables}
+        return {table: lost for table in self._store.by_folded_names(folded) if table not in tables}
 
-    def _opaque(self, query: Query, start: Place) -> list[Outcome]:
-        """Every table that the statement may be about is not known any more, and it may have made others."""
+    def _opaque(self, query: Query, start: BinlogPosition) -> list[Outcome]:
+        """The outcomes of an opaque statement: every table that it may be about is unknown, and there may be others."""
         statement = query.statement
         lost = Unknown(f"{statement.verb.upper()} is not understood: {statement.opaque}")
         mentioned = statement.mentioned
@@ -194,29 +180,26 @@ class History:
             return [(*ANY, lost)]
         owners = {owner for owner, _ in mentioned.tables}
         if "" in owners or mentioned.schemas:
-            tables = [table for table in self._store.tables() if mentioned.has(table)]
+            tables = [table for table in self._store.tables() if mentioned.may_include(table)]
         else:
-            tables = self._store.alike(folded_name(*pair) for pair in mentioned.tables)
+            tables = self._store.by_folded_names(folded_name(*pair) for pair in mentioned.tables)
         found: list[Outcome] = [(*table, lost) for table in tables]
         for schema in self._store.schemas():
             if "" in owners or fold(schema) in owners | mentioned.schemas:
                 known = self._schema(schema, start) or Schema("")
                 if mentioned.schemas:
-                    known = known.becoming("")
+                    known = known.with_charset("")
                 found.append((schema, "", msgspec.structs.replace(known, complete=False)))
         return found
 
-    def _moves(self, table: TableName, state: State, start: Place) -> bool:
-        """Whether that is news; what is not known any more always is."""
+    def _is_change(self, table: TableName, state: State, start: BinlogPosition) -> bool:
+        """Whether the outcome changes the state; a table that becomes unknown always does."""
         return isinstance(state, Unknown) or state != self.state(table, start)
 
-    def _lowered(self, table: TableName) -> TableName:
-        return self.named(*table)
-
     def _lowered_schema(self, schema: str) -> str:
-        return lowered(schema) if self._lowers else schema
+        return lowered(schema) if self._lowers_names else schema
 
 
 def lowered(name: str) -> str:
-    """A name as a server with lower_case_table_names keeps it."""
+    """The name as a server with lower_case_table_names stores it."""
     return "".join(low if len(low := each.lower()) == 1 else low[0] for each in name)

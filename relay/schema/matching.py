@@ -1,7 +1,7 @@
-"""A table map held against what the schema history says of its table, and the definition that both make together.
+"""Compares a table map with the table in the schema history, and builds the definition from both.
 
-A table map that contradicts the history proves it wrong: something was changed that is not in the binlog. One that does
-not contradict it proves nothing, since columns of one type can change places unseen.
+A table map that contradicts the history proves it wrong: a change is missing from the binlog. A table map that does not
+contradict it proves nothing, because columns of the same type may have changed places.
 """
 
 from __future__ import annotations
@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from relay.binlog.columntypes import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
-from relay.binlog.tablemap import TableMap
+from relay.binlog.events.column_types import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
+from relay.binlog.events.table_maps import TableMap
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import Bytes, DataType, Generated
 from relay.journal.frames import Column as FrameColumn
 from relay.journal.frames import Definition
-from relay.schema.columntype import TEXTS, WITH_CHARSET, column_type, in_table_map
+from relay.schema.columntype import TEXTS, WITH_CHARSET, column_type, table_map_type
 from relay.schema.table import Column, Table
 
 _OLDER: Final = {
     Type.TIME2: Type.TIME, Type.DATETIME2: Type.DATETIME, Type.TIMESTAMP2: Type.TIMESTAMP, Type.DATE: Type.NEWDATE,
     Type.VARCHAR: Type.VAR_STRING,
 }  # fmt: skip
-"""Types of an older format, by those of the newer one."""
+"""The older type in table maps, by the newer one."""
 _UNSIGNED_SHOWN: Final = NUMERIC - {Type.YEAR}
 
 
 def mismatch(table_map: TableMap, table: Table, charset_of: Mapping[int, str], dialect: Dialect) -> str:
-    """Why the rows of the table map cannot be of this table; empty if they can."""
+    """The reason why the table map cannot be of this table; empty if it can."""
     seen, known = table_map.columns, table.columns
     if len(seen) != len(known):
         return f"it has {len(known)} columns, its rows {len(seen)}"
@@ -39,8 +39,9 @@ def mismatch(table_map: TableMap, table: Table, charset_of: Mapping[int, str], d
 
 
 def _differs(seen: MapColumn, known: Column, charset_of: Mapping[int, str], dialect: Dialect) -> str:
+    """What a column in a table map is instead of the known one; empty if it can be that."""
     try:
-        kind, meta = in_table_map(known.type, dialect)
+        kind, meta = table_map_type(known.type, dialect)
     except NotUnderstood as error:
         return str(error)
     if seen.type != kind and seen.type != _OLDER.get(Type(kind)):
@@ -55,27 +56,25 @@ def _differs(seen: MapColumn, known: Column, charset_of: Mapping[int, str], dial
         return f"called {seen.name}"
     if seen.collation is not None and known.type.name in WITH_CHARSET and known.type.charset:
         charset = charset_of.get(seen.collation, "")
-        if charset and _modern(charset) != known.type.charset:
+        if charset and ("utf8mb3" if charset == "utf8" else charset) != known.type.charset:
             return f"in {charset}"
     return ""
 
 
-def _modern(charset: str) -> str:
-    return "utf8mb3" if charset == "utf8" else charset
-
-
 def definition(table: Table, dialect: Dialect, table_map: TableMap | None = None) -> Definition:
-    """The definition of rows of the table, its numbers still 0; as its table map has it, where there is one.
+    """The definition of the table's rows, with 0 for all ids and the version.
 
-    Raises `NotUnderstood` for a type that has none.
+    Types, sizes and the table's name are the table map's, if there is one. Raises `NotUnderstood` for a type that has
+    no definition.
     """
     seen = table_map.columns if table_map else (None,) * len(table.columns)
     columns = [_column(known, one, table, dialect) for known, one in zip(table.columns, seen, strict=True)]
-    return Definition(table.schema, table.name, 0, 0, 0, True, columns)
+    schema, name = (table_map.schema, table_map.table) if table_map else (table.schema, table.name)
+    return Definition(schema, name, 0, 0, 0, True, columns)
 
 
 def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialect) -> FrameColumn:
-    kind, meta = (seen.type, seen.meta) if seen else in_table_map(known.type, dialect)
+    kind, meta = (seen.type, seen.meta) if seen else table_map_type(known.type, dialect)
     if kind in OLD_TEMPORAL:
         meta = known.type.length or 0
     charset, labels = _labels(known.type)
@@ -94,9 +93,9 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
 
 
 def _labels(kind: DataType) -> tuple[str, list[str]]:
-    """What a definition has for labels: their character set, and they themselves."""
+    """The labels for a definition, and their character set: binary if some are not text, else empty."""
     texts = [label for label in kind.labels if isinstance(label, str)]
-    # MariaDB shows bytes that are no text as question marks.
+    # MariaDB shows bytes that are not text as question marks.
     shown = kind.charset == "binary" and any("?" in label for label in texts)
     if len(texts) == len(kind.labels) and not shown:
         return "", texts
@@ -104,12 +103,15 @@ def _labels(kind: DataType) -> tuple[str, list[str]]:
     return "binary", [label.decode("latin-1") for label in encoded]
 
 
-def told(described: Definition, dialect: Dialect) -> Table:
-    """The table of a definition that an event told in full; what no event tells of it is not known."""
+def table_of(described: Definition, dialect: Dialect) -> Table:
+    """The table that a definition from a table map with full metadata describes.
+
+    What no table map contains stays unknown.
+    """
     columns = tuple(
         Column(
             column.name,
-            _type(column),
+            _data_type(column),
             column.nullable,
             Generated.NO,
             "hash" if dialect.mariadb and column.name.startswith("DB_ROW_HASH_") else "",
@@ -120,8 +122,8 @@ def told(described: Definition, dialect: Dialect) -> Table:
     return Table(described.schema, described.table, columns, None, "", key)
 
 
-def _type(column: FrameColumn) -> DataType:
-    """The type that its text and its metadata spell out."""
+def _data_type(column: FrameColumn) -> DataType:
+    """The type that the column's text and metadata describe."""
     name, _, rest = column.sql_type.partition("(")
     name, *words = name.split() or [""]
     signs = f"{' '.join(words)} {rest.rpartition(')')[2]}"

@@ -1,4 +1,7 @@
-"""Facts of one stream, in memory: the newest version of each table, since a stream only goes ahead."""
+"""Stores the facts of one stream in memory.
+
+It keeps only the newest version of each table, since a stream only goes forward.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from collections.abc import Iterable, Iterator
 
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
-from relay.schema.facts import Answer, Damaged, Version, folded_name
+from relay.schema.facts import Reply, Version, folded_name
 
 
-class Memory:
-    """`relay.schema.facts.Facts` without a file and without answers: nobody is asked."""
+class MemoryStore:
+    """An implementation of `relay.schema.facts.Facts` without a file. It has no replies: the source is not asked."""
 
     def __init__(self) -> None:
         self._facts: dict[str, str] = {}
@@ -26,14 +29,11 @@ class Memory:
         for version in versions:
             self._versions[version.table] = version
 
-    def put_answers(self, answers: Iterable[Answer]) -> None:
-        raise NotImplementedError
-
     def versions(self, table: TableName) -> Iterator[Version]:
         version = self._versions.get(table)
         return iter(()) if version is None else iter((version,))
 
-    def answer(self, table: TableName) -> Answer | None:
+    def reply(self, table: TableName) -> Reply | None:
         return None
 
     def tables(self, schema: str | None = None) -> list[TableName]:
@@ -42,12 +42,9 @@ class Memory:
     def schemas(self) -> list[str]:
         return [name.schema for name in self._versions if name.schema and not name.table]
 
-    def alike(self, folded: Iterable[str]) -> list[TableName]:
+    def by_folded_names(self, folded: Iterable[str]) -> list[TableName]:
         wanted = set(folded)
         return [name for name in self.tables() if folded_name(fold(name.schema), fold(name.table)) in wanted]
 
     def forget(self, table: TableName) -> None:
         self._versions.pop(table, None)
-
-    def verify(self) -> dict[TableName, Damaged]:
-        return {}

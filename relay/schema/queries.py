@@ -1,4 +1,4 @@
-"""Statements as QUERY events have them: what is needed to know what they do to definitions."""
+"""Statements of QUERY events, with the settings that their effect on definitions depends on."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from typing import Final, NamedTuple
 
 from relay.binlog.events import QueryStatus
 from relay.ddl.dialect import Dialect, version_of
-from relay.ddl.statements import Statement, read
+from relay.ddl.statements import Statement, parse_statement
 from relay.ddl.syntax import AlterTable, CreateLike, CreateTable, RenameTable, TruncateTable
 
 _THREAD_SPECIFIC: Final = 0x04
-"""Flag of an event whose statement used a temporary table. On others than those below it says nothing."""
+"""Flag of an event whose statement used a temporary table. It is meaningless for other statements than those below."""
 _MAY_BE_TEMPORARY: Final = (AlterTable, RenameTable, TruncateTable)
-_EXPLICIT_TIMESTAMPS: Final = 1 << 24  # of MariaDB's flags2
+_EXPLICIT_TIMESTAMPS: Final = 1 << 24  # in MariaDB's flags2
+_EXPLICIT_TIMESTAMPS_SINCE: Final = 100_804  # MariaDB's first release that sets this flag
 
 
 class Query(NamedTuple):
-    """A statement of the binlog, read.
+    """A parsed statement of the binlog; `schema` is its default schema.
 
-    `failed` is the server's error number, 0 for none. `temporary`: it may be about a temporary table, which hides one
-    of the same name.
+    `failed` is the server's error number, 0 for none. `temporary`: it may be about a temporary table, which hides a
+    table of the same name.
     """
 
     text: str
@@ -32,7 +33,7 @@ class Query(NamedTuple):
 
 
 class Session(NamedTuple):
-    """What stands around a statement in its event: the default schema, an error number, flags, status variables."""
+    """The context of a statement in its event: default schema, error number, flags, status variables."""
 
     schema: str
     failed: int
@@ -41,9 +42,12 @@ class Session(NamedTuple):
 
 
 def query(text: str, session: Session, server: str, charset_of: Mapping[int, str]) -> Query:
-    """Read a statement; `server` is the version of the server that wrote it, `charset_of` gives character sets."""
+    """Parse a statement. `server` is the version of the server that wrote it.
+
+    `charset_of` has the character sets by collation id.
+    """
     dialect = dialect_of(session.status, server, charset_of)
-    statement = read(text, session.schema, dialect)
+    statement = parse_statement(text, session.schema, dialect)
     if session.status.ddl_xid is not None and not dialect.mariadb:
         statement = _executed(statement)
     temporary = bool(session.flags & _THREAD_SPECIFIC) and any(
@@ -53,7 +57,7 @@ def query(text: str, session: Session, server: str, charset_of: Mapping[int, str
 
 
 def _executed(statement: Statement) -> Statement:
-    """The statement without IF NOT EXISTS: MySQL notes a transaction beside it only if it made the table."""
+    """The statement without IF NOT EXISTS. MySQL adds a transaction id only if the statement created the table."""
     changes = (
         change._replace(if_not_exists=False) if isinstance(change, CreateTable | CreateLike) else change
         for change in statement.changes
@@ -62,14 +66,10 @@ def _executed(statement: Statement) -> Statement:
 
 
 def dialect_of(status: QueryStatus, server: str, charset_of: Mapping[int, str]) -> Dialect:
-    """How a statement with these status variables is read."""
+    """The dialect of a statement with these status variables."""
     mariadb, version = version_of(server)
     explicit = status.explicit_defaults_for_timestamp
     if explicit is None and mariadb and status.flags2 is not None:
-        explicit = bool(status.flags2 & _EXPLICIT_TIMESTAMPS) if version >= _FLAGGED_SINCE else None
+        explicit = bool(status.flags2 & _EXPLICIT_TIMESTAMPS) if version >= _EXPLICIT_TIMESTAMPS_SINCE else None
     charset = charset_of.get(status.charset[2], "") if status.charset else ""
     return Dialect(mariadb, version, status.sql_mode or 0, explicit, charset or None)
-
-
-_FLAGGED_SINCE: Final = 100_804
-"""MariaDB's first release that says so."""

@@ -1,14 +1,12 @@
 """The schema history on disk: DataDir/schema.db.
 
-It has facts of two kinds. A version is what a table is from a place in the binlog on: what a statement made of it, what
-an event told, or that it is not known any more. An answer is what the source said of a table when the binlog had come
-to a place. What statements left stands in the journal too: versions that a kill kept out of this file are taken from
-there.
+It has facts of two kinds. A version is the definition of a table from a binlog position on: made by a statement,
+contained in a table map, or unknown. A reply, in the table "answers", is what the source said of a table at a binlog
+position. The outcomes of statements are in the journal too: versions that a kill kept out of this file are read there.
 """
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -18,20 +16,20 @@ from typing import Any, Final
 import msgspec
 
 from relay._native import crc32c
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
+from relay.datadir.sqlite import for_reading, is_out_of_reach, opened
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
-from relay.schema.facts import ANY, Answer, Damaged, Fact, Proof, Unreadable, Version, folded_name
+from relay.schema.facts import ANY, Damaged, Fact, Proof, Reply, Unreadable, Version, folded_name
 from relay.schema.table import ABSENT, Absent
-from relay.statefile import error_code, for_reading, opened
 
 SCHEMA_FILE: Final = "schema.db"
 FORMAT: Final = 1
 VERSIONS_KEPT: Final = 100
-"""Of each table. Rows are read again from no further back than the oldest prepared transaction."""
+"""The number of versions kept of each table. Rows before the oldest prepared transaction are never read again."""
 DROPPED_KEPT: Final = 10_000
-"""Tables that are gone and still known, for people. Some sources make tables under new names all the time."""
-_BETWEEN_LOOKS: Final = 1_000  # tables dropped
+"""The number of dropped tables that are kept for people. Some sources create tables under new names all the time."""
+_DROPPED_BETWEEN_CHECKS: Final = 1_000  # dropped tables between two checks of that number
 _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS facts (key TEXT PRIMARY KEY, value TEXT NOT NULL, crc INTEGER NOT NULL)""",
     """CREATE TABLE IF NOT EXISTS versions (
@@ -46,29 +44,27 @@ _TABLES: Final = (
   crc INTEGER NOT NULL, PRIMARY KEY (schema_name, table_name)) WITHOUT ROWID""",
 )
 _VERSION: Final = "epoch, schema_name, table_name, sequence, file, position, gtid, proof, statement, state"
-_ANSWER: Final = "schema_name, table_name, asked_file, asked_position, until_file, until_position, state"
-_LONGEST_STATEMENT: Final = 4096  # characters that are kept of one, for people
+_REPLY: Final = "schema_name, table_name, asked_file, asked_position, until_file, until_position, state"
+_LONGEST_STATEMENT: Final = 4096  # characters that are kept of a statement, for people
 _DECODER: Final = msgspec.msgpack.Decoder(Fact)
 _GONE: Final = msgspec.msgpack.encode(ABSENT)
-_OUT_OF_REACH: Final = frozenset({
-    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
-})  # fmt: skip
 
 
 class Store:
-    """The file. One process writes; opened after the fork.
+    """The file. One process writes; it is opened after the fork.
 
-    What is added belongs to the open transaction until `keep`. Raises `sqlite3.Error`, `Damaged`, `Unreadable`, and
-    `RelayError` for a file of a newer release.
+    Additions belong to the open transaction until `commit`. After an error, nothing more is committed: SQLite may have
+    rolled back earlier additions. Raises `sqlite3.Error`, `Damaged`, `Unreadable`, and `RelayError` for a file of
+    a newer release.
     """
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self._failure: Exception | None = None
         try:
             self._db = for_reading(path) if read_only else opened(path, FORMAT)
         except sqlite3.DatabaseError as error:
-            raise _judged(error, path) from error
+            raise _classified(error, path) from error
         try:
             self._db.text_factory = _text
             for table in () if read_only else _TABLES:
@@ -77,12 +73,12 @@ class Store:
         except BaseException:
             self._db.close()
             raise
-        self._dropped = 0  # since the last look for those that are too many
+        self._dropped = 0  # since the last check for dropped tables
 
     def verify(self) -> dict[TableName, Damaged]:
-        """Read all of the file. Gives the tables of which a row is damaged; raises `Unreadable` for anything else.
+        """Read the whole file; return the tables with damaged rows. Raises `Unreadable` for any other damage.
 
-        A query that passes a damaged row by would take an older version for the newest.
+        Without the check, a query could miss a damaged row and take an older version for the newest.
         """
         ((found,),) = self._select("PRAGMA integrity_check(1)")
         if found != "ok":
@@ -90,7 +86,7 @@ class Store:
         for (key,) in list(self._select("SELECT key FROM facts")):
             self.fact(key)
         damaged = {}
-        for kind, columns in (("versions", _VERSION), ("answers", _ANSWER)):
+        for kind, columns in (("versions", _VERSION), ("answers", _REPLY)):
             for owner, name, folded, crc, *row in self._select(
                 f"SELECT schema_name, table_name, folded, crc, {columns} FROM {kind}"
             ):
@@ -102,29 +98,32 @@ class Store:
         return damaged
 
     def close(self) -> None:
-        """Close the file; what was not kept is forgotten."""
+        """Close the file; uncommitted additions are lost."""
         self._db.close()
 
     def fact(self, key: str) -> str:
-        """A fact of the whole history, empty if it is not there."""
+        """A fact about the whole history, empty if it does not exist."""
         row = next(self._select("SELECT key, value, crc FROM facts WHERE key = ?", (key,)), None)
         if row and _checksum(row[:2]) != row[2]:
             raise Unreadable(f"the fact {key!r} is not what was written")
         return str(row[1]) if row else ""
 
     def put_fact(self, key: str, value: str) -> None:
-        """Keep a fact of the whole history."""
+        """Store a fact about the whole history."""
         self._begin()
         self._execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", (key, value, _checksum((key, value))))
 
     def new_epoch(self) -> None:
-        """Places have another meaning from here on: what was known stays only for people to read."""
+        """Begin a new epoch: binlog positions mean something else from now on.
+
+        Versions of earlier epochs are kept only for people.
+        """
         self.epoch += 1
         self.put_fact("epoch", str(self.epoch))
         self._execute("DELETE FROM answers")
 
     def add(self, versions: Iterable[Version]) -> None:
-        """Add versions, the newest of their tables."""
+        """Add versions, each the newest of its table."""
         self._begin()
         for version in versions:
             owner, name = version.table
@@ -142,7 +141,7 @@ class Store:
                 (owner, name, owner, name, VERSIONS_KEPT),
             )
             self._dropped += isinstance(version.state, Absent)
-        if self._dropped >= _BETWEEN_LOOKS:
+        if self._dropped >= _DROPPED_BETWEEN_CHECKS:
             self._dropped = 0
             self._forget_dropped()
 
@@ -156,63 +155,55 @@ class Store:
         for owner, name in list(rows):
             self.forget(TableName(owner, name))
 
-    def put_answers(self, answers: Iterable[Answer]) -> None:
-        """Keep answers, each in place of the one before it."""
+    def put_replies(self, replies: Iterable[Reply]) -> None:
+        """Store replies; each replaces the earlier reply about its table."""
         self._begin()
-        for answer in answers:
-            asked, until = answer.asked, answer.until
-            row = (
-                *answer.table, asked.file, asked.position, until.file, until.position,
-                msgspec.msgpack.encode(answer.state),
-            )  # fmt: skip
+        for reply in replies:
+            asked, until, state = reply.asked, reply.until, msgspec.msgpack.encode(reply.state)
+            row = (*reply.table, asked.file, asked.position, until.file, until.position, state)
             self._execute(
-                f"INSERT OR REPLACE INTO answers ({_ANSWER}, folded, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, _folded(answer.table), _checksum(row)),
+                f"INSERT OR REPLACE INTO answers ({_REPLY}, folded, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, _folded(reply.table), _checksum(row)),
             )
 
     @property
-    def changed(self) -> bool:
-        """Whether something was added and is not kept yet."""
+    def has_changes(self) -> bool:
+        """Whether there are uncommitted additions."""
         return self._db.in_transaction
 
-    def keep(self) -> None:
-        """End the open transaction: what it added is there after any kill."""
+    def commit(self) -> None:
+        """Commit the open transaction: its additions survive any kill."""
+        self._check()
         if self._db.in_transaction:
             self._execute("COMMIT")
 
     def flush(self) -> None:
-        """What was kept is there after a loss of the host, too."""
+        """Make committed additions survive a failure of the host too."""
         self._execute("PRAGMA wal_checkpoint(FULL)")
 
-    def cut(self, sequence: int) -> None:
-        """Forget versions from that number of the journal on: it has lost them, and they come again."""
+    def forget_from(self, sequence: int) -> None:
+        """Forget the versions from that number in the journal on: the journal has lost them, and they come again."""
         self._begin()
         self._execute("DELETE FROM versions WHERE sequence >= ? AND epoch = ?", (sequence, self.epoch))
 
-    def latest(self, table: TableName) -> Version | None:
-        """The newest version of a table in this epoch."""
-        return next(self.versions(table), None)
-
-    def versions(self, table: TableName, *, everything: bool = False) -> Iterator[Version]:
-        """The versions of a table in this epoch, newest first; `everything`: in all epochs."""
+    def versions(self, table: TableName, *, all_epochs: bool = False) -> Iterator[Version]:
+        """The versions of a table in this epoch, newest first; with `all_epochs`, in all epochs."""
         rows = self._select(
             f"SELECT {_VERSION}, crc FROM versions WHERE schema_name = ? AND table_name = ?"
             " AND (epoch = ? OR ?) ORDER BY id DESC",
-            (*table, self.epoch, everything),
+            (*table, self.epoch, all_epochs),
         )
         for *row, crc in rows:
             yield _version(self._verified(tuple(row), crc))
 
-    def answer(self, table: TableName) -> Answer | None:
-        """The last answer about a table."""
-        row = next(
-            self._select(f"SELECT {_ANSWER}, crc FROM answers WHERE schema_name = ? AND table_name = ?", tuple(table)),
-            None,
-        )
-        return _answer(self._verified(row[:-1], row[-1])) if row else None
+    def reply(self, table: TableName) -> Reply | None:
+        """The last reply about a table."""
+        sql = f"SELECT {_REPLY}, crc FROM answers WHERE schema_name = ? AND table_name = ?"
+        row = next(self._select(sql, tuple(table)), None)
+        return _reply(self._verified(row[:-1], row[-1])) if row else None
 
     def tables(self, schema: str | None = None) -> list[TableName]:
-        """The tables of which there is a version or an answer; all, or those of a schema."""
+        """The tables with a version or a reply; all, or those of a schema."""
         one = "" if schema is None else "AND schema_name = ? "
         rows = self._select(
             f"SELECT schema_name, table_name FROM versions WHERE table_name <> '' {one}AND epoch = {self.epoch}"
@@ -222,14 +213,14 @@ class Store:
         return [TableName(str(owner), str(name)) for owner, name in rows]
 
     def schemas(self) -> list[str]:
-        """The schemas of which there is a version or an answer."""
+        """The schemas with a version or a reply."""
         rows = self._select(
             f"SELECT schema_name FROM versions WHERE table_name = '' AND epoch = {self.epoch}"
             " UNION SELECT schema_name FROM answers WHERE table_name = ''"
         )
         return [str(name) for (name,) in rows if name]
 
-    def alike(self, folded: Iterable[str]) -> list[TableName]:
+    def by_folded_names(self, folded: Iterable[str]) -> list[TableName]:
         """The tables whose folded names (`folded_name`) are among these."""
         wanted = msgspec.json.encode(list(folded)).decode()
         rows = self._select(
@@ -241,7 +232,7 @@ class Store:
         return [TableName(str(owner), str(name)) for owner, name in rows if name]
 
     def forget(self, table: TableName) -> None:
-        """Forget all of a table."""
+        """Forget everything about a table."""
         self._begin()
         for kind in ("versions", "answers"):
             self._execute(f"DELETE FROM {kind} WHERE schema_name = ? AND table_name = ?", tuple(table))
@@ -250,13 +241,19 @@ class Store:
         try:
             yield from self._db.execute(sql, values)
         except sqlite3.DatabaseError as error:
-            raise _judged(error, self.path) from error
+            self._failure = _classified(error, self.path)
+            raise self._failure from error
 
     def _execute(self, sql: str, values: tuple[Any, ...] = ()) -> None:
         for _ in self._select(sql, values):
             pass
 
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
     def _begin(self) -> None:
+        self._check()
         if not self._db.in_transaction:
             self._execute("BEGIN IMMEDIATE")
 
@@ -266,25 +263,22 @@ class Store:
         return row
 
 
-def put_aside(path: Path) -> None:
-    """Rename a file that nothing can rely on, for people to look at; it takes the place of an earlier one."""
+def rename_damaged(path: Path) -> None:
+    """Rename an unusable file, so that people can examine it. It replaces an earlier one."""
     for end in ("", "-wal", "-shm"):
-        aside = path.with_name(f"{path.name}.damaged{end}")
-        aside.unlink(missing_ok=True)
+        renamed = path.with_name(f"{path.name}.damaged{end}")
+        renamed.unlink(missing_ok=True)
         with suppress(FileNotFoundError):
-            path.with_name(path.name + end).rename(aside)
+            path.with_name(path.name + end).rename(renamed)
 
 
-def _judged(error: sqlite3.DatabaseError, path: Path) -> Exception:
-    """What an error of SQLite means: the file is damaged, or only out of reach."""
-    code = error_code(error)
-    refused = code == sqlite3.SQLITE_READONLY and not os.access(path, os.W_OK)
-    out_of_reach = code is None or code in _OUT_OF_REACH or refused
-    return error if out_of_reach else Unreadable(str(error))
+def _classified(error: sqlite3.DatabaseError, path: Path) -> Exception:
+    """The exception for an error of SQLite: `Unreadable` if the file is damaged, not only unreachable."""
+    return error if is_out_of_reach(error, path) else Unreadable(str(error))
 
 
 def _text(data: bytes) -> str:
-    """A text of the file: one that is damaged is not what its row's checksum is of."""
+    """Decode a text of the file. (If it is damaged, the checksum of its row does not match.)"""
     return data.decode("utf-8", "replace")
 
 
@@ -299,10 +293,12 @@ def _checksum(row: tuple[Any, ...]) -> int:
 def _version(row: tuple[Any, ...]) -> Version:
     epoch, owner, name, sequence, file, position, gtid, proof, statement, state = row
     found = _DECODER.decode(state)
-    return Version(TableName(owner, name), found, Place(file, position), sequence, Proof(proof), statement, gtid, epoch)
+    return Version(
+        TableName(owner, name), found, BinlogPosition(file, position), sequence, Proof(proof), statement, gtid, epoch
+    )
 
 
-def _answer(row: tuple[Any, ...]) -> Answer:
+def _reply(row: tuple[Any, ...]) -> Reply:
     owner, name, asked_file, asked_position, until_file, until_position, state = row
-    asked, until = Place(asked_file, asked_position), Place(until_file, until_position)
-    return Answer(TableName(owner, name), _DECODER.decode(state), asked, until)
+    asked, until = BinlogPosition(asked_file, asked_position), BinlogPosition(until_file, until_position)
+    return Reply(TableName(owner, name), _DECODER.decode(state), asked, until)

@@ -1,20 +1,20 @@
-"""A table as the server has it: what its statements made of it, with nothing left to be looked up."""
+"""A table as the server has it, with all defaults resolved."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
 
-from relay.ddl.syntax import DataType, Generated, IndexKind, IndexPart, Period, TableName
+from relay.ddl.syntax import DataType, Generated, IndexKind, IndexPart, Period
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True):
-    """A column. Its type is spelled out: sizes, signs and the character set are the server's own.
+    """A column. Its type is the stored one: sizes, signs and the character set are the server's.
 
-    `nullable` is None where the binlog does not say what it was when the statement was executed. `implicit`: nobody
-    defined it, but its values stand in rows: bounds of a period ("period"), or the hash of a unique key ("hash").
+    `nullable` is None if the binlog does not say it. `implicit` is empty for a column of the definition. Other columns
+    are only in rows: the bounds of system versioning ("period"), and the hash of a unique key ("hash").
     """
 
     name: str
@@ -26,7 +26,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Index(msgspec.Struct, frozen=True, array_like=True):
-    """An index; a part without a name is an expression. `overlaps` is the period of WITHOUT OVERLAPS."""
+    """An index; a part without a name is an expression. `overlaps` is the period of WITHOUT OVERLAPS, if any."""
 
     kind: IndexKind
     name: str
@@ -38,8 +38,9 @@ class Index(msgspec.Struct, frozen=True, array_like=True):
 class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """A table. `columns` are in the order of its rows.
 
-    `key` names the columns that tell rows apart: of the primary key, or of the unique index that the server takes for
-    one. `indexes` is None where they are not known; `charset`, that of columns which name none, is empty then.
+    `key` has the names of the columns that identify a row: those of the primary key, or of the unique index that the
+    server uses as one. `charset` is that of new columns without one. If the indexes are unknown, `indexes` is None and
+    `charset` is empty.
     """
 
     schema: str
@@ -52,22 +53,13 @@ class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
     versioned: bool = False
     periods: tuple[Period, ...] = ()
 
-    @property
-    def named(self) -> TableName:
-        """Its schema and name."""
-        return TableName(self.schema, self.name)
-
-    def column(self, name: str) -> Column | None:
-        """The column of that name, whose case does not matter."""
-        return find(self.columns, name)
-
 
 class Absent(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """There is no such table."""
+    """The table does not exist."""
 
 
 class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """What the table is like is not known; `cause`: why."""
+    """The table's definition is unknown; `cause` says why."""
 
     cause: str
 
@@ -77,24 +69,32 @@ ABSENT: Final = Absent()
 
 
 class Schema(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """A schema: the character set of tables that name none, empty if it is not known; `complete`: all of its tables are
-    known, so that others are not there; `earlier`: other character sets that it had before."""
+    """A schema.
+
+    `charset` is that of new tables without one, empty if unknown. `complete`: all its tables are known, so that others
+    do not exist. `earlier` are its earlier character sets.
+    """
 
     charset: str
     complete: bool = False
     earlier: tuple[str, ...] = ()
 
-    def becoming(self, charset: str) -> Schema:
-        """With that character set from now on."""
-        had = {*self.earlier, self.charset} - {charset, ""}
-        return Schema(charset, self.complete, tuple(sorted(had)))
+    def with_charset(self, charset: str) -> Schema:
+        """The schema after a change to that character set."""
+        earlier = {*self.earlier, self.charset} - {charset, ""}
+        return Schema(charset, self.complete, tuple(sorted(earlier)))
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two names of columns or indexes are one to the server."""
+    """Whether two names of columns or indexes are the same to the server."""
     return one == other or one.lower() == other.lower()
 
 
+def is_among(name: str, names: Iterable[str]) -> bool:
+    """Whether one of these names is the same to the server."""
+    return any(same_name(name, other) for other in names)
+
+
 def find(columns: Sequence[Column], name: str) -> Column | None:
-    """The column of that name among these."""
+    """The column of that name, None if there is none."""
     return next((column for column in columns if same_name(column.name, name)), None)

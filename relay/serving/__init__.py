@@ -1,1 +1,1 @@
-"""Parts of a server process: its peers, who may do what, answers that need Python, TLS, the way to the broker."""
+"""Parts of a server process: connections, logins, admin commands, replies that need Python, TLS, link to the broker."""

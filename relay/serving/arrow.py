@@ -1,7 +1,7 @@
 """Columns as Arrow IPC streams, for PollMany in format 2.
 
-pyarrow is large, brings threads and is an extra: it is imported when the first client asks for columns, in the server
-process that client belongs to.
+pyarrow is large, starts threads and is an extra. A server process imports it when one of its clients first asks for
+columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load() -> None:
-    """Import pyarrow. Raises `RelayError` (environment), in words for the client, if it is not installed."""
+    """Import pyarrow. Raises `RelayError` (environment), with a text for the client, if it is not installed."""
     try:
         import pyarrow.ipc  # noqa: F401
     except ImportError as error:
@@ -30,7 +30,7 @@ def load() -> None:
 
 
 def encode(batches: Iterable[Columns]) -> list[pyarrow.Buffer]:
-    """An Arrow IPC stream of one record batch for each of the batches, which are given away. `load` first.
+    """Encode each batch as an Arrow IPC stream of one record batch. Consumes the batches; call `load` before.
 
     Raises `RelayError` (unexpected) if pyarrow cannot encode them.
     """

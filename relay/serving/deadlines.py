@@ -6,41 +6,43 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping
 
-from relay.serving.peer import Peer
+from relay.serving.connection import Connection
 
 
 class Deadlines:
-    """What each connection waits for, and until when: one deadline each, the last that was set. Monotonic seconds."""
+    """The last deadline set for each connection, and its kind. Times are monotonic seconds."""
 
-    def __init__(self, peers: Mapping[int, Peer]) -> None:
-        self._peers = peers
-        self._heap: list[tuple[float, int, int]] = []  # when, number of the peer, its descriptor
+    def __init__(self, connections: Mapping[int, Connection]) -> None:
+        self._connections = connections
+        self._heap: list[tuple[float, int, int]] = []  # when, number of the connection, its descriptor
 
-    def set(self, peer: Peer, about: str, due: float, mark: int) -> None:
-        """Set the peer's deadline, unless it has this one, with this `mark`, already."""
-        if peer.timed == about and peer.mark == mark:
+    def set(self, connection: Connection, kind: str, due: float, counted: int) -> None:
+        """Set the connection's deadline, unless it has one of this kind with the same `counted`."""
+        if connection.deadline_kind == kind and connection.counted == counted:
             return
-        peer.timed, peer.mark, peer.due = about, mark, due
-        heapq.heappush(self._heap, (peer.due, peer.number, peer.fd))
-        if len(self._heap) > 4 * len(self._peers) + 1000:
-            self._heap = [entry for entry in self._heap if self._timed(entry) is not None]
+        connection.deadline_kind, connection.counted, connection.due = kind, counted, due
+        heapq.heappush(self._heap, (connection.due, connection.number, connection.fd))
+        if len(self._heap) > 4 * len(self._connections) + 1000:
+            self._heap = [entry for entry in self._heap if self._connection_of(entry) is not None]
             heapq.heapify(self._heap)
 
     @property
     def first(self) -> float:
-        """When the first one may be over."""
+        """The earliest time at which a deadline may be over."""
         return self._heap[0][0] if self._heap else math.inf
 
-    def over(self, now: float) -> Iterator[tuple[Peer, str]]:
-        """The peers whose deadlines are over, and what those were about; they have none any more."""
+    def pop_due(self, now: float) -> Iterator[tuple[Connection, str]]:
+        """Remove and yield the connections whose deadlines are over, with the kind of each."""
         while self._heap and self._heap[0][0] <= now:
-            peer = self._timed(heapq.heappop(self._heap))
-            if peer is not None:
-                about, peer.timed = peer.timed, ""
-                yield peer, about
+            connection = self._connection_of(heapq.heappop(self._heap))
+            if connection is not None:
+                kind, connection.deadline_kind = connection.deadline_kind, ""
+                yield connection, kind
 
-    def _timed(self, entry: tuple[float, int, int]) -> Peer | None:
-        """The peer whose deadline the entry is, if it still is one."""
+    def _connection_of(self, entry: tuple[float, int, int]) -> Connection | None:
+        """The connection of the entry, if the entry is still its deadline."""
         due, number, fd = entry
-        peer = self._peers.get(fd)
-        return peer if peer is not None and peer.number == number and peer.timed and peer.due == due else None
+        connection = self._connections.get(fd)
+        if connection is None or connection.number != number:
+            return None
+        return connection if connection.deadline_kind and connection.due == due else None

@@ -1,4 +1,4 @@
-"""Every change of a table as a DataFrame, whatever its columns were at the time."""
+"""All changes of a table as a DataFrame, across all versions of its columns."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from pyspark.sql import functions as f
 from relay.lake.documents import DataFile, Field, Table, TableState, TableVersion
 from relay.lake.storage import Storage
 from relay.lake.types import META_FIELDS, generation_schema
-from relay.spark.reading import Lake, find, opened, read
-from relay.spark.schema import col, convert, holds_all, spark_type, unused
+from relay.spark.reading import Lake, find_table, open_log, read_files
+from relay.spark.schema import col, convert, holds_all, spark_type, unused_name
 
 
 def changes(
     spark: SparkSession, lake: Lake, table: str | Table, since: int | None = None, until: int | None = None
 ) -> DataFrame:
-    """What happened to a table, with `_seq` above `since` and up to `until`: a row a change, an update two.
+    """Return the changes of a table with `_seq` above `since` and up to `until`.
 
-    The columns are those of the table's newest version, then those that only older ones had, the side columns that
-    have values (`NAME__text`, `NAME__raw`, `NAME__srid`), and last META_FIELDS. `_change_type` is insert,
-    update_preimage, update_postimage, delete; snapshot for rows that were there before; create, truncate, drop or reset
-    where a statement took all rows. Order by `_seq`. A value of an older type that the column's type cannot hold is
-    NULL, with its text in `NAME__text`.
+    A change is one row, an update two. The columns are those of the table's newest version, then those that only older
+    ones had, the side columns that have values (`NAME__text`, `NAME__raw`, `NAME__srid`), and last META_FIELDS.
+    `_change_type` is insert, update_preimage, update_postimage or delete; snapshot for rows from before the export;
+    create, truncate, drop or reset for a statement that deletes all rows. Order by `_seq`. A value of an older type
+    that the column's type cannot hold is NULL, with its text in `NAME__text`.
 
     Raises `RelayError` (usage) if the lake has no such table.
     """
-    log = opened(lake)
-    found = find(log.state(), table)
+    log = open_log(lake)
+    found = find_table(log.state(), table)
     files = [
         file
         for file in found.files.values()
         if (since is None or file.last > since) and (until is None or file.first <= until)
     ]
     fields = fields_of_all(found)
-    return between(rows_of(spark, log.storage, found, files, [*fields, *META_FIELDS]), since, until)
+    return in_range(rows_of(spark, log.storage, found, files, [*fields, *META_FIELDS]), since, until)
 
 
-def between(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:
+def in_range(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:
     """The rows with `_seq` above `since` and up to `until`."""
     if since is not None:
         rows = rows.where(col("_seq") > since)
@@ -48,7 +48,7 @@ def between(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:
 def rows_of(
     spark: SparkSession, storage: Storage, table: TableState, files: Iterable[DataFile], fields: Sequence[Field]
 ) -> DataFrame:
-    """The rows of a table's files with these fields, each generation's converted to their types."""
+    """The rows of a table's files with these fields; values of older generations are converted to their types."""
     generations = generations_of(table)
     generation_of = {version.version: version.generation for version in table.versions}
     names: dict[int, list[str]] = {}
@@ -59,7 +59,7 @@ def rows_of(
         for each in sorted(names)
     ]
     if not parts:
-        return read(spark, storage, [], fields)
+        return read_files(spark, storage, [], fields)
     rows = parts[0]
     for part in parts[1:]:
         rows = rows.unionAll(part)
@@ -77,7 +77,7 @@ def generations_of(table: TableState) -> dict[int, list[TableVersion]]:
 def _generation(
     spark: SparkSession, storage: Storage, names: Sequence[str], stored: Sequence[Field], fields: Sequence[Field]
 ) -> DataFrame:
-    rows = read(spark, storage, names, [*stored, *META_FIELDS])
+    rows = read_files(spark, storage, names, [*stored, *META_FIELDS])
     known = {field.name: field for field in [*stored, *META_FIELDS]}
     columns: dict[str, Column] = {}
     lost: dict[str, Column] = {}
@@ -95,7 +95,7 @@ def _generation(
 
 
 def fields_of_all(table: TableState) -> list[Field]:
-    """The fields of all of a table's versions, with the newest types; side columns last."""
+    """The fields of all versions of a table, with the newest types; side columns last."""
     found: dict[str, Field] = {}
     lossy: set[str] = set()
     for _, versions in sorted(generations_of(table).items(), reverse=True):
@@ -108,6 +108,6 @@ def fields_of_all(table: TableState) -> list[Field]:
     with_text = {field.column for field in sides if field.side == "text"}
     for field in own:
         if field.column in lossy - with_text:
-            name = unused(f"{field.name}__text", (each.name for each in (*own, *sides)))
+            name = unused_name(f"{field.name}__text", (each.name for each in (*own, *sides)))
             sides.append(Field(name, "string", field.column, field.source_type, "text"))
     return own + sides

@@ -1,9 +1,9 @@
-"""Compaction: many small files of a lake become few larger ones, through its log.
+"""Compaction: merges many small files of a lake into few larger ones, through its log.
 
-Files of one table, version, date and kind that follow each other are read by a task on an executor, written as one, and
-exchanged for it by a commit. Until that commit the lake is as it was; a file that was written and not committed is a
-leftover (relay.lake.leftovers). Rows, their order and their `_seq` stay; who reads by an older state still finds the
-files that were exchanged, until they are deleted.
+A task on an executor reads consecutive files of one table, version, date and kind, and writes them as one file; a
+commit replaces them. Until that commit the lake is unchanged; a file that is written and not committed is a leftover
+(relay.lake.leftovers). Rows, their order and their `_seq` do not change. Readers with an older state still find the
+replaced files until they are deleted.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from relay.lake.leftovers import GRACE_SECONDS, delete_leftovers
 from relay.lake.log import Conflict, LakeLog, fault
 from relay.lake.storage import open_storage
 from relay.lake.types import file_schema
-from relay.spark.reading import find
+from relay.spark.reading import find_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TARGET_BYTES: Final = 64 << 20
-"""Of the files that compaction makes. A task holds the columns of one in memory, which are some times as large."""
+"""The target size of compacted files. A task holds the columns of one file in memory, several times larger."""
 
-_GROUPS_A_TASK: Final = 4  # so often a round lets an executor go on before what is done is committed
+_GROUPS_A_TASK: Final = 4  # groups that an executor merges in a round, before the commit
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Files that become one, in the order of their rows."""
+    """Files that are merged into one, in the order of their rows."""
 
     version: TableVersion
     date: str
@@ -42,7 +42,7 @@ class Group(msgspec.Struct, frozen=True):
 
 
 class Compacted(msgspec.Struct):
-    """What was done: `files` with `bytes` were replaced by `into_files` with `into_bytes`."""
+    """The result: `files` of `bytes` were replaced by `into_files` of `into_bytes`."""
 
     files: int = 0
     bytes: int = 0
@@ -50,14 +50,17 @@ class Compacted(msgspec.Struct):
     into_bytes: int = 0
 
     def __str__(self) -> str:
-        """In words."""
+        """A summary for people."""
         if not self.files:
             return "nothing to merge"
         return f"{self.files:,} files of {self.bytes:,} bytes became {self.into_files:,} of {self.into_bytes:,}"
 
 
 def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
-    """Compact tables and delete leftovers, and say what was done. Options: `target` (bytes) and `grace` (seconds)."""
+    """Compact tables and delete leftovers; yield a line for each step.
+
+    Options: `target` (bytes) and `grace` (seconds).
+    """
     log = LakeLog(open_storage(lake))
     target = int(options.get("target", TARGET_BYTES))
     for table in tables:
@@ -69,16 +72,16 @@ def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mappin
 
 
 def plan(table: TableState, target: int = TARGET_BYTES) -> list[Group]:
-    """What is worth merging in a table.
+    """The groups of files worth merging in a table.
 
-    A file of half the target is large enough to stay. Smaller neighbours are merged once they come to half the target,
-    or the largest of them is no more than two thirds of all: so each time that a row is written again its file has
-    grown by half at least, however often compaction runs.
+    A file of half the target is large enough to stay. Smaller neighbours are merged once they reach half the target, or
+    the largest of them has at most two thirds of their bytes. So each time that a row is written again, its file has
+    grown by at least half, however often compaction runs.
     """
     versions = {version.version: version for version in table.versions}
     kinds: dict[tuple[int, str, ChangeKind, bool], list[DataFile]] = {}
     for file in sorted(table.files.values(), key=lambda file: (file.first, file.last, file.path)):
-        # Files from before the last marker stay apart: readers of the current state leave them out.
+        # Files from before the last marker stay apart: readers of the current state skip them.
         gone = file.last < table.reset
         kinds.setdefault((file.version, file.date, file.kind, gone), []).append(file)
     return [
@@ -90,7 +93,7 @@ def plan(table: TableState, target: int = TARGET_BYTES) -> list[Group]:
 
 
 def _runs(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
-    """Neighbours that together have `target` bytes at most; where the ranges of two overlap, a run ends."""
+    """Runs of neighbours with at most `target` bytes together; a run ends where the ranges of two files overlap."""
     run: list[DataFile] = []
     for file in files:
         fits = sum(each.bytes for each in run) + file.bytes <= target and not (run and file.first < run[-1].last)
@@ -104,7 +107,7 @@ def _runs(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
 
 
 def _worthwhile(run: list[DataFile], target: int) -> Iterator[list[DataFile]]:
-    """The run, or what is worth merging on either side of its largest file."""
+    """The run, or the parts on either side of its largest file that are worth merging."""
     size = sum(file.bytes for file in run)
     largest = max(run, key=lambda file: file.bytes, default=None)
     if largest is None or len(run) < 2:
@@ -112,24 +115,26 @@ def _worthwhile(run: list[DataFile], target: int) -> Iterator[list[DataFile]]:
     if 2 * size >= target or 3 * largest.bytes <= 2 * size:
         yield run
         return
-    place = run.index(largest)
-    yield from _worthwhile(run[:place], target)
-    yield from _worthwhile(run[place + 1 :], target)
+    index = run.index(largest)
+    yield from _worthwhile(run[:index], target)
+    yield from _worthwhile(run[index + 1 :], target)
 
 
 def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGET_BYTES) -> Compacted:
-    """Merge what `plan` finds in a table, in parallel on the executors, and commit round by round.
+    """Merge the groups of `plan` in parallel on the executors; each round is one commit.
 
-    Raises RelayError (lake_damaged) for a file whose bytes are not what the log says of them, after it has committed
-    what else was done in that round.
+    Raises RelayError (lake_damaged) for a file whose bytes do not match the log, after the other groups of that round
+    are committed.
     """
-    groups = plan(find(log.state(), table), target)
+    groups = plan(find_table(log.state(), table), target)
     done = Compacted()
-    lake = log.storage.url()  # what executors open: a relative path may lead elsewhere there
+    lake = log.storage.url()  # executors open it: a relative path may differ there
     step = spark.sparkContext.defaultParallelism * _GROUPS_A_TASK
     for begin in range(0, len(groups), step):
         part = groups[begin : begin + step]
-        tried = spark.sparkContext.parallelize(part, len(part)).map(lambda group: _tried(lake, group)).collect()
+        tried = (
+            spark.sparkContext.parallelize(part, len(part)).map(lambda group: _merged_or_error(lake, group)).collect()
+        )
         made = [(group, file) for group, file in zip(part, tried, strict=True) if isinstance(file, DataFile)]
         for group, file in _publish(log, made):
             done.files += len(group.files)
@@ -142,8 +147,8 @@ def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGE
     return done
 
 
-def _tried(lake: str, group: Group) -> DataFile | RelayError:
-    """A group's file, or what is damaged: of what a task raises Spark tells a traceback, after it has tried again."""
+def _merged_or_error(lake: str, group: Group) -> DataFile | RelayError:
+    """The merged file of a group, or the error for a damaged one: an exception in a task would be retried by Spark."""
     try:
         return merge_files(lake, group)
     except RelayError as error:
@@ -153,7 +158,7 @@ def _tried(lake: str, group: Group) -> DataFile | RelayError:
 
 
 def merge_files(lake: str, group: Group) -> DataFile:
-    """Write the rows of a group's files as one file. Runs on an executor; nothing counts until it is committed."""
+    """Write the rows of a group's files as one file. Runs on an executor; the file counts once it is committed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -168,7 +173,7 @@ def merge_files(lake: str, group: Group) -> DataFile:
         with storage.arrow_source(file.path) as source, pq.ParquetFile(source) as parquet:
             parts.append(parquet.read().select(names))
     rows = pa.concat_tables(parts).combine_chunks().to_batches()
-    chunk = f"compact-{uuid.uuid4().hex[:12]}"  # never a name that another attempt, or a deletion, may have in hand
+    chunk = f"compact-{uuid.uuid4().hex[:12]}"  # a new name, which no other attempt and no deletion uses
     made = seal(storage, group.version, group.date, group.kind, rows, chunk)
     if made.rows != (expected := sum(file.rows for file in group.files)):
         raise RelayError(
@@ -178,7 +183,7 @@ def merge_files(lake: str, group: Group) -> DataFile:
 
 
 def _publish(log: LakeLog, made: list[tuple[Group, DataFile]]) -> list[tuple[Group, DataFile]]:
-    """Exchange the files of groups for theirs in one commit, but for those that somebody else exchanged meanwhile."""
+    """Replace the files of groups in one commit, except groups that another process has replaced meanwhile."""
     while True:
         present = {path for table in log.state().tables.values() for path in table.files}
         valid = [(group, file) for group, file in made if all(each.path in present for each in group.files)]

@@ -1,4 +1,4 @@
-"""Counts of rows by table, kind and hour, and the table of them for a terminal. Pure."""
+"""Counts of rows by table, kind and hour, and their table for a terminal. No I/O."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Final, NamedTuple
 from relay.errors import printable
 
 KINDS: Final = ("insert", "update", "delete", "snapshot", "marker")
-"""Kinds of rows. An update is one, though the files hold two rows of it; markers are TRUNCATE, DROP and their like."""
+"""Kinds of rows. An update counts once, although the files have two rows of it.
+
+A marker is a statement that deletes or rewrites all rows, such as TRUNCATE.
+"""
 
 
 class UsageRow(NamedTuple):
-    """`rows` of one kind in one table in the hour that begins at `hour` (UTC)."""
+    """The number of `rows` of one kind in one table in the hour that begins at `hour` (UTC)."""
 
     schema: str
     table: str
@@ -28,16 +31,16 @@ class UsageRow(NamedTuple):
         return f"{self.schema}.{self.table}"
 
 
-def across(rows: Sequence[UsageRow]) -> dict[str, Counter[str]]:
-    """Rows by kind of each table, over all hours."""
+def rows_by_table(rows: Sequence[UsageRow]) -> dict[str, Counter[str]]:
+    """The rows of each table by kind, over all hours."""
     tables: dict[str, Counter[str]] = {}
     for row in sorted(rows, key=lambda row: row.name):
         tables.setdefault(row.name, Counter())[row.kind] += row.rows
     return tables
 
 
-def lines(rows: Sequence[UsageRow]) -> list[tuple[datetime, str, Counter[str]]]:
-    """Rows by kind of each hour and table, in their order."""
+def rows_by_hour(rows: Sequence[UsageRow]) -> list[tuple[datetime, str, Counter[str]]]:
+    """The rows of each hour and table by kind, in the order of `rows`."""
     found: dict[tuple[datetime, str], Counter[str]] = {}
     for row in rows:
         found.setdefault((row.hour, row.name), Counter())[row.kind] += row.rows
@@ -50,13 +53,16 @@ def text(rows: Sequence[UsageRow]) -> str:
     sums: Counter[str] = Counter()
     for row in rows:
         sums[row.kind] += row.rows
-    body = [[f"{hour:%Y-%m-%d %H:%M}", printable(name), *_counts(counts, kinds)] for hour, name, counts in lines(rows)]
+    body = [
+        [f"{hour:%Y-%m-%d %H:%M}", printable(name), *_counts(counts, kinds)]
+        for hour, name, counts in rows_by_hour(rows)
+    ]
     cells = [["hour (UTC)", "table", *kinds, "total"], *body, ["all", "", *_counts(sums, kinds)]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if place < 2 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            cell.ljust(width) if index < 2 else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in cells
     )

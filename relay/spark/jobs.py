@@ -1,11 +1,11 @@
-"""The jobs of `relay spark`: one of them over tables of a lake, a line for each thing that is done."""
+"""The jobs of `relay spark`: runs one over tables of a lake and yields a line for each step."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any, Protocol, cast
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -13,54 +13,48 @@ from pyspark.sql import SparkSession
 
 from relay.errors import ErrorCode, RelayError
 from relay.lake.documents import LakeState, Table
-from relay.spark.reading import opened
+from relay.spark.reading import open_log
 
-
-class Job(Protocol):
-    """The function `run` of a job's module, relay.spark.<job>."""
-
-    def __call__(
-        self, spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]
-    ) -> Iterator[str]:
-        """Do the job for tables of the lake at a path or URL; give a line, to be shown at once, for each thing done."""
+Job = Callable[[SparkSession, str, Sequence[Table], Mapping[str, str]], Iterator[str]]
+"""The function `run` of relay.spark.<job>: it works on tables of the lake at a path or URL and yields lines to show."""
 
 
 def run(job: str, lake: str, patterns: Sequence[str], options: Mapping[str, str]) -> Iterator[str]:
-    """Start Spark as the environment says and do a job (merge, usage, compact) for the tables that patterns name.
+    """Start Spark as the environment configures it, and run a job: merge, usage or compact.
 
-    `options` are the job's own. Gives the lines of the job. Raises `RelayError`: those of `chosen`, of the lake and of
-    the job; spark for what fails in Spark.
+    It runs for the tables that match the patterns. `options` are the job's own. Yields the lines of the job. Raises
+    `RelayError`: those of `selected_tables`, of the lake and of the job; spark for failures in Spark.
     """
-    tables = chosen(opened(lake).state(), patterns)
-    do = cast(Job, importlib.import_module(f"relay.spark.{job}").run)
+    tables = selected_tables(open_log(lake).state(), patterns)
+    run_job: Job = importlib.import_module(f"relay.spark.{job}").run
     try:
         spark = SparkSession.builder.getOrCreate()
         try:
-            yield from do(spark, lake, tables, options)
+            yield from run_job(spark, lake, tables, options)
         finally:
             spark.stop()
     except (PySparkException, Py4JError) as error:
         raise RelayError(ErrorCode.SPARK, f"{job} on Spark", _cause(error)) from error
 
 
-def chosen(state: LakeState, patterns: Sequence[str]) -> list[Table]:
-    """The tables that `schema.table` patterns name, all without any.
+def selected_tables(state: LakeState, patterns: Sequence[str]) -> list[Table]:
+    """The tables that match the patterns `schema.table`; all without patterns.
 
-    Raises `RelayError` (usage) for a pattern that names none, and for a lake without tables.
+    Raises `RelayError` (usage) for a pattern that matches none, and for a lake without tables.
     """
     tables = sorted(table.table for table in state.tables.values())
     if not tables:
-        hint = "is it the right path? `relay export` and `[Lake] Path` say which one is written"
+        hint = "check the path: `relay export` or `[Lake] Path` has the path of the export"
         raise RelayError(ErrorCode.USAGE, "read the lake", "it has no tables", hint=hint)
     found = {pattern: [table for table in tables if _matches(table, pattern)] for pattern in patterns}
-    if vain := [pattern for pattern, those in found.items() if not those]:
+    if unmatched := [pattern for pattern, matching in found.items() if not matching]:
         raise RelayError(
             ErrorCode.USAGE,
             "read the lake",
-            f"it has no table {vain[0]}",
+            f"it has no table {unmatched[0]}",
             hint=f"it has {', '.join(map(str, tables[:10]))}{' ...' if len(tables) > 10 else ''}",
         )
-    wanted = {table for those in found.values() for table in those}
+    wanted = {table for matching in found.values() for table in matching}
     return [table for table in tables if not patterns or table in wanted]
 
 
@@ -70,7 +64,7 @@ def _matches(table: Table, pattern: str) -> bool:
 
 
 def _cause(error: Exception) -> str:
-    """The first line of the innermost cause: Spark wraps it, and adds where in its code it was."""
+    """The first line of the innermost cause: Spark wraps it and appends a stack trace."""
     if isinstance(error, Py4JJavaError):
         cause: Any = error.java_exception
         while cause.getCause() is not None:

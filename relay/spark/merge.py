@@ -1,8 +1,8 @@
-"""Merging: the current state of tables as files of their own, moved on by what changed since.
+"""Merging: keeps the current state of tables in files of their own, and applies changes to them.
 
-A merge reads the changes above what the last version has, folds them with the buckets that they fall into, and writes
-those anew into a fresh folder; a pointer that names these files and those of the other buckets makes them the table. No
-file that counts is ever overwritten, so a kill at any moment leaves the old version or the new one.
+A merge reads the changes above what the last version has, folds them into the buckets that they fall into, and writes
+those buckets into a new folder. A pointer then names these files and those of the other buckets as the table. No file
+that counts is ever overwritten, so a kill at any moment leaves the old version or the new one.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from relay.lake.storage import Storage
 from relay.spark import pointer as pointers
 from relay.spark.current import Basis, basis_of
 from relay.spark.pointer import BucketFile, Pointer
-from relay.spark.reading import find, opened
-from relay.spark.schema import col, key_columns, unused
+from relay.spark.reading import find_table, open_log
+from relay.spark.schema import col, key_columns, unused_name
 from relay.spark.vacuum import GRACE_SECONDS, vacuum
 
 BUCKET_BYTES: Final = 32 << 20
-"""Of Parquet in a bucket, about: the least that a merge rewrites for a single change."""
+"""The approximate Parquet bytes of a bucket: the least that a merge rewrites for a single change."""
 
 _ATTEMPTS: Final = 3
 
 
 def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
-    """Merge tables, and say of each what was done, in a line. Option `grace`: seconds that old versions stay."""
-    log = opened(lake)
+    """Merge tables; yield a summary line for each. Option `grace`: seconds that old versions stay."""
+    log = open_log(lake)
     for table in tables:
         begin = time.monotonic()
         done = merge(spark, log, table, grace=float(options.get("grace", GRACE_SECONDS)))
@@ -54,17 +54,17 @@ def merge(
     grace: float = GRACE_SECONDS,
     bucket_bytes: int = BUCKET_BYTES,
 ) -> str:
-    """Bring the merged version of a table to the end of the export, and say in words what that took.
+    """Bring the merged version of a table to the end of the export; return a summary of the work.
 
-    Of several who merge a table at once one wins; the others go on from its version. A table whose rows are not all
-    known is left alone, and so is one without a primary key, whose rows are its changes. Versions that are no longer
-    read are deleted after `grace` seconds.
+    If several processes merge a table at once, one wins; the others continue from its version. A table is skipped if
+    not all its rows are known, or if it has no primary key, since its rows are then its changes. Versions that are no
+    longer read are deleted after `grace` seconds.
 
-    Raises `RelayError`: lake_conflict if others always were faster; what Spark raises where its job fails.
+    Raises `RelayError` (lake_conflict) if others were faster each time; Spark's exceptions if its job fails.
     """
     for _ in range(_ATTEMPTS):
-        if reason := _left_alone(find(lake.state(), table)):
-            return f"left alone: {reason}"
+        if reason := _skip_reason(find_table(lake.state(), table)):
+            return f"skipped: {reason}"
         basis = basis_of(lake, table)
         if basis.bounds.stale:  # a reset came meanwhile
             continue
@@ -74,8 +74,8 @@ def merge(
         try:
             pointer, written = _write(spark, basis, folder, bucket_bytes)
         except (PySparkException, Py4JError, FileNotFoundError):
-            # Whoever has lost the number may find the folder gone: vacuum deletes what can no longer count.
-            if _lost(lake.storage, basis):
+            # If another process took the number, vacuum may have deleted this folder.
+            if _number_taken(lake.storage, basis):
                 continue
             raise
         if pointers.publish(lake.storage, pointer):
@@ -85,37 +85,37 @@ def merge(
     raise RelayError(
         StopCode.LAKE_CONFLICT,
         f"merge {table}",
-        f"others published a version first, {_ATTEMPTS} times in a row",
-        hint="let one job only merge a table at a time",
+        f"other jobs published a version first, {_ATTEMPTS} times in a row",
+        hint="let only one job at a time merge a table",
     )
 
 
-def _left_alone(table: TableState) -> str:
-    """Why there is nothing to merge; "" if there is."""
+def _skip_reason(table: TableState) -> str:
+    """Why the table is skipped; "" if it can be merged."""
     if not table.versions:
-        return "its columns are not known before its first row"
+        return "its columns are unknown before its first row"
     if not table.version.key:
         return "it has no primary key, so it is append-only: its rows are its changes"
     if table.complete_from is None:
         under_way = table.snapshot is not None
-        return f"its rows are not known until {'its snapshot is done' if under_way else '`relay snapshot` was run'}"
+        return f"its rows are unknown until {'its snapshot is done' if under_way else '`relay snapshot` has run'}"
     return ""
 
 
-def _lost(storage: Storage, basis: Basis) -> bool:
-    """Whether somebody else has published the version that `basis` was to become."""
+def _number_taken(storage: Storage, basis: Basis) -> bool:
+    """Whether another process has published the version that `basis` was to become."""
     return pointers.numbers(storage, basis.table.table)[-1:] >= [basis.number]
 
 
 def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) -> tuple[Pointer, int]:
-    """Write a version's files into `folder`; its pointer, and how many buckets were written."""
+    """Write a version's files into `folder`; return its pointer and the number of buckets written."""
     merged = basis.merged
-    buckets = _buckets(basis, bucket_bytes)
+    buckets = _bucket_count(basis, bucket_bytes)
     keys = key_columns(basis.fields, basis.version.key)
     old: list[BucketFile] = merged.files if merged is not None else []
     kept: list[BucketFile] = []
     if merged is not None and buckets == merged.buckets:
-        found = basis.new_rows(spark).select(_bucket(keys, buckets)).distinct().collect()
+        found = basis.new_rows(spark).select(_bucket_column(keys, buckets)).distinct().collect()
         touched = {bucket for (bucket,) in found}
         old = [file for file in merged.files if file.bucket in touched]
         kept = [file for file in merged.files if file.bucket not in touched]
@@ -137,11 +137,11 @@ def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) ->
     return pointer, len({file.bucket for file in written})
 
 
-def _buckets(basis: Basis, bucket_bytes: int) -> int:
-    """How many buckets the next version has: a power of two that fits the size of the table.
+def _bucket_count(basis: Basis, bucket_bytes: int) -> int:
+    """The number of buckets of the next version: a power of two that fits the size of the table.
 
-    Changes tell the size of a table only roughly, since many may be of one row. So the first guess is mended by the
-    next merge, and a table that grows or shrinks gets other buckets once it is far from what it has.
+    Changes give the size of a table only roughly, since many may affect one row. So the next merge corrects the first
+    estimate, and the number changes once a table has grown or shrunk far beyond it.
     """
     merged = basis.merged
     size = merged.bytes if merged is not None else sum(file.bytes for file in basis.changes)
@@ -151,17 +151,17 @@ def _buckets(basis: Basis, bucket_bytes: int) -> int:
     return wanted
 
 
-def _bucket(keys: Sequence[str], buckets: int) -> Column:
+def _bucket_column(keys: Sequence[str], buckets: int) -> Column:
     return f.pmod(f.xxhash64(*map(col, keys)), f.lit(buckets)).cast("int")
 
 
 def _write_buckets(
     storage: Storage, state: DataFrame, keys: Sequence[str], buckets: int, folder: str
 ) -> list[BucketFile]:
-    """Write the rows of a table bucket by bucket, ordered by key, as files that are on disk when this returns."""
-    bucket = unused("bucket", state.columns)
+    """Write the rows of a table bucket by bucket, ordered by key, as files that are on disk on return."""
+    bucket = unused_name("bucket", state.columns)
     (
-        state.withColumn(bucket, _bucket(keys, buckets))
+        state.withColumn(bucket, _bucket_column(keys, buckets))
         .repartition(buckets, bucket)
         .sortWithinPartitions(bucket, *map(col, keys))
         .write.partitionBy(bucket)
@@ -179,13 +179,13 @@ def _write_buckets(
 
 
 def _summary(basis: Basis, pointer: Pointer, written: int) -> str:
-    came = _counted(sum(file.rows for file in basis.changes), "row")
+    came = _count_text(sum(file.rows for file in basis.changes), "row")
     what = f"{came} of changes" if basis.merged is not None else f"{came} from the beginning"
     return (
-        f"version {pointer.number} has {_counted(pointer.rows, 'row')}: {what} merged into {written} of"
-        f" {_counted(pointer.buckets, 'bucket')}"
+        f"version {pointer.number} has {_count_text(pointer.rows, 'row')}: {what} merged into {written} of"
+        f" {_count_text(pointer.buckets, 'bucket')}"
     )
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""How far a stream may go: offsets are `_seq` numbers, and a batch ends between transactions."""
+"""Offsets of a stream: `_seq` numbers. A batch ends between transactions."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ if TYPE_CHECKING:
     from relay.lake.storage import Storage
 
 
-def between(
+def files_between(
     files: Iterable[DataFile], start: int, end: int | None, kinds: Collection[str] = ("changes", "snapshot")
 ) -> list[DataFile]:
-    """The files of `kinds` with rows of start < `_seq` <= end, in their order. Without an end, all after start."""
+    """The files of `kinds` with rows of start < `_seq` <= end, in their order. Without `end`: all rows after start."""
     found = (file for file in files if file.kind in kinds and file.last > start and (end is None or file.first <= end))
     return sorted(found, key=lambda file: (file.first, file.last, file.path))
 
 
-def limited(storage: Storage, files: Sequence[DataFile], start: int, end: int, max_rows: int) -> int:
-    """The greatest end of a transaction in (start, end] up to which there are `max_rows` rows at most.
+def limited_end(storage: Storage, files: Sequence[DataFile], start: int, end: int, max_rows: int) -> int:
+    """The greatest end of a transaction in (start, end] up to which there are at most `max_rows` rows.
 
-    A transaction that has more rows by itself is taken whole: it is never split, and the stream has to move. `end` if
-    all fits. Of the files two columns are read, and no more files than the rows need.
+    A transaction that has more rows by itself is taken whole: it is never split, and the stream must advance. The
+    result is `end` if everything fits. Reads two columns, and no more files than the rows need.
     """
     import pyarrow as pa
 
     read: list[pyarrow.Table] = []
     rows = 0
-    for place, file in enumerate(files):
+    for index, file in enumerate(files):
         read.append(_numbers(storage, file, start, end))
         rows += read[-1].num_rows
-        settled = place + 1 == len(files) or files[place + 1].first > max(each.last for each in files[: place + 1])
+        settled = index + 1 == len(files) or files[index + 1].first > max(each.last for each in files[: index + 1])
         if rows > max_rows and settled:
             break
     if rows <= max_rows:

@@ -1,4 +1,4 @@
-"""The usage of a lake as a picture: when how many rows changed, and in which tables. PNG, or one HTML page."""
+"""Plots of the usage of a lake: rows changed over time and by table. PNG, or one HTML page."""
 
 from __future__ import annotations
 
@@ -11,38 +11,29 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from relay.errors import ErrorCode, RelayError
-from relay.spark.counts import KINDS, UsageRow, across, lines
+from relay.spark.counts import KINDS, UsageRow, rows_by_hour, rows_by_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TOP: Final = 10
-"""Tables with a colour of their own; the rest is drawn together."""
+"""Tables with a colour of their own; the others are drawn as one."""
 
 PAGE_ROWS: Final = 1000
-"""Lines of the hourly table that a page holds."""
+"""The most lines of the hourly table on a page."""
 
-_HOURLY_DAYS: Final = 4  # a longer time is drawn by day
-_SLOTS: Final = 3  # bars of a few tables are no thicker than those of so many
+_HOURLY_DAYS: Final = 4  # longer spans are drawn by day
+_SLOTS: Final = 3  # there is room for at least this many bars, so that a few bars are not thicker
 _OTHERS: Final = "#9aa0a6"
-_TABLES: Final = (
-    "#4477aa",
-    "#ee7733",
-    "#228833",
-    "#cc3377",
-    "#66ccee",
-    "#ccbb44",
-    "#7a4fbf",
-    "#44aa99",
-    "#a5682a",
-    "#ee99aa",
-)
+_TABLE_COLOURS: Final = (
+    "#4477aa", "#ee7733", "#228833", "#cc3377", "#66ccee", "#ccbb44", "#7a4fbf", "#44aa99", "#a5682a", "#ee99aa",
+)  # fmt: skip
 _KIND_COLOURS: Final = ("#2e8b57", "#3b7dd8", "#d1495b", "#b58900", _OTHERS)
 
 
 class Theme(NamedTuple):
-    """Colours of what is not data."""
+    """Colours of a plot, other than those of the data."""
 
     name: str
     ground: str
@@ -55,18 +46,20 @@ DARK: Final = Theme("dark", "#0d1117", "#e6edf3", "#30363d")
 
 
 def png(rows: Sequence[UsageRow]) -> bytes:
-    """The picture as a PNG, 1800 pixels wide, on white."""
+    """The plot as a PNG, 1800 pixels wide, on white."""
     return _rendered(rows, LIGHT, "png")
 
 
 def html(rows: Sequence[UsageRow], lake: str) -> bytes:
-    """One page without references: the picture as SVG, light or dark as the reader's system is, and the numbers."""
+    """The plot and the numbers as one self-contained page; the SVG is light or dark as the reader's system is."""
     pictures = "\n".join(f'<figure class="{theme.name}">{_svg(rows, theme)}</figure>' for theme in (LIGHT, DARK))
-    hourly = lines(rows)
+    hourly = rows_by_hour(rows)
     shown = hourly[-PAGE_ROWS:]
     note = "" if len(shown) == len(hourly) else f" (the last {len(shown):,} of {len(hourly):,} lines)"
     head = "".join(f'<th class="n">{kind}</th>' for kind in (*KINDS, "total"))
-    tables = "\n".join(f"<tr><td>{escape(table)}</td>{_cells(counts)}</tr>" for table, counts in across(rows).items())
+    tables = "\n".join(
+        f"<tr><td>{escape(table)}</td>{_cells(counts)}</tr>" for table, counts in rows_by_table(rows).items()
+    )
     hours = "\n".join(
         f"<tr><td>{hour:%Y-%m-%d %H:%M}</td><td>{escape(table)}</td>{_cells(counts)}</tr>"
         for hour, table, counts in shown
@@ -80,17 +73,17 @@ def html(rows: Sequence[UsageRow], lake: str) -> bytes:
 
 
 def figure(rows: Sequence[UsageRow], theme: Theme) -> Figure:
-    """Above, bars of rows over time in the colours of tables; below, a bar a table in the colours of kinds."""
+    """The figure: above, rows over time with a colour for each table; below, by table with a colour for each kind."""
     _need_matplotlib()
     from matplotlib.figure import Figure
 
-    totals = {table: counts.total() for table, counts in across(rows).items()}
+    totals = {table: counts.total() for table, counts in rows_by_table(rows).items()}
     top = sorted(totals, key=lambda table: (-totals[table], table))[:TOP]
     bars = 0.9 + 0.29 * max(_SLOTS, min(len(totals), TOP + 1))
     drawn = Figure(figsize=(12, 4.4 + bars), layout="constrained", facecolor=theme.ground)
     above, below = drawn.subplots(2, 1, height_ratios=(4.4, bars))
     for axes in (above, below):
-        _plain(axes, theme)
+        _style(axes, theme)
     if rows:
         _over_time(above, rows, top, theme)
         _by_table(below, rows, top, theme)
@@ -116,7 +109,7 @@ def _over_time(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Them
         heights[row.name if row.name in top else "others"][row.hour.replace(hour=0) if daily else row.hour] += row.rows
     width = timedelta(days=1) if daily else timedelta(hours=1)
     floor: Counter[datetime] = Counter()
-    for name, colour in [*zip(top, _TABLES, strict=False), ("others", _OTHERS)]:
+    for name, colour in [*zip(top, _TABLE_COLOURS, strict=False), ("others", _OTHERS)]:
         if counts := heights[name]:
             axes.bar(
                 [moment + width / 2 for moment in counts], list(counts.values()), width=width * 0.9,
@@ -129,7 +122,7 @@ def _over_time(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Them
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
     axes.grid(axis="y", color=theme.faint, linewidth=0.8)
     axes.yaxis.set_major_formatter(_thousands)
-    _named(axes, f"rows by {'day' if daily else 'hour'} (UTC) and table", theme)
+    _set_title(axes, f"rows by {'day' if daily else 'hour'} (UTC) and table", theme)
     axes.legend(
         loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False, labelcolor=theme.text, fontsize=9, reverse=True
     )
@@ -138,9 +131,9 @@ def _over_time(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Them
 def _by_table(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Theme) -> None:
     counts = {name: Counter[str]() for name in top}
     others: Counter[str] = Counter()
-    for name, kinds in across(rows).items():
+    for name, kinds in rows_by_table(rows).items():
         counts.get(name, others).update(kinds)
-    rest = len(across(rows)) - len(top)
+    rest = len(rows_by_table(rows)) - len(top)
     if rest:
         counts[f"{rest:,} others"] = others
     names = list(counts)
@@ -150,9 +143,9 @@ def _by_table(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Theme
         if any(values):
             axes.barh(range(len(names)), values, left=left, height=0.72, color=colour, label=kind, linewidth=0)
             left = [before + value for before, value in zip(left, values, strict=True)]
-    for place, total in enumerate(left):
+    for index, total in enumerate(left):
         axes.annotate(
-            f"{total:,}", (total, place), xytext=(5, 0), textcoords="offset points", va="center", color=theme.text,
+            f"{total:,}", (total, index), xytext=(5, 0), textcoords="offset points", va="center", color=theme.text,
             fontsize=9,
         )  # fmt: skip
     axes.set_yticks(range(len(names)), names)
@@ -160,15 +153,15 @@ def _by_table(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Theme
     axes.set_xlim(0, max(left) * 1.12)
     axes.grid(axis="x", color=theme.faint, linewidth=0.8)
     axes.xaxis.set_major_formatter(_thousands)
-    _named(axes, "rows by table and kind", theme)
+    _set_title(axes, "rows by table and kind", theme)
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False, labelcolor=theme.text, fontsize=9)
 
 
-def _named(axes: Axes, text: str, theme: Theme) -> None:
+def _set_title(axes: Axes, text: str, theme: Theme) -> None:
     axes.set_title(text, loc="left", color=theme.text, fontsize=10.5)
 
 
-def _plain(axes: Axes, theme: Theme) -> None:
+def _style(axes: Axes, theme: Theme) -> None:
     axes.set_facecolor(theme.ground)
     axes.tick_params(colors=theme.text, length=0, labelsize=9)
     axes.set_axisbelow(True)
@@ -185,9 +178,9 @@ def _rendered(rows: Sequence[UsageRow], theme: Theme, form: str) -> bytes:
     from matplotlib import rc_context
 
     settings: dict[str, Any] = {
-        "text.parse_math": False,  # a name with dollar signs is no formula
-        "svg.fonttype": "none",  # text stays text, in the reader's own font
-        "svg.hashsalt": theme.name,  # two pictures in one page must not share ids
+        "text.parse_math": False,  # a name with dollar signs is not a formula
+        "svg.fonttype": "none",  # text stays text, in the reader's font
+        "svg.hashsalt": theme.name,  # two SVGs in one page must not share ids
         "font.family": "sans-serif",
     }
     with rc_context(settings), io.BytesIO() as file:

@@ -1,10 +1,10 @@
-"""Which files are the merged state of a table: numbered documents, the highest of which counts.
+"""The pointer to the merged state of a table: numbered documents that name its files. The highest number counts.
 
     current/cdc_schema=shop/cdc_table=orders/_pointer/00000000000000000007.json
     current/cdc_schema=shop/cdc_table=orders/ver-7-<id>/bucket=3/part-....parquet
 
-A document is created exclusively and never changed. It names every file of its version; those of buckets that a merge
-did not touch stand in the folders of earlier versions.
+A document is created exclusively and never changed. It names every file of its version; files of buckets that a merge
+did not change are in the folders of earlier versions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.storage import Storage
 
 FORMAT: Final = 1
-"""Of the documents. A reader refuses those of a higher number."""
+"""The format of the documents. A reader refuses documents of a higher format."""
 _DIGITS: Final = 20
 
 
@@ -38,10 +38,10 @@ class BucketFile(msgspec.Struct, frozen=True):
 class Pointer(msgspec.Struct, frozen=True):
     """A merged version of a table: its state after all changes up to `applied`.
 
-    `version` is the table's at that time and `fields` what the files hold, `_seq` besides; a key's rows are all in the
-    bucket that its hash says, of `buckets`. What was written for it is in `folder`. `reset` and `snapshot_rows` (rows
-    that snapshots had brought) say what it was made of: where they differ now, changes alone do not lead on from here.
-    `at` in Unix seconds.
+    `version` is the table's version at that time; the files hold `fields` and `_seq`. All rows of a key are in the
+    bucket of its hash, one of `buckets`. The files written for this version are in `folder`. `reset` and
+    `snapshot_rows` (the number of snapshot rows) identify its sources: if they differ from the table's now, changes
+    alone do not lead to the current state. `at` is in Unix seconds.
     """
 
     number: int
@@ -60,12 +60,12 @@ class Pointer(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Rows of the table."""
+        """Rows in the table."""
         return sum(file.rows for file in self.files)
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """Size of all files in bytes."""
         return sum(file.bytes for file in self.files)
 
 
@@ -74,12 +74,12 @@ class _Format(msgspec.Struct):
 
 
 def folder(table: Table) -> str:
-    """Where a table's documents are."""
+    """The folder of a table's documents."""
     return f"{paths.table_folder(table, paths.CURRENT)}/_pointer"
 
 
 def numbers(storage: Storage, table: Table) -> list[int]:
-    """The numbers of the documents that are there, in order."""
+    """The numbers of the existing documents, in order."""
     found = (re.fullmatch(rf"(\d{{{_DIGITS}}})\.json", name.rpartition("/")[2]) for name in storage.list(folder(table)))
     return sorted(int(each[1]) for each in found if each)
 
@@ -91,7 +91,7 @@ def newest(storage: Storage, table: Table) -> Pointer | None:
 
 
 def load(storage: Storage, table: Table, number: int) -> Pointer:
-    """The document with this number. Raises `RelayError` if it cannot be read."""
+    """Load the document with this number. Raises `RelayError` if it cannot be read."""
     name = path(table, number)
     data = storage.read(name)
     try:
@@ -101,7 +101,7 @@ def load(storage: Storage, table: Table, number: int) -> Pointer:
                 "read the merged state",
                 f"it is of format {found}, this release knows up to {FORMAT}",
                 position=storage.url(name),
-                hint="update binlog-relay here to the release that merges this lake",
+                hint="upgrade binlog-relay to the release that merges this lake",
             )
         return msgspec.json.decode(data, type=Pointer)
     except msgspec.DecodeError as error:
@@ -110,12 +110,12 @@ def load(storage: Storage, table: Table, number: int) -> Pointer:
             "read the merged state",
             error,
             position=storage.url(name),
-            hint="delete the table's folder under current/: the next merge makes it anew from the changes",
+            hint="delete the table's folder under current/: the next merge recreates it from the changes",
         ) from error
 
 
 def publish(storage: Storage, pointer: Pointer) -> bool:
-    """Make a version the one that counts. False: somebody else took its number."""
+    """Publish a version as the one that counts. False if another process has taken its number."""
     return storage.create(path(pointer.table, pointer.number), msgspec.json.encode(pointer))
 
 

@@ -1,4 +1,4 @@
-"""Files of the lake as DataFrames: opening a lake, tables by their names, and paths as Spark wants them."""
+"""Files of the lake as DataFrames: opens a lake, finds tables by name, and builds paths for Spark."""
 
 from __future__ import annotations
 
@@ -16,31 +16,34 @@ from relay.lake.storage import Storage, open_storage
 from relay.spark.schema import struct_type
 
 Lake = str | os.PathLike[str] | LakeLog
-"""A lake's path or URL, or one that was opened."""
+"""A lake's path or URL, or its open log."""
 
 OPTIONS: Final = {
-    # What the session may say must not make rows vanish, or move dates before 1582.
+    # No setting of the session may drop rows, or shift dates before 1582.
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
-"""What every reading of the lake's files needs."""
+"""Options for every reading of the lake's files."""
 
 
-def opened(lake: Lake) -> LakeLog:
-    """The log of a lake."""
+def open_log(lake: Lake) -> LakeLog:
+    """Open the log of a lake."""
     return lake if isinstance(lake, LakeLog) else LakeLog(open_storage(os.fspath(lake)))
 
 
-def find(state: LakeState, table: str | Table) -> TableState:
-    """A table by its name, `schema.table`. Raises `RelayError` (usage) if there is none, or several are written so."""
+def find_table(state: LakeState, table: str | Table) -> TableState:
+    """Find a table by its name, `schema.table`.
+
+    Raises `RelayError` (usage) if there is none, or if several have that spelling.
+    """
     found = [each for each in state.tables.values() if table in (each.table, str(each.table))]
     if len(found) == 1:
         return found[0]
     if found:
-        cause = f"{len(found)} tables are written {table}"
-        hint = "name it as relay.lake.documents.Table(schema, table)"
+        cause = f"{len(found)} tables match {table}"
+        hint = "give it as relay.lake.documents.Table(schema, table)"
     else:
         cause = f"the lake has no table {table}"
         known = sorted(str(each.table) for each in state.tables.values())
@@ -48,19 +51,19 @@ def find(state: LakeState, table: str | Table) -> TableState:
     raise RelayError(ErrorCode.USAGE, "read the lake", cause, hint=hint)
 
 
-def read(spark: SparkSession, storage: Storage, names: Iterable[str], fields: Sequence[Field]) -> DataFrame:
-    """Files by their names in the lake, with these fields; one that a file lacks is NULL in its rows.
+def read_files(spark: SparkSession, storage: Storage, names: Iterable[str], fields: Sequence[Field]) -> DataFrame:
+    """Read files by their names in the lake, with these fields; a field that a file lacks is NULL in its rows.
 
-    Each file is named, none is looked for: so nothing is inferred from folders, and nothing counts that no document
-    names.
+    Spark gets a list of files instead of folders: so it infers nothing from folders, and reads only files that a
+    document names.
     """
     schema = struct_type(fields)
-    found = [path(storage, name) for name in names]
+    found = [spark_path(storage, name) for name in names]
     if not found:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).options(**OPTIONS).parquet(*found)
 
 
-def path(storage: Storage, name: str) -> str:
-    """What Spark reads a file by. It takes paths for patterns; what would be one is escaped."""
+def spark_path(storage: Storage, name: str) -> str:
+    """The path of a file for Spark, with escapes, since Spark treats paths as patterns."""
     return re.sub(r"([{}\[\]*?\\])", r"\\\1", storage.url(name))

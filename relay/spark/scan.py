@@ -1,4 +1,4 @@
-"""Reads files of a lake with pyarrow, in the columns of a Spark schema. Runs in Spark's tasks."""
+"""Reads files of a lake with pyarrow, with the columns of a Spark schema. Runs in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _META: Final = {field.name: field.type for field in META_FIELDS}
 
 @dataclass
 class Files:
-    """The rows of `paths` with start < `_seq` <= end, all after start without an end; pickled to where they are read.
+    """The rows of `paths` with start < `_seq` <= end, or all after start without `end`. Pickled for the tasks.
 
-    `types` are those of the files' generation by column; `texts` names for some columns the one that has the texts of
-    values that the column's newest type cannot hold.
+    `types` are the column types of the files' generation. `texts` maps some columns to the column with the texts of
+    values that the newest type cannot hold.
     """
 
-    lake: str  # its URL: a path relative to the driver's folder leads elsewhere in an executor
+    lake: str  # its URL: a relative path may differ in an executor
     paths: list[str]
     start: int
     end: int | None
@@ -36,29 +36,29 @@ class Files:
 
 
 def read(files: Files, schema: StructType) -> Iterator[pyarrow.RecordBatch]:
-    """The rows, file by file, with the columns of `schema`; of the files no others are read, but for `_seq`."""
+    """Yield the rows, file by file, with the columns of `schema`. Only these columns and `_seq` are read."""
     import pyarrow.parquet as pq
     from pyspark.sql.pandas.types import to_arrow_schema
 
     storage = open_storage(files.lake)
-    wanted = to_arrow_schema(schema, timezone="UTC")
-    asked = {field.name: field.dataType.simpleString() for field in schema}
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    requested = {field.name: field.dataType.simpleString() for field in schema}
     for path in files.paths:
         with storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
             stored = set(file.schema_arrow.names)
-            columns = [name for name in dict.fromkeys([*asked, "_seq"]) if name in stored]
+            columns = [name for name in dict.fromkeys([*requested, "_seq"]) if name in stored]
             groups = [group for group in range(file.num_row_groups) if _overlaps(file.metadata, group, files)]
             for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
                 rows = _within(batch, files)
                 if rows.num_rows:
-                    yield _as(rows, files, asked, wanted)
+                    yield _with_schema(rows, files, requested, arrow_schema)
 
 
 def _overlaps(metadata: pyarrow.parquet.FileMetaData, group: int, files: Files) -> bool:
     """Whether a row group may have rows in the range."""
     columns = metadata.row_group(group)
-    for place in range(columns.num_columns):
-        column = columns.column(place)
+    for index in range(columns.num_columns):
+        column = columns.column(index)
         if column.path_in_schema == "_seq" and column.statistics is not None and column.statistics.has_min_max:
             return column.statistics.max > files.start and (files.end is None or column.statistics.min <= files.end)
     return True
@@ -73,23 +73,25 @@ def _within(batch: pyarrow.RecordBatch, files: Files) -> pyarrow.RecordBatch:
     return batch.filter(inside)
 
 
-def _as(rows: pyarrow.RecordBatch, files: Files, asked: dict[str, str], wanted: pyarrow.Schema) -> pyarrow.RecordBatch:
-    """The rows in the types that were asked for, by those of their generation, and the texts of the rest."""
+def _with_schema(
+    rows: pyarrow.RecordBatch, files: Files, requested: dict[str, str], arrow_schema: pyarrow.Schema
+) -> pyarrow.RecordBatch:
+    """Convert rows to the requested types; texts of values that do not fit go to the `texts` columns."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     types = files.types | _META
     made: dict[str, pyarrow.Array] = {}
     lost: dict[str, pyarrow.Array] = {}
-    for name, kind in asked.items():
+    for name, kind in requested.items():
         if name in rows.schema.names:
-            stored = types.get(name, kind)  # a side column without a value has no type yet
+            stored = types.get(name, kind)  # a side column without values has no type yet
             made[name], lost[name] = converted(rows[name].cast(arrow_type(stored)), stored, kind)
     for name, texts in lost.items():
-        if (text := files.texts.get(name)) in asked and texts.null_count < len(texts):
+        if (text := files.texts.get(name)) in requested and texts.null_count < len(texts):
             made[text] = pc.coalesce(made[text], texts) if text in made else texts
     columns = [
         made[field.name].cast(field.type) if field.name in made else pa.nulls(rows.num_rows, field.type)
-        for field in wanted
+        for field in arrow_schema
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=wanted)
+    return pa.RecordBatch.from_arrays(columns, schema=arrow_schema)

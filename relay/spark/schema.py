@@ -1,7 +1,7 @@
-"""Fields of the lake as Spark's types, and columns of one type as another's.
+"""Fields of the lake as Spark types, and conversions of columns between types.
 
-Files of one generation are read with one schema. Where a table's column changed its type so that this cannot be, a new
-generation begins, and values of the older ones are converted here.
+Files of one generation are read with one schema. If a changed type makes that impossible, a new generation begins, and
+values of older generations are converted here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TYPES: Final[dict[str, t.DataType]] = {
 }
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _NUMBERS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
-_HELD: Final = frozenset({
+_LOSSLESS: Final = frozenset({
     ("string", "binary"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"), ("date", "timestamp_ntz"),
 })  # fmt: skip
 _BOUNDS: Final = {"int": 2.0**31, "bigint": 2.0**63}
@@ -42,7 +42,7 @@ _EPOCH: Final = "timestamp_ntz'1970-01-01'"
 
 
 def spark_type(name: str) -> t.DataType:
-    """Spark's type by the name that Field.type has."""
+    """Spark's type for the name in Field.type."""
     if digits := _DECIMAL.fullmatch(name):
         return t.DecimalType(int(digits[1]), int(digits[2]))
     return _TYPES[name]
@@ -54,12 +54,12 @@ def struct_type(fields: Iterable[Field]) -> t.StructType:
 
 
 def col(name: str) -> Column:
-    """A column by its name, whatever characters that has."""
+    """A column by its name, which may have any characters."""
     return f.col(f"`{name.replace('`', '``')}`")
 
 
-def unused(name: str, taken: Iterable[str]) -> str:
-    """`name`, with as many `_` at its end as it takes to differ from all of `taken`, as Spark compares names."""
+def unused_name(name: str, taken: Iterable[str]) -> str:
+    """`name`, with as many `_` appended as it needs to differ from all of `taken`, as Spark compares names."""
     known = {each.upper().lower() for each in taken}
     while name.upper().lower() in known:
         name += "_"
@@ -67,27 +67,27 @@ def unused(name: str, taken: Iterable[str]) -> str:
 
 
 def key_columns(fields: Sequence[Field], key: Sequence[str]) -> list[str]:
-    """What tells rows apart: the key's fields, and their side columns, since an unusual value stands there alone."""
+    """The columns that identify a row: the key's fields, and their side columns, which have values that do not fit."""
     columns = {field.column for field in fields if field.name in key and not field.side}
     return [field.name for field in fields if field.column in columns]
 
 
 def holds_all(old: str, new: str) -> bool:
-    """Whether the type `new` holds every value of the type `old`: `convert` has no texts to give then."""
-    return old == new or (new == "string" and old != "binary") or (old, new) in _HELD
+    """Whether the type `new` holds every value of the type `old`, so that `convert` returns no texts."""
+    return old == new or (new == "string" and old != "binary") or (old, new) in _LOSSLESS
 
 
 def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:
-    """Values of the type `old` as `new`, and the texts of those that it cannot hold, which become NULL.
+    """Convert values of type `old` to `new`; return also the texts of values that `new` cannot hold.
 
-    A number, date or time counts as held only if it comes back unchanged. None in place of texts: all can be held.
-    Times without a zone are taken as UTC. In texts binary values are hexadecimal digits.
+    Those values become NULL. A number, date or time fits only if it converts back unchanged. The second result is None
+    if all values fit. Times without a zone are taken as UTC. In texts, binary values are hexadecimal digits.
     """
     if old == new:
         return values, None
     if old == "binary" and new == "string":
-        held = f.is_valid_utf8(values.cast(new))
-        return f.when(held, values.cast(new)), f.when(~held, _text(values, old))
+        fits = f.is_valid_utf8(values.cast(new))
+        return f.when(fits, values.cast(new)), f.when(~fits, _text(values, old))
     if new == "string":
         return _text(values, old), None
     if old == "string" and new == "binary":
@@ -109,11 +109,11 @@ def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:
         back = converted.try_cast(old)
     else:
         return f.lit(None).cast(spark_type(new)), _text(values, old)
-    held = converted.isNotNull() & back.eqNullSafe(values)
+    fits = converted.isNotNull() & back.eqNullSafe(values)
     if old in _BOUNDS and new in ("float", "double"):
-        # One that was rounded up beyond the largest integer comes back as that one.
-        held &= converted.cast("double") < f.lit(_BOUNDS[old])
-    return f.when(held, converted), f.when(~held, _text(values, old))
+        # A value rounded up beyond the largest integer converts back to that integer.
+        fits &= converted.cast("double") < f.lit(_BOUNDS[old])
+    return f.when(fits, converted), f.when(~fits, _text(values, old))
 
 
 def _is_number(kind: str) -> bool:
@@ -135,12 +135,12 @@ def _text(values: Column, kind: str) -> Column:
 
 
 def _without_zone(moments: Column) -> Column:
-    """The time in UTC of moments; a cast would take the session's zone."""
+    """Convert moments to times in UTC; a cast would use the session's zone."""
     seconds = f.unix_micros(moments).cast("decimal(20,0)") / f.lit(1_000_000).cast("decimal(7,0)")
     return f.expr(_EPOCH) + f.make_dt_interval(f.lit(0), f.lit(0), f.lit(0), seconds.cast("decimal(18,6)"))
 
 
 def _in_utc(times: Column) -> Column:
-    """The moments of times in UTC; a cast would take the session's zone."""
+    """Convert times in UTC to moments; a cast would use the session's zone."""
     seconds = (times - f.expr(_EPOCH)).cast("interval second").cast("decimal(18,6)")
     return f.timestamp_micros((seconds * 1_000_000).cast("bigint"))

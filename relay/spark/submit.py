@@ -1,4 +1,4 @@
-"""How a job reaches a cluster: spark-submit of the pyspark that is installed, with a master and settings."""
+"""Prepares a job for a cluster: spark-submit of the installed pyspark, with a master and settings."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ _JAVA_SECONDS: Final = 60
 
 
 def prepare(job: str, master: str, settings: Sequence[str]) -> None:
-    """Have the session that this process starts next be one for a job on `master`, with "key=value" settings of Spark.
+    """Set the environment for the session that this process starts next.
 
-    Raises `RelayError` (environment) without Java.
+    The session is for a job on `master`, with "key=value" settings of Spark. Raises `RelayError` (environment) without
+    Java.
     """
     check_java()
     os.environ.update(environment_of(job, master, settings, os.environ, terminal=sys.stderr.isatty()))
 
 
 def check_java() -> None:
-    """Raises `RelayError` (environment) unless there is a Java that Spark runs on."""
+    """Raise `RelayError` (environment) unless there is a Java that Spark supports."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     found = _version(java) if java else None
@@ -42,7 +43,7 @@ def check_java() -> None:
             f"Java {found} is too old" if found else "there is no Java",
             position=java or "",
             hint=f"install Java {LEAST_JAVA} or newer (`make setup-spark`, or apt-get install openjdk-17-jre-headless),"
-            " or point JAVA_HOME at one",
+            " or set JAVA_HOME to one",
         )
 
 
@@ -56,7 +57,7 @@ def _version(java: str) -> int | None:
 
 
 def arguments(job: str, master: str, settings: Sequence[str], *, terminal: bool) -> list[str]:
-    """The arguments of spark-submit; the settings come last, so that they count."""
+    """The arguments of spark-submit. The user's settings come last, so that they take precedence."""
     ours = {
         "spark.ui.enabled": str(not master.startswith("local")).lower(),
         "spark.ui.showConsoleProgress": str(terminal).lower(),
@@ -68,17 +69,17 @@ def arguments(job: str, master: str, settings: Sequence[str], *, terminal: bool)
 def environment_of(
     job: str, master: str, settings: Sequence[str], environment: Mapping[str, str], *, terminal: bool
 ) -> dict[str, str]:
-    """What spark-submit and Python on the workers run with: this pyspark, this relay, and few words in the log."""
+    """The environment of spark-submit and of Python on the workers: this pyspark, this relay, and a quiet log."""
     root = str(_HERE.parent.parent)
     quiet = f'-Dlog4j2.configurationFile="{(_HERE / "log4j2.properties").as_uri()}"'
     ours = {
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
         "PYTHONPATH": os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH")))),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, (quiet, environment.get("SPARK_SUBMIT_OPTS")))),
-        # pyspark hands them to spark-submit, which becomes the Java side of this process.
+        # pyspark passes them to spark-submit, which becomes the Java side of this process.
         "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments(job, master, settings, terminal=terminal), "pyspark-shell"]),
     }
-    usual = {"PYSPARK_PYTHON": sys.executable}
+    defaults = {"PYSPARK_PYTHON": sys.executable}
     if master.startswith("local"):
-        usual["SPARK_LOCAL_IP"] = "127.0.0.1"
-    return usual | dict(environment) | ours
+        defaults["SPARK_LOCAL_IP"] = "127.0.0.1"
+    return defaults | dict(environment) | ours

@@ -1,4 +1,4 @@
-"""Merged versions that nobody reads any more are deleted after a grace; so is what a kill left of one."""
+"""Deletes merged versions that are no longer read, after a grace period, and leftovers of killed merges."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from relay.spark import pointer as pointers
 from relay.spark.pointer import Pointer
 
 GRACE_SECONDS: Final = 24 * 3600.0
-"""How long a version stays after the next one: longer than a query takes that began with it."""
+"""How long a version stays after the next one is published: longer than a query that began with it."""
 
 
 def vacuum(storage: Storage, table: Table, grace: float = GRACE_SECONDS) -> list[str]:
-    """Delete what no version of the last `grace` seconds refers to: folders of `table`'s buckets; say which.
+    """Delete the folders of `table` that no version of the last `grace` seconds refers to; return their names.
 
-    A folder of a number beyond the newest version may be one that a merge is writing, and stays. One of a number that
-    was taken by another folder is what a kill left, or belongs to somebody who has lost that number. What the oldest
-    version that is kept does not have of an earlier one, no later version has.
+    A folder with a number beyond the newest version stays, since a merge may be writing it. Of several folders with one
+    number, only the published one stays: the others are leftovers of kills, or belong to merges that came too late.
+    Files of earlier versions that the oldest kept version does not use are not used by any later version.
     """
     known = pointers.numbers(storage, table)
     if not known:
@@ -32,26 +32,26 @@ def vacuum(storage: Storage, table: Table, grace: float = GRACE_SECONDS) -> list
     for folder in storage.folders(paths.table_folder(table, paths.CURRENT)):
         if found := re.fullmatch(r"ver-(\d+)-.*", folder.rpartition("/")[2]):
             folders.setdefault(int(found[1]), []).append(folder)
-    dead = []
-    for number, those in folders.items():
+    unreferenced = []
+    for number, candidates in folders.items():
         if number < oldest.number:
-            for folder in those:
+            for folder in candidates:
                 units = storage.folders(folder)
                 unused = [unit for unit in units if unit not in used]
-                dead += unused if len(unused) < len(units) else [folder]
-        elif number <= known[-1] and len(those) > 1:
+                unreferenced += unused if len(unused) < len(units) else [folder]
+        elif number <= known[-1] and len(candidates) > 1:
             own = pointers.load(storage, table, number).folder
-            dead += [folder for folder in those if folder != own]
-    for folder in dead:
+            unreferenced += [folder for folder in candidates if folder != own]
+    for folder in unreferenced:
         storage.delete_folder(folder)
     for number in known:
         if number < oldest.number:
             storage.delete(pointers.path(table, number))
-    return dead
+    return unreferenced
 
 
 def _oldest(storage: Storage, table: Table, known: list[int], before: float) -> Pointer:
-    """The oldest version that counted at some time after `before`."""
+    """The oldest version that was the newest at some time after `before`."""
     oldest = pointers.load(storage, table, known[0])
     for number in known[1:]:
         following = pointers.load(storage, table, number)

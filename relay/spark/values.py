@@ -1,7 +1,7 @@
-"""What relay.spark.schema.convert does to a column, done with pyarrow: values of one type of the lake as another's.
+"""Conversions of relay.spark.schema.convert with pyarrow: values of one type of the lake as another's.
 
-For the data source, whose tasks have no Spark to ask. The slow way, a value at a time: only files of a table's older
-generations need it.
+The data source uses them, whose tasks have no Spark session. They convert one value at a time, which is slow, but only
+files of a table's older generations need it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPACE: Final = "".join(map(chr, range(33)))
 
 
 def converted(values: pyarrow.Array, old: str, new: str) -> tuple[pyarrow.Array, pyarrow.Array]:
-    """Values of the lake's type `old` as `new`, and the texts of those that it cannot hold, which are NULL there."""
+    """Convert values of the lake's type `old` to `new`; return also the texts of values that become NULL."""
     import pyarrow as pa
 
     kind = arrow_type(new)
@@ -51,13 +51,13 @@ def converted(values: pyarrow.Array, old: str, new: str) -> tuple[pyarrow.Array,
     convert = _converter(old, new)
     if convert is None:
         return pa.nulls(len(values), kind), pa.array(texts, pa.string())
-    made = [None if value is None else convert(value) for value in _plain(values, old)]
+    made = [None if value is None else convert(value) for value in _python_values(values, old)]
     lost = [text if value is None else None for value, text in zip(made, texts, strict=True)]
     return _array(made, new), pa.array(lost, pa.string())
 
 
-def _plain(values: pyarrow.Array, kind: str) -> list[Any]:
-    """Values as Python's; moments as microseconds of the epoch, since Python has none before the year 1."""
+def _python_values(values: pyarrow.Array, kind: str) -> list[Any]:
+    """Values as Python's; moments as microseconds since the epoch, since Python has none before the year 1."""
     import pyarrow as pa
 
     if kind in ("timestamp", "timestamp_ntz"):
@@ -70,14 +70,14 @@ def _array(values: list[Any], kind: str) -> pyarrow.Array:
     import pyarrow as pa
 
     if kind in ("date", "timestamp", "timestamp_ntz"):
-        # From texts, which reach further than Python's dates; of a timestamp, in UTC.
+        # From texts, since Python's dates have a smaller range. For a timestamp, the texts are in UTC.
         times = pa.array(values, pa.string()).cast(pa.date32() if kind == "date" else pa.timestamp("us"))
         return times if kind != "timestamp" else times.cast(pa.int64()).cast(arrow_type(kind))
     return pa.array(values, arrow_type(kind))
 
 
 def _converter(old: str, new: str) -> Callable[[Any], Any] | None:
-    """What gives a value of `new` for one of `old`, None if it cannot hold it; None if that is so for all."""
+    """The function that converts one value, or returns None if it does not fit. None if no value can be converted."""
     if old == "binary" and new == "string":
         return _decoded
     if old == "string":
@@ -108,7 +108,7 @@ def _is_number(kind: str) -> bool:
 
 
 def _number(value: Any, old: str, new: str) -> Any:
-    """A number as another type's, if it comes back from there unchanged."""
+    """Convert a number to another type, None unless it converts back unchanged."""
     exact = Decimal(value) if isinstance(value, int | float) else value
     if new == "boolean":
         return bool(exact) if exact in (0, 1) else None
@@ -117,23 +117,23 @@ def _number(value: Any, old: str, new: str) -> Any:
         return int(exact) if exact == int(exact) and -bound <= exact < bound else None
     if new in ("float", "double"):
         made = _single(float(value)) if new == "float" else float(value)
-        return made if _returns(made, exact, old) else None
-    # As Spark does it: the digits of a floating-point number are those that tell it from its neighbours.
+        return made if _converts_back(made, exact, old) else None
+    # As in Spark, the digits of a floating-point number are those that distinguish it from its neighbours.
     fixed = _rounded(Decimal(repr(value)) if isinstance(value, float) else exact, new)
     if fixed is None or not isinstance(value, float):
         return fixed if fixed == exact else None
     return fixed if (_single(float(fixed)) if old == "float" else float(fixed)) == value else None
 
 
-def _returns(made: float, exact: Decimal, old: str) -> bool:
-    """Whether a floating-point number gives `exact` as a value of the type that it came from."""
+def _converts_back(made: float, exact: Decimal, old: str) -> bool:
+    """Whether a floating-point number converts back to `exact` in the original type."""
     if decimal_digits(old) is None:
         return Decimal(made) == exact
     return _rounded(Decimal(repr(made)), old) == exact
 
 
 def _single(value: float) -> float:
-    """The nearest number of 32 bits."""
+    """The nearest 32-bit number."""
     try:
         return float(unpack("f", pack("f", value))[0])
     except OverflowError:
@@ -141,7 +141,7 @@ def _single(value: float) -> float:
 
 
 def _rounded(value: Decimal, kind: str) -> Decimal | None:
-    """A decimal of a type's digits, None if it has more of them before the point."""
+    """Round to a type's digits; None if the number has more digits before the point."""
     whole, scale = decimal_digits(kind) or (0, 0)
     try:
         made = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
@@ -175,7 +175,7 @@ def _within(text: str, bound: int) -> int | None:
 
 
 def _moment(found: re.Match[str] | None, *, whole: bool) -> str | None:
-    """A date, with its time if `whole`, as pyarrow reads it; None for one that no calendar has."""
+    """The text of a date, with its time if `whole`, for pyarrow; None for a date that no calendar has."""
     import pyarrow as pa
 
     if found is None:
@@ -194,7 +194,7 @@ def _moment(found: re.Match[str] | None, *, whole: bool) -> str | None:
 
 
 def _texts(values: pyarrow.Array, kind: str) -> list[str | None]:
-    """Values as texts, as Spark writes them; times in UTC, bytes in hexadecimal digits."""
+    """Values as texts, spelled as Spark does; times in UTC, bytes in hexadecimal digits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -203,11 +203,11 @@ def _texts(values: pyarrow.Array, kind: str) -> list[str | None]:
     if kind in ("timestamp", "timestamp_ntz"):
         texts = values.cast(pa.int64()).cast(pa.timestamp("us")).cast(pa.string())
         return list(pc.replace_substring_regex(texts, r"\.?0*$", "").to_pylist())
-    words = _words(kind)
-    return [None if value is None else words(value) for value in values.to_pylist()]
+    format_value = _formatter(kind)
+    return [None if value is None else format_value(value) for value in values.to_pylist()]
 
 
-def _words(kind: str) -> Callable[[Any], str]:
+def _formatter(kind: str) -> Callable[[Any], str]:
     if kind == "boolean":
         return lambda value: str(int(value))
     if kind in ("float", "double"):
@@ -224,7 +224,10 @@ def _words(kind: str) -> Callable[[Any], str]:
 
 
 def _floating(value: float, kind: str) -> str:
-    """A floating-point number in Java's words: 1.0, 0.001, 1.0E-4, 1.0E7. Java before 19 gives some a digit more."""
+    """A floating-point number as Java prints it: 1.0, 0.001, 1.0E-4, 1.0E7.
+
+    Java before 19 prints a digit more of some.
+    """
     shortest = Decimal(repr(value) if kind == "double" else _shortest_single(value))
     sign, digits, exponent = shortest.as_tuple()
     assert isinstance(exponent, int)
@@ -238,5 +241,5 @@ def _floating(value: float, kind: str) -> str:
 
 
 def _shortest_single(value: float) -> str:
-    """The fewest digits that tell a number of 32 bits from its neighbours."""
+    """The fewest digits that distinguish a 32-bit number from its neighbours."""
     return next(text for digits in range(1, 10) if _single(float(text := f"{value:.{digits}g}")) == value)

@@ -1,2 +1,4 @@
-"""`relay verify`: a range of the source's binlog read again by mysql-replication, and compared row by row with the
-journal."""
+"""`relay verify`: reads a range of the source's binlog with mysql-replication and compares it with the journal.
+
+The comparison is row by row. mysql-replication is the reference reader.
+"""

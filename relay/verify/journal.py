@@ -1,7 +1,7 @@
-"""The journal's side: its transactions as places in the source's binlog, and their rows.
+"""The journal's side: its transactions as positions in the source's binlog, and their rows.
 
-Reads only, beside a relay that writes or without one. Retention may delete what has not been read yet: that is a step
-with a reason, and the reading goes on behind it.
+It only reads, with or without a running relay. Retention may delete segments before they are read: then a step with
+the reason takes their place, and reading continues after it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Final
 
 from relay._native import JournalError, JournalReader
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
 from relay.errors import RelayError, StopCode
 from relay.journal import frames
-from relay.verify.sides import OurRows, Step, Table, as_table
+from relay.verify.sides import JournalRows, Step, Table, as_table
 
-_UNRESOLVED: Final = 2**64 - 1  # link of a TABLE frame whose proof is still awaited
+_UNRESOLVED: Final = 2**64 - 1  # link of a TABLE frame whose definition is not proven yet
 _FRAME_HEADER: Final = 8
 _END: Final = 2**63
 _MOST_TABLES: Final = 4096
-_TAKING_BACK_SECONDS: Final = 0.1
+_ROLLBACK_SECONDS: Final = 0.1
 RETIRED: Final = "retention deleted it from the journal meanwhile"
-TORN: Final = "its transaction begins in a part of the journal that is gone"
+TORN: Final = "its transaction begins in a deleted part of the journal"
 
 
 class Journal:
@@ -35,14 +35,14 @@ class Journal:
         self._tables: dict[int, Table] = {}
 
     def segments(self) -> list[tuple[int, frames.Source]]:
-        """Journal position of each segment, oldest first, and the state of the source at its beginning."""
+        """The journal position of each segment, oldest first, and the state of the source at its beginning."""
         found = []
         reader = JournalReader(self._folder)
         for base in sorted(int(path.stem) for path in self._folder.glob("*.seg")):
             try:
                 source = frames.decode(reader.frame(base)[1])
             except JournalError as error:
-                if self._retired(error, base):
+                if self._is_deleted(error, base):
                     continue
                 raise
             assert isinstance(source, frames.Source)
@@ -55,13 +55,13 @@ class Journal:
         return found
 
     def steps(self, start: int | Step, until: int = _END) -> Iterator[Step]:
-        """The steps from a segment's beginning, or after another step, to `until` or the journal's end.
+        """Yield the steps from a segment's beginning, or after another step, to `until` or the journal's end.
 
-        The end is behind the last transaction that is whole; what waits for the proof of a definition is not yet there.
+        The journal's end is the end of the last whole transaction before rows whose definition is not proven yet.
         """
-        walk = _Walk(start if isinstance(start, Step) else None)
+        builder = _StepBuilder(start if isinstance(start, Step) else None)
         boundary = at = start.end if isinstance(start, Step) else start
-        doubted = -1
+        retried = -1
         while at < until:
             try:
                 for position, payload in self._reader.frames(at, until):
@@ -69,39 +69,39 @@ class Journal:
                     frame = frames.decode(payload)
                     if isinstance(frame, frames.Rows) and not self._is_resolved(frame.table):
                         return
-                    if step := walk.next(frame, position, at):
+                    if step := builder.next(frame, position, at):
                         self._release_before(step.start)
                         yield step
                         boundary = at
                 return
             except JournalError as error:
-                if self._retired(error, at):
+                if self._is_deleted(error, at):
                     boundary = at = self._reader.first()
-                    walk.jump()
+                    builder.skip_deleted()
                 elif error.code is StopCode.JOURNAL_LOST:
-                    return  # nothing was written yet
-                elif doubted == boundary:
+                    return  # nothing is written yet
+                elif retried == boundary:
                     raise
-                else:  # a transaction that is taken back looks damaged for a moment
-                    time.sleep(_TAKING_BACK_SECONDS)
-                    doubted = at = boundary
-                    walk.back()
+                else:  # a transaction that is being rolled back looks damaged for a moment
+                    time.sleep(_ROLLBACK_SECONDS)
+                    retried = at = boundary
+                    builder.rewind()
 
     def between(self, first: Step, last: Step) -> Iterator[Step]:
-        """The steps after `first`, up to and with `last` or what is left of them."""
+        """Yield the steps after `first`, up to and including `last`, or its rest if retention deletes it."""
         reached = first
         for reached in self.steps(first, last.end):
             yield reached
         if reached.end < last.end:
             yield last._replace(start=last.end, rows=0, lost=RETIRED)
 
-    def rows(self, step: Step) -> Iterator[OurRows]:
-        """The rows events of the step that `steps` gave last."""
-        for position, payload in self._reader.frames(step.start, step.end):
+    def rows(self, step: Step) -> Iterator[JournalRows]:
+        """Yield the rows events of the step that `steps` yielded last."""
+        for at, payload in self._reader.frames(step.start, step.end):
             frame = frames.decode(payload)
             if isinstance(frame, frames.Rows):
-                place = Place(step.place.file, frame.end_position)
-                yield OurRows(position, place, frame.kind, frame.rows, self._table(frame.table), frame.body)
+                position = BinlogPosition(step.position.file, frame.end_position)
+                yield JournalRows(at, position, frame.kind, frame.rows, self._table(frame.table), frame.body)
 
     def _table(self, position: int) -> Table:
         if position not in self._tables:
@@ -120,39 +120,39 @@ class Journal:
         return frame
 
     def _release_before(self, position: int) -> None:
-        """Keep nothing mapped that is not needed any more: what retention deletes would stay on the disk."""
+        """Unmap what is not needed any more: a mapped segment stays on disk after retention deletes it."""
         self._reader.release_before(position)
         if len(self._tables) > _MOST_TABLES:
             self._tables.clear()
 
-    def _retired(self, error: JournalError, position: int) -> bool:
+    def _is_deleted(self, error: JournalError, position: int) -> bool:
         return error.code is StopCode.JOURNAL_LOST and position < self._reader.first()
 
 
-class _Walk:
-    """Makes steps of frames."""
+class _StepBuilder:
+    """Combines frames into steps."""
 
     def __init__(self, after: Step | None) -> None:
-        self._place = after.place if after else None
+        self._position = after.position if after else None
         self._identity = after.identity if after else ""
-        self._sequence: int | None = None  # of the next change of a segment whose first transaction has not ended
-        self._start: int | None = None  # of what has not ended
+        self._sequence: int | None = None  # of the next change in a segment whose first transaction has not ended
+        self._start: int | None = None  # of the unfinished step
         self._rows = 0
         self._lost = ""
 
-    def jump(self) -> None:
-        """What comes next is the beginning of a segment further on."""
-        self._place = self._start = None
+    def skip_deleted(self) -> None:
+        """Continue at the beginning of a later segment, since retention deleted the rest of this one."""
+        self._position = self._start = None
         self._rows = 0
         self._lost = RETIRED
 
-    def back(self) -> None:
-        """What comes next is what follows the last step, once more."""
+    def rewind(self) -> None:
+        """Continue after the last step again."""
         self._start = None
         self._rows = 0
 
     def next(self, frame: frames.Frame, position: int, end: int) -> Step | None:
-        """The step that the frame ends, if it does."""
+        """Return the step that the frame ends, None if it ends none."""
         if self._start is None:
             self._start = position
         match frame:
@@ -164,36 +164,37 @@ class _Walk:
             case frames.Ddl() if self._sequence is not None:
                 self._sequence += 1
             case frames.Commit():
-                assert self._place is not None
+                assert self._position is not None
                 self._expect(frame.sequence, 0)
                 self._sequence = None
-                return self._step(Place(self._place.file, frame.position), end, frame.gtid)
+                return self._step(BinlogPosition(self._position.file, frame.position), end, frame.gtid)
             case frames.File():
-                return self._step(Place(frame.file, frame.position), end)
+                return self._step(BinlogPosition(frame.file, frame.position), end)
             case frames.Gap():
-                self._lost = f"a gap that was accepted: {frame.reason}"
-            case _:
-                pass
+                self._lost = f"an accepted gap: {frame.reason}"
         return None
 
     def _expect(self, sequence: int, rows: int) -> None:
-        """A segment may begin within a transaction whose first rows stood in one that is gone."""
+        """Check the number of a change.
+
+        A segment may begin within a transaction whose first rows are in a deleted one.
+        """
         if self._sequence is not None:
             if sequence > self._sequence:
                 self._lost = TORN
             self._sequence = sequence + rows
 
     def _source(self, frame: frames.Source, end: int) -> Step | None:
-        place = Place(frame.file, frame.position)
-        if self._place is None:
+        position = BinlogPosition(frame.file, frame.position)
+        if self._position is None:
             self._sequence = frame.sequence
-        elif (place, frame.identity) == (self._place, self._identity):
-            return None  # it only opens a segment
+        elif (position, frame.identity) == (self._position, self._identity):
+            return None  # only opens a segment
         self._identity = frame.identity
-        return self._step(place, end)
+        return self._step(position, end)
 
-    def _step(self, place: Place, end: int, gtid: str = "") -> Step:
+    def _step(self, position: BinlogPosition, end: int, gtid: str = "") -> Step:
         assert self._start is not None
-        step = Step(place, self._start, end, self._identity, self._rows, gtid, self._lost)
-        self._place, self._start, self._rows, self._lost = place, None, 0, ""
+        step = Step(position, self._start, end, self._identity, self._rows, gtid, self._lost)
+        self._position, self._start, self._rows, self._lost = position, None, 0, ""
         return step

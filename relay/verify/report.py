@@ -1,4 +1,4 @@
-"""What was compared and what came of it, as text for a terminal and as a document for machines. Pure."""
+"""The report: what was compared and the result, as text for a terminal and as a JSON document. No I/O."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from relay.verify.compare import Difference, Finding
 from relay.verify.faults import DIED, MEANINGS
 
 SHOWN: Final = 20
-"""Differences that are listed in full; all are counted."""
+"""The number of differences that are listed in full; all are counted."""
 _VALUE_WIDTH: Final = 200
 
 
 class Table(msgspec.Struct):
     """Counts of one table, in rows.
 
-    Of those `compared`, `equal` are the same in every value, `weaker` in the weaker form that a fault of the witness
-    leaves.
+    Of those `compared`, `equal` are the same in every value, `weaker` in the weaker form that a fault of the reference
+    reader leaves.
     """
 
     rows: int = 0
@@ -43,7 +43,7 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """An event that the witness could not read."""
+    """An event that the reference reader could not read."""
 
     position: str
     table: str
@@ -55,9 +55,10 @@ class Unread(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct):
     """The document of `--json`.
 
-    `start` and `end` are the places in the source's binlog between which was compared, `journal_start` and
-    `journal_end` in the journal. `ended_early` says where and why the witness could not go on. `left_out` counts rows
-    of the source that need not be in the journal, by reason; `faults` rows in which a fault of the witness showed.
+    `start` and `end` are the binlog positions between which rows were compared; `journal_start` and `journal_end` are
+    those in the journal. `ended_early` says where and why the reference reader could not continue. `left_out` counts
+    rows of the source that need not be in the journal, by reason; `faults` counts rows by fault of the reference
+    reader.
     """
 
     source: str
@@ -92,7 +93,7 @@ class Report(msgspec.Struct):
         for fault, rows in finding.faults.items():
             self.faults[fault] = self.faults.get(fault, 0) + rows
             if finding.detail and len(self.unread) < SHOWN:
-                position = str(finding.place)
+                position = str(finding.position)
                 self.unread.append(Unread(position, finding.table, fault, rows, printable(finding.detail)))
         for difference in finding.differences[: max(0, SHOWN - len(self.listed))]:
             self.listed.append(_listed(difference))
@@ -104,27 +105,27 @@ class Report(msgspec.Struct):
 
     @property
     def range(self) -> str:
-        """From where to where, in the source's binlog."""
+        """The range in the source's binlog, as text."""
         return f"{self.start} to {self.end}"
 
     @property
     def incomplete(self) -> str:
-        """Why this is not all that was asked for; "" if it is."""
+        """Why not everything requested was compared; "" if it was."""
         if self.ended_early:
-            return f"the witness cannot go on: {self.ended_early}"
+            return f"the reference reader cannot continue: {self.ended_early}"
         if DIED in self.faults:
-            return f"the witness could not read {self.faults[DIED]} rows, for no reason that is known"
-        return "the witness could read none of the rows" if self.rows and not self.compared else ""
+            return f"the reference reader could not read {self.faults[DIED]} rows, for an unknown reason"
+        return "the reference reader could not read any rows" if self.rows and not self.compared else ""
 
     @property
     def verdict(self) -> str:
-        """How many differences there are."""
+        """The number of differences, as text."""
         if not self.differences:
             return "no difference"
         return f"{self.differences:,} difference{'s' if self.differences > 1 else ''}"
 
     def text(self) -> str:
-        """For a terminal."""
+        """The report for a terminal."""
         return "\n".join([*self._head(), *self._table_lines(), *self._fault_lines(), *self._difference_lines()])
 
     def _head(self) -> Iterator[str]:
@@ -147,7 +148,7 @@ class Report(msgspec.Struct):
     def _fault_lines(self) -> Iterator[str]:
         if self.faults:
             yield ""
-            yield "Rows in which a known fault of the witness showed (mysql-replication 1.0.17):"
+            yield "Rows with a known fault of the reference reader (mysql-replication 1.0.17):"
         for fault, rows in sorted(self.faults.items()):
             yield f"{rows:>11,}  {fault}: it {MEANINGS[fault]}"
         for event in self.unread:
@@ -161,7 +162,7 @@ class Report(msgspec.Struct):
             yield f"  {where}{f' column {found.column}' if found.column else ''}: {found.what}"
             if found.ours or found.theirs:
                 yield f"    journal {found.ours}"
-                yield f"    witness {found.theirs}"
+                yield f"  reference {found.theirs}"
         if self.differences > len(self.listed):
             yield f"  and {self.differences - len(self.listed):,} more"
 
@@ -175,7 +176,7 @@ def _counts(name: str, table: Table | Report) -> str:
 
 def _listed(difference: Difference) -> Listed:
     return Listed(
-        str(difference.place), printable(difference.table), difference.row, printable(difference.what),
+        str(difference.position), printable(difference.table), difference.row, printable(difference.what),
         printable(difference.column), _shortened(difference.ours), _shortened(difference.theirs),
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""One verification: connect, find the range, have both sides read, and count what comes of it."""
+"""Runs one verification: connects, finds the range, reads both sides and counts the findings."""
 
 from __future__ import annotations
 
@@ -10,99 +10,99 @@ from typing import Any, NamedTuple
 
 from pymysql.connections import Connection
 
-from relay.binlog import facts
-from relay.binlog.connect import Account, query
-from relay.binlog.facts import ServerFacts
-from relay.binlog.failures import SourceLost
-from relay.binlog.place import Place
-from relay.binlog.rules import Rules
-from relay.binlog.sources import Sources
-from relay.config import Config
-from relay.errors import ErrorCode, RelayError, StopCode
-from relay.log import logger
-from relay.verify import compare, places
+from relay.base.log import logger
+from relay.binlog.events.position import BinlogPosition
+from relay.config.tree import Config
+from relay.errors import RelayError, StopCode
+from relay.ingest.hosts import Sources
+from relay.ingest.rules import Rules
+from relay.source import facts
+from relay.source.connect import Account, query
+from relay.source.facts import ServerFacts
+from relay.source.failures import SourceLost
+from relay.verify import compare, ranges
 from relay.verify.journal import Journal
-from relay.verify.places import Range
+from relay.verify.ranges import Range
+from relay.verify.reference import ReferenceReader, choose_server_id
 from relay.verify.report import Report
-from relay.verify.sides import OurRows, Seen, Step
-from relay.verify.witness import Witness, choose_server_id
+from relay.verify.sides import JournalRows, ReferenceEvent, Step
 
 
 class Progress(NamedTuple):
-    """How far it has come: the part of the journal's range that is done, the place in the binlog, rows so far."""
+    """The progress: the finished fraction of the journal's range, the binlog position, rows and seconds so far."""
 
     done: float
-    place: Place
+    position: BinlogPosition
     rows: int
     seconds: float
 
     @property
     def text(self) -> str:
-        """Rows, speed and place in words."""
-        return f"{self.rows:,} rows  {self.rows / self.seconds:,.0f} rows/s  {self.place}"
+        """Rows, speed and position as text."""
+        return f"{self.rows:,} rows  {self.rows / self.seconds:,.0f} rows/s  {self.position}"
 
 
 Show = Callable[[Progress], None]
 
 
 def run(config: Config, start: str, end: str, show: Show) -> Report:
-    """Compare the range from `start` to `end`, positions as `StartPosition` has them; `show` is called often.
+    """Compare the range from `start` to `end`, in the form of `StartPosition`; `show` is called often.
 
-    Raises `RelayError` where there is nothing to compare or to compare with; what happens later is in the report.
+    Raises `RelayError` if there is nothing to compare; later failures are in the report.
     """
     journal = Journal(Path(config.relay.data_dir) / "journal")
-    source = _ask(config)
-    found = places.find(journal, start, end, source.server, source.oldest)
+    source = _query_source(config)
+    found = ranges.find(journal, start, end, source.server, source.oldest)
     first, last = found
     report = Report(
         f"{source.server.identity} at {source.account.address}",
-        str(first.place), str(last.place), first.end, last.end,
+        str(first.position), str(last.position), first.end, last.end,
     )  # fmt: skip
-    checksum = source.server.checksum
-    with closing(Witness(source.account, first.place, last.place, checksum, source.server_id)) as witness:
-        _compare(_Sides(journal, found, witness), _policy(config, source), report, show)
+    reference = ReferenceReader(source.account, first.position, last.position, source.server.checksum, source.server_id)
+    with closing(reference):
+        _compare(_Sides(journal, found, reference), _policy(config, source), report, show)
     return report
 
 
 class _Source(NamedTuple):
-    """What is asked of the source: the account used, what it says of itself, its oldest place, its collations."""
+    """Facts about the source: the account used, the server, its oldest binlog position, its collations."""
 
     account: Account
     server: ServerFacts
-    oldest: Place
+    oldest: BinlogPosition
     charset_of: dict[int, str]
-    server_id: int  # that nobody uses
+    server_id: int  # not in use
 
 
-def _ask(config: Config) -> _Source:
-    """Ask the first host that answers."""
+def _query_source(config: Config) -> _Source:
+    """Query the first host that replies."""
     sources = Sources(config, logger("verify"))
     for _ in config.server.ip_addr:
         try:
-            return _answers(config, sources)
+            return _query_host(config, sources)
         except SourceLost as error:
             lost = error
-    raise RelayError(ErrorCode.SOURCE_UNREACHABLE, "verify", str(lost)) from lost
+    raise lost.failure("verify") from lost
 
 
-def _answers(config: Config, sources: Sources) -> _Source:
+def _query_host(config: Config, sources: Sources) -> _Source:
     connection, server = sources.connect()
     with closing(connection):
         file = str(query(connection, "SHOW BINARY LOGS", "list the binlog's files")[0][0])
         taken = {server.server_id, config.source.server_id, *_replicas(connection, server)}
         charset_of = facts.collations(connection)
-    return _Source(sources.account, server, Place(file, 4), charset_of, choose_server_id(taken))
+    return _Source(sources.account, server, BinlogPosition(file, 4), charset_of, choose_server_id(taken))
 
 
 def _replicas(connection: Connection[Any], server: ServerFacts) -> list[int]:
-    """Server ids of the replicas that are connected."""
+    """Server ids of the connected replicas."""
     statement = "SHOW SLAVE HOSTS" if server.mariadb else "SHOW REPLICAS"
     try:
         rows = query(connection, statement, "list the replicas")
     except RelayError as error:
         if error.code is not StopCode.SOURCE_DENIED:
             raise
-        return []  # MariaDB wants more rights for this than a replica needs; a clash is unlikely, and named if it comes
+        return []  # MariaDB requires privileges that a replica lacks; a clash is unlikely, and reported
     return [int(row[0]) for row in rows]
 
 
@@ -113,58 +113,53 @@ def _policy(config: Config, source: _Source) -> compare.Policy:
 
 
 class _Sides:
-    """Both sides as iterators, and how far they have come."""
+    """Both sides as iterators, and their progress."""
 
-    def __init__(self, journal: Journal, found: Range, witness: Witness) -> None:
+    def __init__(self, journal: Journal, found: Range, reference: ReferenceReader) -> None:
+        self.reference = reference
         self._journal = journal
         self._range = found
-        self._witness = witness
-        self.position = found.first.end
+        self.journal_position = found.first.end
         self.failure: RelayError | None = None
 
     @property
-    def witness(self) -> Witness:
-        """The witness."""
-        return self._witness
-
-    @property
     def done(self) -> float:
-        """The part of the range that is done."""
+        """The finished fraction of the range."""
         first, last = self._range.first.end, self._range.last.end
-        return (self.position - first) / (last - first) if last > first else 1.0
+        return (self.journal_position - first) / (last - first) if last > first else 1.0
 
     def steps(self) -> Iterator[Step]:
-        """The journal's."""
+        """The steps of the journal."""
         for step in self._journal.between(*self._range):
-            self.position = step.end
+            self.journal_position = step.end
             yield step
 
-    def rows(self, step: Step) -> Iterator[OurRows]:
-        """Of a step."""
+    def rows(self, step: Step) -> Iterator[JournalRows]:
+        """The rows events of a step."""
         for ours in self._journal.rows(step):
-            self.position = ours.at
+            self.journal_position = ours.journal_position
             yield ours
 
-    def sightings(self) -> Iterator[Seen]:
-        """The witness', to the end or until it cannot go on."""
+    def events(self) -> Iterator[ReferenceEvent]:
+        """The events of the reference reader, up to the end or to its failure."""
         try:
-            yield from self._witness.sightings()
+            yield from self.reference.events()
         except RelayError as failure:
             self.failure = failure
 
 
 def _compare(sides: _Sides, policy: compare.Policy, report: Report, show: Show) -> None:
     began = time.monotonic()
-    for pair in compare.pairs(sides.steps(), sides.rows, sides.sightings()):
+    for pair in compare.pairs(sides.steps(), sides.rows, sides.events()):
         ours, seen, _ = pair
-        if sides.failure and ours and not seen and sides.witness.place < ours.place:
+        if sides.failure and ours and not seen and sides.reference.position < ours.position:
             break
-        report.add(compare.judge(pair, policy))
+        report.add(compare.compare_pair(pair, policy))
         report.seconds = time.monotonic() - began
-        show(Progress(sides.done, sides.witness.place, report.rows, report.seconds))
+        show(Progress(sides.done, sides.reference.position, report.rows, report.seconds))
     report.seconds = time.monotonic() - began
-    report.leave_out("of XA transactions that were rolled back", sides.witness.rolled_back)
-    report.leave_out("of XA transactions that were prepared, and not yet ended", sides.witness.prepared)
+    report.leave_out("of XA transactions that were rolled back", sides.reference.rolled_back)
+    report.leave_out("of XA transactions that are prepared and not ended", sides.reference.prepared)
     if sides.failure:
         report.ended_early = str(sides.failure)
-        report.end, report.journal_end = str(sides.witness.place), sides.position
+        report.end, report.journal_end = str(sides.reference.position), sides.journal_position

@@ -1,4 +1,4 @@
-"""What both sides are told as: transactions and rows events of the journal, rows events that the witness saw."""
+"""The types of both sides: transactions and rows events of the journal, and rows events of the reference reader."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from relay._native import RowImages
-from relay.binlog.columntypes import Type
-from relay.binlog.place import Place
+from relay.binlog.events.column_types import Type
+from relay.binlog.events.position import BinlogPosition
 from relay.journal.frames import Column, Definition
 
 
 class Kind(IntEnum):
-    """What a row's change is."""
+    """The kind of a row change."""
 
     INSERT = 1
     UPDATE = 2
@@ -25,17 +25,17 @@ ROWS: Final = {23: 1, 24: 2, 25: 4, 30: 1, 31: 2, 32: 4, 39: 2, 166: 1, 167: 2, 
 """Types of rows events, and the kind of change: 1 insert, 2 update, 4 delete."""
 Values = dict[str, object]
 Images = list[tuple[Values | None, Values | None]]
-"""Before and after of each row: column name to value, None where the row has no such side."""
+"""The images before and after each row's change: column name to value; None for an image that does not exist."""
 
 
 class Step(NamedTuple):
-    """What stands between two boundaries of the journal: a transaction, or a change of file or source.
+    """The part between two boundaries of the journal: a transaction, or a change of file or source.
 
-    `place` is where the source's binlog stands after it; `start` and `end` are journal positions. `lost` says why
-    rows that end at or before `place` are not in the journal, "" where all are.
+    `position` is the binlog position after it; `start` and `end` are journal positions. `lost` is the reason why rows
+    that end at or before `position` are missing from the journal, "" if none are.
     """
 
-    place: Place
+    position: BinlogPosition
     start: int
     end: int
     identity: str
@@ -45,7 +45,7 @@ class Step(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A definition, and packed: as it stands in its frame, and with all text taken for bytes."""
+    """A definition, and its packed forms: as in its frame, and with all text as bytes."""
 
     definition: Definition
     packed: bytes
@@ -57,30 +57,33 @@ class Table(NamedTuple):
         return f"{self.definition.schema}.{self.definition.table}"
 
 
-class OurRows(NamedTuple):
-    """A rows event of the journal, at the journal position `at`.
+class JournalRows(NamedTuple):
+    """A rows event of the journal.
 
-    `place` is its end in the binlog; `kind` 1 insert, 2 update, 4 delete.
+    `position` is its end in the binlog; `kind` is 1 insert, 2 update, 4 delete.
     """
 
-    at: int
-    place: Place
+    journal_position: int
+    position: BinlogPosition
     kind: int
     rows: int
     table: Table
     body: bytes
 
     def values(self) -> Images:
-        """The rows as PollMany's msgpack form has them. Raises `ValueError` for what cannot be decoded."""
+        """The rows in PollMany's msgpack form. Raises `ValueError` if they cannot be decoded."""
         return _images(self.table.packed, self.kind, self.body)
 
     def raw_values(self) -> Images:
-        """As `values`, but text and binary strings as the bytes that stand in the event."""
+        """Like `values`, but text and binary strings are the bytes in the event."""
         return _images(self.table.packed_raw, self.kind, self.body)
 
 
-class WitnessColumn(NamedTuple):
-    """What the witness knows of a column: `name` is None where it had no metadata; `labels` of ENUM and SET."""
+class ReferenceColumn(NamedTuple):
+    """The reference reader's knowledge of a column.
+
+    `name` is None without metadata; `labels` are those of ENUM and SET.
+    """
 
     type: int
     name: str | None
@@ -88,28 +91,27 @@ class WitnessColumn(NamedTuple):
     labels: tuple[str, ...] = ()
 
     @property
-    def told(self) -> bool:
-        """Whether it had the column's metadata."""
+    def has_metadata(self) -> bool:
+        """Whether the table map had metadata of the column."""
         return self.name is not None
 
 
-class Seen(NamedTuple):
-    """A rows event of the source, or a compressed transaction. `place` is its end.
+class ReferenceEvent(NamedTuple):
+    """A rows event of the source, or a compressed transaction. `position` is its end.
 
-    `at` is where it took effect: its own place, for an XA transaction that of its XA COMMIT. `rows` holds for each row
-    its images, before and after, as values in the order of the columns, None where there is no such side; it is None
-    where the witness could not tell, and `fault` says why. `names` are the columns' as the stream tells them, by its
-    statements too; none where it does not.
+    `commit_position` is its own end or, for an XA transaction, the end of the XA COMMIT. `rows` has the images before
+    and after each change, as values in the order of the columns, None for an image that does not exist. It is None if
+    the reference reader could not read the event, and `fault` says why. `names` are the column names from the stream
+    and its statements; empty if unknown.
     """
 
-    place: Place
-    at: Place
-    start: int
+    position: BinlogPosition
+    commit_position: BinlogPosition
     code: int
     schema: str
     table: str
     table_map: bytes
-    columns: list[WitnessColumn]
+    columns: list[ReferenceColumn]
     rows: list[tuple[list[Any] | None, list[Any] | None]] | None
     fault: str = ""
     detail: str = ""
@@ -124,7 +126,10 @@ def as_table(packed: bytes) -> Table:
 
 
 def _raw(column: Column) -> Column:
-    """The column as the bytes that stand in the event; VARCHAR is laid out as CHAR and BINARY are, and never padded."""
+    """The column as raw bytes.
+
+    VARCHAR has the layout of CHAR and BINARY, and is never padded.
+    """
     if not column.charset:
         return column
     kind = Type.VARCHAR if column.type == Type.STRING else column.type

@@ -1,7 +1,7 @@
-"""One value, ours and the witness': the same, different, or as the witness has it by a known fault. Pure.
+"""Compares one value on both sides: the same, different, or as a known fault leaves it. No I/O.
 
-Ours are as PollMany's msgpack form has them: int, float, bytes, and for all else the text that the server prints. The
-witness' are what mysql-replication makes of the type.
+The journal's values are in PollMany's msgpack form: int, float, bytes, and for everything else the text that the server
+prints. The reference reader's values have mysql-replication's types.
 """
 
 from __future__ import annotations
@@ -13,108 +13,105 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from relay.binlog.columntypes import OLD_TEMPORAL, TEXTUAL, Type
+from relay.binlog.events.column_types import OLD_TEMPORAL, TEXTUAL, Type
 from relay.journal.frames import Column
 from relay.verify import faults
-from relay.verify.sides import WitnessColumn
+from relay.verify.sides import ReferenceColumn
 
 SAME: Final = ""
 DIFFERENT: Final = "difference"
 
 _BITS: Final = {Type.TINY: 8, Type.SHORT: 16, Type.INT24: 24, Type.LONG: 32, Type.LONGLONG: 64}
-_HIDDEN: Final = ("uuid", "inet4", "inet6")
+_LIKE_BINARY: Final = ("uuid", "inet4", "inet6")
 _SHORT_SECONDS: Final = 2**31
 _EPOCH: Final = datetime(1970, 1, 1)
 _ZERO: Final = "0000-00-00 00:00:00"
 
 
-def judge(column: Column, known: WitnessColumn, ours: Any, theirs: Any, raw: Callable[[], Any]) -> str:
-    """`SAME`, `DIFFERENT`, or the name of the witness' fault by which its value is what it is.
+def compare_value(column: Column, known: ReferenceColumn, ours: Any, theirs: Any, raw: Callable[[], Any]) -> str:
+    """Return `SAME`, `DIFFERENT`, or the name of the fault that explains the reference reader's value.
 
-    `known` is what the witness knew of the column. `raw` gives our value as the bytes that the server wrote, for text
-    and binary strings.
+    `known` is the reference reader's knowledge of the column. For text and binary strings, `raw` returns the journal's
+    value as the bytes that the server wrote.
     """
     if ours is None:
-        return _compared(theirs is None)
+        return _verdict(theirs is None)
     if column.type in _BITS:
         return _integer(column, ours, theirs, known)
     if column.type in TEXTUAL:
         return _text(column, ours, theirs, known, raw)
     if column.type in OLD_TEMPORAL:
         return SAME if theirs is not None and _printed(theirs, 0) == ours else faults.OLD_TEMPORAL
-    if isinstance(ours, bytes) and column.type in (Type.ENUM, Type.SET):  # as the definition spells such labels
-        ours = ours.decode("latin-1")
+    if column.type in (Type.ENUM, Type.SET):
+        if not known.has_metadata:
+            return faults.NO_LABELS if theirs is None else DIFFERENT
+        if isinstance(ours, bytes):  # as in the definition
+            ours = ours.decode("latin-1")
     compare = _BY_TYPE.get(column.type)
-    return compare(column, ours, theirs, known) if compare else _compared(ours == theirs)
+    return compare(column, ours, theirs, known) if compare else _verdict(ours == theirs)
 
 
-def breaks_date(ours: Any) -> bool:
-    """Whether the witness fails at this DATE: it has all parts, but no calendar has it."""
-    return isinstance(ours, str) and not _calendar(ours) and all(int(part) for part in ours.split("-"))
+def is_invalid_date(ours: Any) -> bool:
+    """Whether the reference reader fails at this DATE: no part is zero, and the date does not exist."""
+    return isinstance(ours, str) and not _exists(ours) and all(int(part) for part in ours.split("-"))
 
 
-def _compared(same: bool) -> str:
+def _verdict(same: bool) -> str:
     return SAME if same else DIFFERENT
 
 
-def _integer(column: Column, ours: int, theirs: Any, known: WitnessColumn) -> str:
+def _integer(column: Column, ours: int, theirs: Any, known: ReferenceColumn) -> str:
     if ours == theirs:
         return SAME
-    wrapped = not known.told and column.unsigned and theirs == ours - (1 << _BITS[Type(column.type)])
+    wrapped = not known.has_metadata and column.unsigned and theirs == ours - (1 << _BITS[Type(column.type)])
     return faults.NO_SIGNS if wrapped else DIFFERENT
 
 
-def _floating(_: Column, ours: float, theirs: Any, __: WitnessColumn) -> str:
-    return _compared(
-        isinstance(theirs, float) and ours == theirs and math.copysign(1, ours) == math.copysign(1, theirs)
-    )
+def _floating(_: Column, ours: float, theirs: Any, __: ReferenceColumn) -> str:
+    return _verdict(isinstance(theirs, float) and ours == theirs and math.copysign(1, ours) == math.copysign(1, theirs))
 
 
-def _decimal(_: Column, ours: str, theirs: Any, __: WitnessColumn) -> str:
-    return _compared(isinstance(theirs, Decimal) and Decimal(ours) == theirs)
+def _decimal(_: Column, ours: str, theirs: Any, __: ReferenceColumn) -> str:
+    return _verdict(isinstance(theirs, Decimal) and Decimal(ours) == theirs)
 
 
-def _bit(column: Column, ours: bytes, theirs: Any, _: WitnessColumn) -> str:
-    return _compared(f"{int.from_bytes(ours, 'big'):0{column.meta}b}" == theirs)
+def _bit(column: Column, ours: bytes, theirs: Any, _: ReferenceColumn) -> str:
+    return _verdict(f"{int.from_bytes(ours, 'big'):0{column.meta}b}" == theirs)
 
 
-def _year(_: Column, ours: int, theirs: Any, __: WitnessColumn) -> str:
+def _year(_: Column, ours: int, theirs: Any, __: ReferenceColumn) -> str:
     if ours == 0 and theirs == 1900:
         return faults.ZERO_YEAR
-    return _compared(ours == theirs)
+    return _verdict(ours == theirs)
 
 
-def _text(column: Column, ours: str | bytes, theirs: Any, known: WitnessColumn, raw: Callable[[], bytes]) -> str:
+def _text(column: Column, ours: str | bytes, theirs: Any, known: ReferenceColumn, raw: Callable[[], bytes]) -> str:
     if type(ours) is type(theirs) and ours == theirs:
         return SAME
     if theirs != _decoded(raw(), known):
         return DIFFERENT
-    if column.sql_type in _HIDDEN:
+    if column.sql_type in _LIKE_BINARY:
         return faults.HIDDEN_TYPE
-    if not known.told:
+    if not known.has_metadata:
         return faults.NO_CHARSET
     return faults.PADDING if isinstance(ours, bytes) else faults.CHARSET
 
 
-def _decoded(raw: bytes, known: WitnessColumn) -> str | bytes:
-    """What the witness makes of the bytes of a string."""
+def _decoded(raw: bytes, known: ReferenceColumn) -> str | bytes:
+    """The reference reader's result for the bytes of a string."""
     try:
-        return raw.decode(known.encoding if known.told and known.encoding else "utf-8", "ignore")
+        return raw.decode(known.encoding if known.has_metadata and known.encoding else "utf-8", "ignore")
     except LookupError:
         return raw
 
 
-def _enum(column: Column, ours: str, theirs: Any, known: WitnessColumn) -> str:
-    if not known.told:
-        return faults.NO_LABELS if theirs is None else DIFFERENT
+def _enum(column: Column, ours: str, theirs: Any, known: ReferenceColumn) -> str:
     if ours == theirs:
         return SAME
     return faults.LABEL_CHARSET if theirs == _label(column, ours, known) else DIFFERENT
 
 
-def _set(column: Column, ours: str, theirs: Any, known: WitnessColumn) -> str:
-    if not known.told:
-        return faults.NO_LABELS if theirs is None else DIFFERENT
+def _set(column: Column, ours: str, theirs: Any, known: ReferenceColumn) -> str:
     if not ours:
         return faults.EMPTY_SET if theirs is None or theirs == {""} else DIFFERENT
     labels = ours.split(",")
@@ -123,25 +120,25 @@ def _set(column: Column, ours: str, theirs: Any, known: WitnessColumn) -> str:
     return faults.LABEL_CHARSET if theirs == {_label(column, label, known) for label in labels} else DIFFERENT
 
 
-def _label(column: Column, label: str, known: WitnessColumn) -> str | None:
-    """The witness' label of the same number; None if there is none."""
+def _label(column: Column, label: str, known: ReferenceColumn) -> str | None:
+    """The reference reader's label of the same number; None if there is none."""
     number = column.labels.index(label) if label in column.labels else len(known.labels)
     return known.labels[number] if number < len(known.labels) else None
 
 
-def _date(_: Column, ours: str, theirs: Any, __: WitnessColumn) -> str:
+def _date(_: Column, ours: str, theirs: Any, __: ReferenceColumn) -> str:
     if theirs is None:
-        return DIFFERENT if _calendar(ours) else faults.ZERO_DATE
-    return _compared(isinstance(theirs, date) and theirs.isoformat() == ours)
+        return DIFFERENT if _exists(ours) else faults.ZERO_DATE
+    return _verdict(isinstance(theirs, date) and theirs.isoformat() == ours)
 
 
-def _datetime(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
+def _datetime(column: Column, ours: str, theirs: Any, _: ReferenceColumn) -> str:
     if theirs is None:
-        return DIFFERENT if _calendar(ours) else faults.ZERO_DATE
-    return _compared(isinstance(theirs, datetime) and _printed(theirs, column.meta) == ours)
+        return DIFFERENT if _exists(ours) else faults.ZERO_DATE
+    return _verdict(isinstance(theirs, datetime) and _printed(theirs, column.meta) == ours)
 
 
-def _timestamp(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
+def _timestamp(column: Column, ours: str, theirs: Any, _: ReferenceColumn) -> str:
     if not isinstance(theirs, datetime):
         return DIFFERENT
     if _printed(theirs, column.meta) == ours:
@@ -153,7 +150,7 @@ def _timestamp(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
     return faults.LATE_TIMESTAMP if at >= _SHORT_SECONDS and _printed(late, 6) == _printed(theirs, 6) else DIFFERENT
 
 
-def _time(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
+def _time(column: Column, ours: str, theirs: Any, _: ReferenceColumn) -> str:
     if not isinstance(theirs, timedelta):
         return DIFFERENT
     if _printed(theirs, column.meta) == ours:
@@ -164,7 +161,10 @@ def _time(column: Column, ours: str, theirs: Any, _: WitnessColumn) -> str:
 
 
 def _miscounted(ours: str, digits: int) -> timedelta:
-    """What the witness makes of a negative TIME: it reads whole part and fraction of a two's complement apart."""
+    """The reference reader's result for a negative TIME.
+
+    It reads whole part and fraction of a two's complement separately.
+    """
     whole, _, fraction = ours[1:].partition(".")
     hours, minutes, seconds = map(int, whole.split(":"))
     size = (digits + 1) // 2
@@ -182,19 +182,19 @@ def _miscounted(ours: str, digits: int) -> timedelta:
 
 
 class _Number(str):
-    """A number with a point or an exponent in JSON, as it is spelled."""
+    """A number with a point or an exponent in JSON, as spelled."""
 
     __slots__ = ()
 
 
-def _json(_: Column, ours: str, theirs: Any, __: WitnessColumn) -> str:
+def _json(_: Column, ours: str, theirs: Any, __: ReferenceColumn) -> str:
     opaque: list[bool] = []
     same = _same_json(json.loads(ours, parse_float=_Number), theirs, opaque)
     return DIFFERENT if not same else faults.OPAQUE_JSON if opaque else SAME
 
 
 def _same_json(ours: Any, theirs: Any, opaque: list[bool]) -> bool:
-    """Whether two documents are the same but for opaque values; each of those is noted."""
+    """Whether two documents are the same except for opaque values, each of which is recorded."""
     if isinstance(theirs, dict):
         named = {_string(key): value for key, value in theirs.items()}
         return isinstance(ours, dict) and ours.keys() == named.keys() and all(
@@ -220,8 +220,8 @@ def _string(text: Any) -> Any:
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
 
 
-def _calendar(text: str) -> bool:
-    """Whether a calendar has the date that a text begins with."""
+def _exists(text: str) -> bool:
+    """Whether the date at the beginning of a text exists in the calendar."""
     try:
         date.fromisoformat(text[:10])
     except ValueError:
@@ -230,7 +230,7 @@ def _calendar(text: str) -> bool:
 
 
 def _printed(value: date | timedelta, digits: int) -> str:
-    """A date, datetime or time as the server prints it with that many digits of fraction."""
+    """A date, datetime or time as the server prints it, with `digits` fractional digits."""
     if isinstance(value, timedelta):
         sign, total = ("-", -value) if value < timedelta() else ("", value)
         seconds, micros = total.days * 86400 + total.seconds, total.microseconds
@@ -242,7 +242,7 @@ def _printed(value: date | timedelta, digits: int) -> str:
     return f"{text}.{micros:06}"[: len(text) + 1 + digits] if digits else text
 
 
-_BY_TYPE: Final[dict[int, Callable[[Column, Any, Any, WitnessColumn], str]]] = {
+_BY_TYPE: Final[dict[int, Callable[[Column, Any, Any, ReferenceColumn], str]]] = {
     Type.FLOAT: _floating, Type.DOUBLE: _floating, Type.NEWDECIMAL: _decimal, Type.BIT: _bit, Type.YEAR: _year,
     Type.ENUM: _enum, Type.SET: _set, Type.DATE: _date, Type.NEWDATE: _date, Type.DATETIME2: _datetime,
     Type.TIMESTAMP2: _timestamp, Type.TIME2: _time, Type.JSON: _json,

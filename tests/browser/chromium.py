@@ -1,4 +1,4 @@
-"""A page in a real chromium, and what it must never do while it is open."""
+"""A page in a real chromium, and checks that run while it is open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One chromium for all tests of the page, and a watched page for each."""
+"""One chromium for all tests of the page, and a watched page for each test."""
 
 from __future__ import annotations
 

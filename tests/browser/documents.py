@@ -1,7 +1,7 @@
-"""A relay that is only told of: the documents of the monitor, made of its own structs, for scale and for names.
+"""Documents of the monitor without a relay, made of its own structs, for tests of scale and names.
 
-Figures are made from numbers of tables, clients and ticks alone, so that a test can say what has to be on the screen.
-A tick is a second: counters grow with it.
+All figures follow from numbers of tables, clients and ticks, so that a test can compute what the screen must show. A
+tick is a second: counters grow with it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,20 @@ from dataclasses import dataclass, field
 from math import sin
 from typing import Final
 
-from relay.board import (
+from relay.monitoring.deliveries import Delivery
+from relay.monitoring.documents import (
+    ClientDetail,
+    ClientHistory,
+    Follower,
+    History,
+    Minutes,
+    TableColumn,
+    TableDetail,
+    TableSchema,
+)
+from relay.monitoring.schema_report import SchemaColumn, SchemaVersion, TableHistory
+from relay.monitoring.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
+from relay.runtime.process_status import (
     CDCStatus,
     CDCStream,
     Counts,
@@ -24,19 +37,6 @@ from relay.board import (
     Usage,
     Watch,
 )
-from relay.deliveries import Delivery
-from relay.httpapi import (
-    ClientDetail,
-    ClientHistory,
-    Follower,
-    History,
-    Minutes,
-    TableColumn,
-    TableDetail,
-    TableSchema,
-)
-from relay.schemareport import SchemaColumn, SchemaVersion, TableHistory
-from relay.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
 
 BEGAN: Final = 1_790_000_000.0
 """When the relay started, Unix seconds."""
@@ -157,6 +157,7 @@ class Told:
             confirmed=matched - waiting - in_flight - cut,
             in_flight=in_flight,
             waiting=waiting,
+            waiting_limited=0,
             served=matched - waiting - cut,
             max_waiting=waiting + 50,
             repeats=0,

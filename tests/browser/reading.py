@@ -1,4 +1,4 @@
-"""Where things stand on the page, as those find them who look at it or hear it."""
+"""Finds parts of the page as people who look at it or listen to it do."""
 
 from __future__ import annotations
 
@@ -64,3 +64,9 @@ def overflow(page: Page) -> int:
     """By how many pixels the page is wider than its window."""
     width: Any = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     return int(width)
+
+
+def painted(chart: Locator) -> bool:
+    """Whether anything is drawn in a chart."""
+    drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
+    return bool(chart.locator("canvas").evaluate(drawn))

@@ -1,4 +1,4 @@
-"""Pictures of the page for README.md: `python -m tests.browser.screenshots` writes docs/page-*.png anew."""
+"""Pictures of the page for README.md: `python -m tests.browser.screenshots` writes docs/page-*.png."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from playwright.sync_api import Browser, expect
 
-from relay.board import Stop
 from relay.errors import MEANINGS, StopCode
+from relay.runtime.process_status import Stop
 from tests.browser import reading
 from tests.browser.chromium import Watched, running
 from tests.browser.documents import Told

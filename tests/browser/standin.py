@@ -1,4 +1,4 @@
-"""The monitor's own HTTP server, before made documents instead of a relay."""
+"""The monitor's own HTTP server, with made documents instead of a relay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from relay.httpapi import ClientDetail, History, TableDetail, TableSchema
-from relay.log import logger
-from relay.schemareport import TableHistory
-from relay.stat import Stat
-from relay.views import Views
-from relay.web import Content, Latest, Server, application
+from relay.base.log import logger
+from relay.monitoring.documents import ClientDetail, History, TableDetail, TableSchema
+from relay.monitoring.http import Content, Latest, Server, application
+from relay.monitoring.schema_report import TableHistory
+from relay.monitoring.stat import Stat
+from relay.monitoring.views import Views
 from tests.browser.chromium import HOST
 from tests.browser.documents import Told
 
@@ -89,7 +89,7 @@ class _Latest(Latest):
     def document(self, now: bool = False) -> Stat:
         return self._stand_in.told.stat()
 
-    def made(self, name: str, make: Callable[[Stat], Content]) -> Content:
+    def content(self, name: str, make: Callable[[Stat], Content]) -> Content:
         self._stand_in.told.tick += self._stand_in.each_second
         content = make(self.document())
         self._stand_in.asked[name] += 1

@@ -1,4 +1,4 @@
-"""The page's section of the CDC port: before made documents, and before a relay whose port has clients."""
+"""The page's section on the CDC port: with made documents, and with a relay whose port has clients."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from examples.dbserver import DatabaseServer
-from relay.board import CDCStatus, Stop
-from relay.stat import Process, Stat
+from relay.monitoring.stat import Process, Stat
+from relay.runtime.process_status import CDCStatus, Stop
 from tests.browser import reading
 from tests.browser.documents import Told
 from tests.browser.standin import StandIn
 from tests.browser.test_names import HOSTILE
-from tests.cdcclient import SECRET, USER, CdcClient
-from tests.cdcservice import Service, relay_on
+from tests.support.cdc_client import SECRET, USER, CdcClient
+from tests.support.cdc_source import Service, relay_on
 
 Open = Callable[..., Page]
 
@@ -77,12 +77,12 @@ def test_each_connection_has_its_user_table_form_place_and_figures(port: StandIn
         ("Bytes per second", "480 B"),
     ):
         expect(reading.fact(details, name)).to_have_text(value)
-    expect(reading.fact(details, "Place in the journal")).to_have_text(re.compile(r"^64,\d{3},\d{3}$"))
+    expect(reading.fact(details, "Journal position")).to_have_text(re.compile(r"^64,\d{3},\d{3}$"))
     idle = stream(page, "192.0.2.10:50009")
     for column in ("table", "gtid", "behind"):
         expect(reading.cell(idle, column)).to_have_text("–")
     page.keyboard.press("Escape")
-    expect(reading.fact(reading.opened(idle), "Table")).to_have_text("none asked for")
+    expect(reading.fact(reading.opened(idle), "Table")).to_have_text("none requested")
 
 
 def test_who_has_not_logged_in_has_no_name_until_then(port: StandIn, open_page: Open) -> None:
@@ -114,7 +114,7 @@ def test_a_table_that_is_not_there_yet_is_waited_for(port: StandIn, open_page: O
     row = stream(page, "192.0.2.10:50009")
     expect(reading.cell(row, "table")).to_have_text("shop.`to.come`")
     details = reading.opened(row)
-    expect(reading.fact(details, "Waits")).to_have_text("for its first definition")
+    expect(reading.fact(details, "Waiting")).to_have_text("for its first definition")
     expect(reading.fact(details, "Behind")).to_have_text("–")
 
 
@@ -127,8 +127,8 @@ def test_the_port_as_a_whole_has_its_users_and_sums(port: StandIn, open_page: Op
         ("State", "serving"),
         ("Users connected", "user_0 (3), " + ", ".join(f"user_{number} (1)" for number in range(1, 8))),
         ("Furthest behind", "11.7 KiB"),
-        ("Sending", "1 k rows/s, 117 KiB a second"),
-        ("Logins refused", "6"),
+        ("Sending", "1 k rows/s, 117 KiB per second"),
+        ("Logins rejected", "6"),
     ):
         expect(reading.fact(section, name)).to_have_text(value)
     expect(section.locator("h2 [data-count=cdc]")).to_have_text("10")
@@ -144,7 +144,7 @@ def test_a_table_names_the_connections_that_ask_for_it(told: StandIn, open_page:
     told_of = ["ann (JSON) from 192.0.2.1:50000, 0 B behind", "ann (JSON) from 192.0.2.3:50002, 5.86 KiB behind"]
     expect(asking).to_have_text(told_of)
     told.told.cdc_users = ["ann"] * 27
-    expect(orders).to_contain_text("4 more, not so far behind.", timeout=15_000)  # asked for each five seconds
+    expect(orders).to_contain_text("4 more with less lag.", timeout=15_000)  # asked for each five seconds
     told.told.cdc_users = []
     expect(orders).not_to_contain_text("CDC connections", use_inner_text=True, timeout=15_000)
 
@@ -155,10 +155,7 @@ def test_its_last_hour_is_drawn(port: StandIn, open_page: Open) -> None:
     for title, value in (("Rows sent per second", r"^[\d.]+( k)?$"), ("Behind, bytes", r"^[\d.]+ KiB$")):
         chart = section.get_by_role("figure").filter(has_text=title)
         expect(chart.locator(".chart-value")).to_have_text(re.compile(value))
-        painted = chart.locator("canvas").evaluate(
-            "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
-        )
-        assert painted, f"nothing is drawn under {title}"
+        assert reading.painted(chart), f"nothing is drawn under {title}"
 
 
 def test_connections_without_room_are_counted(port: StandIn, open_page: Open) -> None:
@@ -168,7 +165,7 @@ def test_connections_without_room_are_counted(port: StandIn, open_page: Open) ->
 
     port.told.change = crowd
     page = open_page(port.url)
-    expect(reading.section(page, "CDC port")).to_contain_text("4,321 connections more, which have no room here.")
+    expect(reading.section(page, "CDC port")).to_contain_text("4,321 connections more, not shown here.")
 
 
 def test_connections_are_sorted_filtered_and_opened_by_hand_and_keyboard(port: StandIn, open_page: Open) -> None:
@@ -209,7 +206,7 @@ def test_a_connection_that_ends_takes_its_open_row_with_it(port: StandIn, open_p
     expect(page.locator("#cdc-list tr[data-key]")).to_have_count(9)
     expect(page.locator("#cdc-list tr.detail")).to_have_count(0)
     port.told.change = nobody
-    expect(reading.section(page, "CDC port")).to_contain_text("Nobody is connected.")
+    expect(reading.section(page, "CDC port")).to_contain_text("No client is connected.")
 
 
 def test_a_stop_of_a_process_is_told_at_the_top_and_in_the_section(port: StandIn, open_page: Open) -> None:
@@ -220,7 +217,7 @@ def test_a_stop_of_a_process_is_told_at_the_top_and_in_the_section(port: StandIn
 
     port.told.change = stop
     page = open_page(port.url)
-    for text in (f"cdc-1 has stopped: {STOP.code}", STOP.text, STOP.hint):
+    for text in (f"cdc-1 stopped: {STOP.code}", STOP.text, STOP.hint):
         expect(page.get_by_role("alert")).to_contain_text(text)
     section = reading.section(page, "CDC port")
     expect(section).to_contain_text(STOP.text)
@@ -312,7 +309,7 @@ def test_a_stream_is_followed_from_its_login_to_its_end(service: Service, open_p
     db = service.database()
     table = f"{db}.orders"
     section = reading.section(page, "CDC port")
-    expect(section).to_contain_text("Nobody is connected.")
+    expect(section).to_contain_text("No client is connected.")
     with service.client() as client:
         row = stream(page, from_here(client.login(USER, SECRET)))
         expect(row.locator(".opener")).to_have_text(USER, timeout=PLACES)
@@ -321,7 +318,7 @@ def test_a_stream_is_followed_from_its_login_to_its_end(service: Service, open_p
         expect(reading.cell(row, "table")).to_have_text(table, timeout=PLACES)
         details = reading.opened(row)
         expect(reading.fact(details, "UUID")).to_have_text("<i>mine</i>")
-        expect(reading.fact(details, "Waits")).to_have_text("for its first definition")
+        expect(reading.fact(details, "Waiting")).to_have_text("for its first definition")
         service.server.execute(
             f"CREATE TABLE {table} (id INT PRIMARY KEY)", f"INSERT INTO {table} VALUES (1), (2), (3)"
         )
@@ -333,12 +330,12 @@ def test_a_stream_is_followed_from_its_login_to_its_end(service: Service, open_p
         expect(reading.cell(row, "gtid")).to_have_text(said["gtid"])
         expect(reading.fact(details, "Version")).to_have_text("1")
         expect(reading.fact(details, "Rows sent")).to_have_text("3")
-        expect(reading.fact(details, "Place in the journal")).to_have_text(re.compile(r"^[\d,]+$"))
+        expect(reading.fact(details, "Journal position")).to_have_text(re.compile(r"^[\d,]+$"))
         expect(reading.fact(section, "Users connected")).to_have_text(f"{USER} (1)")
         page.keyboard.press("Escape")
         asking = reading.opened(reading.table(page, db, "orders")).get_by_role("listitem")
         expect(asking).to_have_text(f"{USER} (JSON) from {from_here(client)}, 0 B behind", timeout=PLACES)
-    expect(section).to_contain_text("Nobody is connected.", timeout=PLACES)
+    expect(section).to_contain_text("No client is connected.", timeout=PLACES)
 
 
 def test_a_process_that_is_killed_takes_its_connections_off_the_page(service: Service, open_page: Open) -> None:
@@ -369,8 +366,8 @@ def test_users_that_cannot_be_read_and_logins_that_are_refused_are_on_the_page(
         client.say(b"6d6178757365723a" + b"00" * 20)
         assert client.line() == b"ERROR: Authentication failed"
     expect(reading.section(page, "Overview")).to_contain_text("Users of the CDC port cannot log in", timeout=PLACES)
-    expect(section).to_contain_text("Nobody can log in by the file of users")
-    expect(reading.fact(section, "Logins refused")).to_have_text("1", timeout=PLACES)
+    expect(section).to_contain_text("Nobody can log in: the file of users cannot be read")
+    expect(reading.fact(section, "Logins rejected")).to_have_text("1", timeout=PLACES)
     users.rmdir()
     users.write_text(kept)
     with service.client() as client:

@@ -1,4 +1,4 @@
-"""A page that is left open takes no memory. First in the order of names: it takes as long as all others together."""
+"""An open page does not take more memory over time. Sorted first, because it takes as long as all others together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a real relay with real clients: every section says what the relay's own documents say, and goes on."""
+"""The page of a real relay with real clients: every section shows the relay's documents, and keeps up to date."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from playwright.sync_api import Locator, Page, expect
 
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
-from relay.wire.classic import Discard
-from tests import binlogs
+from relay.protocol.classic import Discard
 from tests.browser import reading
 from tests.browser.chromium import Watched
-from tests.relayproc import SECRET, RelayProcess, write_conf
-from tests.test_stops import unprovable_row
-from tests.waiting import until
+from tests.ingest.test_stops import unprovable_row
+from tests.support import binlogs
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
+from tests.support.waiting import until
 
 Open = Callable[..., Page]
 Start = Callable[..., RelayProcess]
@@ -267,6 +267,6 @@ def test_a_relay_that_is_restarted_is_followed_by_the_open_page(
     overview = reading.section(page, "Overview")
     expect(overview).to_contain_text("All is well", timeout=PLACES)
     relay.stop()
-    expect(overview).to_contain_text("The relay does not answer", timeout=PLACES)
+    expect(overview).to_contain_text("The relay does not reply", timeout=PLACES)
     relay.start()
     expect(overview).to_contain_text("All is well", timeout=PLACES)

@@ -1,4 +1,4 @@
-"""Names are data: whatever a schema, a table, a column or a client is called, it is shown and does nothing."""
+"""Names are data: any name of a schema, table, column or client is shown and is never interpreted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page before made documents: what it warns of, how it is used by hand, by keyboard, on a phone and in the dark."""
+"""The page with made documents: warnings, use by mouse, by keyboard, on a phone and in dark mode."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from relay.board import Stop, Watch
-from relay.stat import Dropped, Gap, Process, Stat
+from relay.monitoring.stat import Dropped, Gap, Process, Stat
+from relay.runtime.process_status import Stop, Watch
 from tests.browser import reading
 from tests.browser.chromium import Watched
 from tests.browser.documents import BEGAN, a_lake, a_log
@@ -20,11 +20,13 @@ Open = Callable[..., Page]
 
 CONTRAST = Path(__file__).with_name("contrast.js")
 PHONE = {"width": 360, "height": 640}
-STOP = Stop("binlog_purged", "the source has purged binlog.000041", "`relay start --accept-gap` goes on after the loss")
+STOP = Stop(
+    "binlog_purged", "the source has purged binlog.000041", "`relay start --accept-gap` continues after the loss"
+)
 
 
 def unwatched(stat: Stat) -> None:
-    """The source does not answer those who watch it."""
+    """The source does not reply those who watch it."""
     stat.source.lag_seconds = stat.source.lag_bytes = stat.source.loss_seconds = None
     stat.source.watch = Watch(trouble="Access denied for user 'relay'")
 
@@ -85,7 +87,7 @@ def test_a_stop_is_the_first_thing_said_with_its_hint(told: StandIn, open_page: 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (unwatched, ["Lag and time to data loss are not known", "Access denied for user 'relay'", "relay check"]),
+        (unwatched, ["Lag and time to data loss are unknown", "Access denied for user 'relay'", "relay check"]),
         (near_its_end, ["Data will be lost in 58 min 20 s", "keeps its binlog for 10 d"]),
         (far_behind, ["Behind the source", "2 h 1 min", "5 GiB"]),
         (silent, ["The source is silent", "1 min 40 s"]),
@@ -131,8 +133,8 @@ def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
     expect(reading.cell(row, "discarded")).to_have_text("231")
     details = reading.opened(row)
     for reason, count in (
-        ("oldest, beyond its limit", "11"),
-        ("newest, beyond its limit", "22"),
+        ("oldest, above the limit", "11"),
+        ("newest, above the limit", "22"),
         ("cut by retention", "33"),
         ("flushed by an operator", "44"),
         ("not decodable", "55"),
@@ -174,8 +176,8 @@ def test_what_is_not_known_is_no_number(told: StandIn, open_page: Open) -> None:
     told.told.change = unwatched
     page = open_page(told.url)
     source = reading.section(page, "Server")
-    expect(reading.fact(source, "Lag")).to_have_text("not known")
-    expect(reading.fact(source, "Time to data loss")).to_contain_text("not known")
+    expect(reading.fact(source, "Lag")).to_have_text("unknown")
+    expect(reading.fact(source, "Time to data loss")).to_contain_text("unknown")
     for wrong in ("NaN", "undefined", "null", "Infinity", "[object"):
         expect(page.locator("body")).not_to_contain_text(wrong)
 
@@ -186,10 +188,7 @@ def test_charts_show_the_hour_and_the_value_under_the_pointer(told: StandIn, ope
     for title in ("Rows read per second", "Queue depth", "Lag, time", "Lag, bytes"):
         chart = charts.get_by_role("figure").filter(has_text=title)
         expect(chart.locator("canvas")).to_be_visible()
-        painted = chart.locator("canvas").evaluate(
-            "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(Boolean)"
-        )
-        assert painted, f"nothing is drawn under {title}"
+        assert reading.painted(chart), f"nothing is drawn under {title}"
         expect(chart.locator(".chart-value").first).to_have_text(re.compile(r"\d"))
     chart = charts.get_by_role("figure").filter(has_text="Queue depth")
     newest = chart.locator(".chart-value").inner_text()
@@ -292,7 +291,7 @@ def test_a_phone_shows_it_all_without_scrolling_sideways(told: StandIn, open_pag
     expect(details).to_contain_text("varchar(200)")
     assert reading.overflow(page) == 0
     details = reading.opened(page.locator("#cdc-list tr[data-key]").first)
-    expect(details).to_contain_text("Place in the journal")
+    expect(details).to_contain_text("Journal position")
     assert reading.overflow(page) == 0
     page.locator("#schema summary").click()
     expect(page.locator("#schema-list tr[data-key]").first).to_be_visible()
@@ -326,8 +325,8 @@ def test_a_page_without_network_says_so_and_recovers(told: StandIn, watched: Cal
     page = context.open(told.url)
     expect(reading.section(page, "Overview")).to_contain_text("All is well")
     context.context.set_offline(True)
-    expect(reading.section(page, "Overview")).to_contain_text("The relay does not answer")
-    expect(page.get_by_role("status").first).to_contain_text("does not answer")
+    expect(reading.section(page, "Overview")).to_contain_text("The relay does not reply")
+    expect(page.get_by_role("status").first).to_contain_text("does not reply")
     expect(reading.client(page, 7)).to_be_visible()  # the last figures stay
     context.context.set_offline(False)
     expect(reading.section(page, "Overview")).to_contain_text("All is well")

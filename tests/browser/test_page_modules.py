@@ -1,4 +1,4 @@
-"""What the page's modules make of documents and names, asked in the browser without a relay."""
+"""The page's modules, called in the browser without a relay, on documents and names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from relay.web import Content, page_files
+from relay.monitoring.http import Content, page_files
 from tests.browser.chromium import HOST
 
 Ask = Callable[..., Any]
@@ -91,6 +91,7 @@ STOP = {"code": "binlog_purged", "text": "it is gone", "hint": "start anew"}
         (source(loss_seconds=50), [("loss", "stop")]),
         (source(loss_seconds=None), []),
         (source(state="reconnecting"), [("source", "warn")]),
+        (source(state="no_password"), [("source", "warn")]),
         (source(silent_seconds=61), [("source", "warn")]),
         (source(lag_seconds=61), [("lag", "warn")]),
         (source(lag_seconds=None, lag_bytes=None), []),
@@ -177,12 +178,12 @@ def test_figures_as_text(ask: Ask, function: str, value: float | None, text: str
 
 def test_rows_keep_their_places_while_somebody_works_with_them(page: Page) -> None:
     program = """async () => {
-      const { held, sorted } = await import('/static/js/order.js');
+      const { keepOrder, sorted } = await import('/static/js/order.js');
       const key = row => row.id;
       const rows = [{ id: 'c', n: 1 }, { id: 'b', n: 3 }, { id: 'a', n: 3 }, { id: 'd', n: 9 }];
       const order = rows => rows.map(key).join('');
       const largest = sorted(rows, { by: row => row.n, key, descending: true });
-      return [order(largest), order(held(rows, ['b', 'x', 'c'], key))];
+      return [order(largest), order(keepOrder(rows, ['b', 'x', 'c'], key))];
     }"""
     assert page.evaluate(program) == ["dabc", "bcad"]
 

@@ -1,4 +1,4 @@
-"""A thousand tables, clients and CDC streams: quick to be seen, and all to be found."""
+"""A thousand tables, clients and CDC streams: shown quickly, and all can be found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page must never do is seen when it does it: the tests of the page stand on that."""
+"""The checks that run on every page notice violations; the page's tests rely on that."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Statements that define tables: what a server makes of each is what the schema history has to say of it.
+"""Statements that define tables. The schema history must agree with the server on the result of each.
 
-A case is a list of statements that are executed one after the other in an empty schema `d`; every other schema that
-one makes begins with `d_`.
+A case is a list of statements that are executed one after the other in an empty schema `d`; every other schema that one
+creates begins with `d_`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cases for every server whose statements, or clauses, build on each other."""
+"""Cases for every server whose statements or clauses build on each other."""
 
 from __future__ import annotations
 

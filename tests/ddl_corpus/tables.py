@@ -1,4 +1,4 @@
-"""Tables that many cases begin with."""
+"""Tables with which many cases begin."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The suite of faults: what breaks, under load, and the accounts afterwards (`make test-faults`)."""
+"""The fault suite: faults under load, and the accounts afterwards (`make test-faults`)."""

@@ -1,12 +1,12 @@
-"""A client of the CDC port under faults: whenever it is cut off it comes back, and goes on at the GTID it saw last."""
+"""A client of the CDC port under faults: when it is cut off, it reconnects and continues at its last GTID."""
 
 from __future__ import annotations
 
 import json
 
-from tests.cdcclient import CdcClient, HalfLine, Refused, Reset, Row, triplet_of
 from tests.faults.returning import Returning
-from tests.workload import Change
+from tests.support.cdc_client import CdcClient, HalfLine, Refused, Reset, Row, triplet_of
+from tests.support.workload import Change
 
 _KINDS = {"insert": ("insert",), "delete": ("delete",), "update": ("update_before", "update_after")}
 

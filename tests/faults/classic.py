@@ -1,4 +1,4 @@
-"""A client of the classic protocol under faults: it polls row by row and connects again whenever it is cut off."""
+"""A client of the classic protocol under faults: it polls row by row and reconnects when it is cut off."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import time
 from contextlib import closing
 
 from tests.faults.returning import Returning
-from tests.readme_client import ReadmeClient
-from tests.relayproc import SECRET
-from tests.workload import Change
+from tests.support.readme_client import ReadmeClient
+from tests.support.relay_process import SECRET
+from tests.support.workload import Change
 
 INSERT = 1
 

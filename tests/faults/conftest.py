@@ -1,4 +1,4 @@
-"""The fixture that measures a fault, and the table of all of them at the end of a run."""
+"""The fixture that measures a fault, and the table of all faults at the end of a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,26 @@ from typing import Any
 import msgspec
 import pytest
 
+from examples.dbserver import DatabaseServer
 from tests.faults import table
 from tests.faults.ordeal import Line, Trial, begin
+from tests.faults.proxy import FaultProxy
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "failures.md"
 Ordeal = Callable[..., AbstractContextManager[Trial]]
+
+
+@pytest.fixture
+def proxy(server: DatabaseServer) -> Iterator[FaultProxy]:
+    """Stands between the relay and `server`."""
+    with FaultProxy(server.port) as made:
+        yield made
+
+
+@pytest.fixture
+def own(kind: str, own_server: Callable[..., DatabaseServer]) -> DatabaseServer:
+    """A server of this test's own."""
+    return own_server(kind)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Many clients in one thread: each polls what a schema's tables change, and comes back whenever it is cut off."""
+"""Many clients in one thread: each polls changes of a schema's tables, and reconnects when it is cut off."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Final
 import msgspec
 
 from relay.client import Row
-from relay.wire import classic
-from relay.wire.classic import Command, Discard, Format, Result, TableFilter
-from tests.relayproc import SECRET
-from tests.waiting import until
-from tests.workload import Change
+from relay.protocol import classic, classic_keys
+from relay.protocol.classic import Command, Discard, Format, Result, TableFilter
+from tests.support.relay_process import SECRET
+from tests.support.waiting import until
+from tests.support.workload import Change
 
 RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing is a reset, and leaves no TIME_WAIT
 _WAIT_MS: Final = 1000
@@ -151,7 +151,7 @@ class Herd:
             return
         member.sock, member.replies, member.step = sock, classic.ReplyParser(), Command.AUTH
         self._selector.register(sock, selectors.EVENT_READ, member)
-        self._send(member, classic.encode_auth(classic.fnv1a64(SECRET.encode()), member.name))
+        self._send(member, classic.encode_auth(classic_keys.fnv1a64(SECRET.encode()), member.name))
 
     def _leave(self, member: Member, *, keep: bool, pause: float) -> None:
         if member.sock is None:

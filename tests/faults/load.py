@@ -1,4 +1,4 @@
-"""A load that does not end by itself, knows when each of its rows was committed, and holds still when it has to."""
+"""A load that runs until stopped, knows when each of its rows was committed, and can pause."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 import pymysql
 
 from examples.dbserver import DatabaseServer
-from tests.waiting import until
-from tests.workload import Values, Workload
+from tests.support.waiting import until
+from tests.support.workload import Values, Workload
 
 Visible: TypeAlias = dict[str, set[tuple[int, str | None, bool]]]
 

@@ -94,6 +94,12 @@ static void copy(const char* path, const char* to) {
   next(made, to);
 }
 
+static int removed(const char* path) {
+  static int (*next)(const char*);
+  if (!next) next = (int (*)(const char*))dlsym(RTLD_NEXT, "unlink");
+  return next(path) == 0;
+}
+
 // A folder was flushed: what was renamed or removed in it is so for good, and what is in it has its name.
 static void settle(const char* folder, const char* mirror) {
   char path[2 * PATH_MAX];
@@ -126,9 +132,7 @@ static int fails(const char* path) {
   if (fd < 0) return 0;
   ssize_t n = read(fd, part, sizeof part - 1);
   close(fd);
-  static int (*next)(const char*);
-  if (!next) next = (int (*)(const char*))dlsym(RTLD_NEXT, "unlink");
-  return n > 0 && strstr(path, part) && next(order) == 0;
+  return n > 0 && strstr(path, part) && removed(order);
 }
 
 // 0, or -1 with errno if the flush is to fail.
@@ -171,6 +175,25 @@ int fdatasync(int fd) {
   return note(fd) ? -1 : next(fd);
 }
 
+// Pages that are cut off are gone, whatever became of them: what is written there afterwards is new.
+static int cut(const char* name, int fd, off_t length) {
+  int (*next)(int, off_t) = (int (*)(int, off_t))dlsym(RTLD_NEXT, name);
+  char path[PATH_MAX], to[PATH_MAX], lost[PATH_MAX + 2];
+  struct stat st;
+  int result = next(fd, length), error = errno;
+  if (!result && data_folder() && of_descriptor(fd, path) && mirrored(path, to)) {
+    snprintf(lost, sizeof lost, "%s!", to);
+    off_t whole = length / PAGE * PAGE;
+    if (!stat(lost, &st) && st.st_size > whole && truncate(lost, whole)) abort();
+  }
+  errno = error;
+  return result;
+}
+
+int ftruncate(int fd, off_t length) { return cut("ftruncate", fd, length); }
+
+int ftruncate64(int fd, off64_t length) { return cut("ftruncate64", fd, length); }
+
 int rename(const char* from, const char* to) {
   static int (*next)(const char*, const char*);
   if (!next) next = (int (*)(const char*, const char*))dlsym(RTLD_NEXT, "rename");
@@ -181,6 +204,8 @@ int rename(const char* from, const char* to) {
     snprintf(old, sizeof old, "%s~", b);
     next(b, old);
     next(a, b);
+    snprintf(old, sizeof old, "%s!", b);
+    removed(old);  // of another file
   }
   errno = error;
   return result;

@@ -1,4 +1,4 @@
-"""Rows at a steady rate beside an ordeal's load, for which nothing has to be remembered."""
+"""Rows at a steady rate beside a test's load, which need not be remembered."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
-from tests.relayproc import SECRET
+from tests.support.relay_process import SECRET
 
 ROWS = 100  # of a transaction
 

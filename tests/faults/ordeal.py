@@ -1,4 +1,4 @@
-"""What every fault is measured by: a load, clients that read it, and the accounts afterwards."""
+"""Measures a fault: a load, clients that read it, and the accounts afterwards."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import msgspec
 
 from examples.dbserver import DatabaseServer
 from relay.client import BATCH_ROWS, RelayClient
-from tests.consumer import Consumer
 from tests.faults.cdc import CdcConsumer
 from tests.faults.classic import ClassicConsumer
 from tests.faults.load import Load, TimedWorkload
-from tests.relayproc import RelayProcess
-from tests.waiting import until
-from tests.workload import Change
+from tests.support.consumer import Consumer
+from tests.support.relay_process import RelayProcess
+from tests.support.waiting import until
+from tests.support.workload import Change
 
 SCALE = float(os.environ.get("RELAY_FAULTS", "1"))
 CHECKPOINT = 3.0  # seconds: what a checkpoint may be old, with all that delays it on a busy machine

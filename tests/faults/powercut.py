@@ -1,7 +1,7 @@
-"""What a loss of power leaves of a folder: all that was flushed, and of the rest any sectors, in any combination.
+"""What a power failure leaves of a folder: everything that was flushed, and any combination of other sectors.
 
-tests/faults/mirror.c, preloaded into the relay, keeps what was flushed. Whether a sector that was written since is on
-disk is thrown for each one; so it is for names that no flush of their folder made last.
+tests/faults/mirror.c, preloaded into the relay, records what was flushed. For each sector that was written since then,
+chance decides whether it is on disk; likewise for names whose last change no flush of their folder covered.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from relay.memory import find
+from relay.runtime import admin_socket
+from relay.runtime.shm import find
 
 _SECTORS = (512, 4096)
 _UNFINISHED = re.compile(r".*~\d+")  # a copy that was being made when its process was killed
@@ -42,9 +43,10 @@ def lose_power(data: Path, mirror: Path, dice: random.Random) -> None:
             (data / name).unlink(missing_ok=True)
         else:
             (data / name).write_bytes(left)
-    (data / "journal" / "sync").unlink(missing_ok=True)  # it counts for the host's present life only, by its boot id
+    for note in (data / "journal" / "sync", *data.glob("*-sync")):
+        note.unlink(missing_ok=True)  # it counts for the host's present life only, by its boot id
     shutil.rmtree(mirror)
-    shutil.copytree(data, mirror)
+    shutil.copytree(data, mirror, ignore=shutil.ignore_patterns(admin_socket.NAME))  # a socket has nothing to be copied
 
 
 def _content(path: Path) -> bytes | None:

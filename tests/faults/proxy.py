@@ -1,14 +1,14 @@
-"""A TCP proxy before a database server that breaks the links through it when it is told to.
+"""A TCP proxy in front of a database server that breaks connections on command.
 
     with FaultProxy(server.port) as proxy:      # the relay connects to proxy.port
-        proxy.cut()                             # every link ends, by a reset or in good order
-        proxy.half_open()                       # what is connected now hears nothing any more, and is not told
-        with proxy.standstill(): ...            # nothing passes, on new links neither; then it goes on
-        with proxy.slow(20_000): ...            # bytes a second towards the relay, of all links together
-        proxy.reset_at(4711)                    # when that many bytes more have passed towards the relay
-        proxy.reset_in("event")                 # when half of a row event has passed
-        proxy.reset_in("transaction")           # when all of a row event has, and its transaction has not ended
-        proxy.target = host, port               # where new links lead; port 0: nowhere
+        proxy.cut()                             # every link ends, by a reset or an orderly close
+        proxy.half_open()                       # current links get no more bytes and no error
+        with proxy.standstill(): ...            # nothing passes, also on new links, until the end
+        with proxy.slow(20_000): ...            # bytes per second to the relay, all links together
+        proxy.reset_at(4711)                    # after that many more bytes to the relay
+        proxy.reset_in("event")                 # after half of a row event
+        proxy.reset_in("transaction")           # after a row event, before its transaction ends
+        proxy.target = host, port               # the target of new links; port 0: none
 
 `reset_in` reads the server's packets, so it needs links without TLS.
 """
@@ -32,7 +32,7 @@ _DUMPS: Final = frozenset({0x12, 0x1E})  # COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID
 _ROW_EVENTS: Final = frozenset({*range(23, 26), *range(30, 33), 39, 40, *range(166, 172)})
 _RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing throws away what is queued and tells the peer so
 
-Place: TypeAlias = Literal["event", "transaction"]
+CutPoint: TypeAlias = Literal["event", "transaction"]
 
 
 @dataclass
@@ -106,7 +106,7 @@ class FaultProxy:
         self._rate = 0
         self._allowance = 0.0
         self._bytes_left: int | None = None
-        self._place: Place | None = None
+        self._place: CutPoint | None = None
         self._sprung = threading.Event()
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="fault proxy", daemon=True)
@@ -161,7 +161,7 @@ class FaultProxy:
         """Reset the link that carries the `count`-th byte (from 1) towards the relay from now on, with that byte."""
         self._arm(count, None)
 
-    def reset_in(self, place: Place) -> None:
+    def reset_in(self, place: CutPoint) -> None:
         """Reset the next dump in the middle of a row event, or of a transaction: behind a whole row event of it."""
         self._arm(None, place)
 
@@ -169,13 +169,7 @@ class FaultProxy:
         """Until what `reset_at` or `reset_in` asked for has happened."""
         assert self._sprung.wait(seconds), "nothing came that could be reset"
 
-    def disarm(self) -> bool:
-        """Take back `reset_at` and `reset_in`; whether it had happened."""
-        with self._lock:
-            self._bytes_left = self._place = None
-            return self._sprung.is_set()
-
-    def _arm(self, count: int | None, place: Place | None) -> None:
+    def _arm(self, count: int | None, place: CutPoint | None) -> None:
         with self._lock:
             self._bytes_left, self._place = count, place
             self._sprung.clear()

@@ -1,4 +1,4 @@
-"""A client under faults: cut off, it comes back; it keeps account of what came, and of what came again."""
+"""A client under faults: it reconnects, and records received rows and repeats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from tests.workload import Change
+from tests.support.workload import Change
 
 
 class Returning(ABC):

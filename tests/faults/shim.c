@@ -1,4 +1,5 @@
-/* A stand-in for parts of the kernel, loaded by LD_PRELOAD: disks that are slow, full or read-only, clocks that jump.
+/* A stand-in for parts of the kernel, loaded by LD_PRELOAD: disks that are slow, full or read-only, files that end where
+ * they should not, clocks that jump.
  *
  * What it does now stands in the file that RELAY_SHIM names, shared by all processes: struct orders below. */
 #define _GNU_SOURCE
@@ -17,12 +18,25 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { WRITE = 1, SYNC = 2, ALLOCATE = 4, NAME = 8 };
+
+/* Calls of these kinds about files whose path has this part are counted, and one of them fails. */
+struct watch {
+  char part[64];  /* "": there is no such watch */
+  int32_t calls;
+  int32_t error;  /* of the call with number `at`; 0: it writes half of what it is given */
+  int64_t at;     /* 0: none fails */
+  int64_t seen;
+};
+
 struct orders {
   int64_t sync_us;    /* fsync and fdatasync take so much longer */
   int64_t shift_ns;   /* the clock of the day is so far ahead */
+  int64_t bytes;      /* fstat says of files below `folder` that they have so many: pages behind their end are SIGBUS */
   int32_t error;      /* what would make a file longer fails with it; EROFS: what would change one, too */
   int32_t reserved;
   char folder[256];   /* of the files that `error` is about */
+  struct watch watches[16];
 };
 
 static volatile struct orders* given;
@@ -34,7 +48,7 @@ __attribute__((constructor)) static void attach(void) {
   real = (int (*)(const char*, int, ...))dlsym(RTLD_NEXT, "open");
   int fd = real(path, O_RDWR | O_CLOEXEC);
   if (fd < 0) abort();
-  void* p = mmap(NULL, sizeof(struct orders), PROT_READ, MAP_SHARED, fd, 0);
+  void* p = mmap(NULL, sizeof(struct orders), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (p == MAP_FAILED) abort();
   given = p;
@@ -51,15 +65,44 @@ static int below(const char* path) {
 
 static int refused_path(const char* path) { return given && given->error && below(path) ? given->error : 0; }
 
-static int refused_fd(int fd) {
-  if (!given || !given->error) return 0;
-  char name[64], path[512];
+/* The path of an open file, "" for what has none. */
+static const char* named(int fd, char path[512]) {
+  char name[64];
   snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-  ssize_t n = readlink(name, path, sizeof path - 1);
-  if (n <= 0) return 0;
-  path[n] = 0;
-  return below(path) ? given->error : 0;
+  ssize_t n = readlink(name, path, 511);
+  path[n < 0 ? 0 : n] = 0;
+  return path;
 }
+
+static int named_below(int fd) {
+  char path[512];
+  return below(named(fd, path));
+}
+
+enum { GOES_ON = 0, HALF = -1 };
+
+/* What becomes of a call: GOES_ON, HALF, or the errno that it fails with. */
+static int watched(int call, const char* path) {
+  int outcome = GOES_ON;
+  for (int i = 0; i < 16 && given->watches[i].part[0]; ++i) {
+    volatile struct watch* watch = &given->watches[i];
+    if (!(watch->calls & call) || !strstr(path, (const char*)watch->part)) continue;
+    if (__atomic_add_fetch(&watch->seen, 1, __ATOMIC_SEQ_CST) == watch->at) outcome = watch->error ? watch->error : HALF;
+  }
+  return outcome;
+}
+
+static int watched_fd(int call, int fd) {
+  char path[512];
+  return given && given->watches[0].part[0] ? watched(call, named(fd, path)) : GOES_ON;
+}
+
+static int fails(int error) {
+  if (error > 0) errno = error;
+  return error > 0;
+}
+
+static int refused_fd(int fd) { return given && given->error && named_below(fd) ? given->error : 0; }
 
 /* A write that overwrites what is there needs no room. */
 static int refused_write(int fd, int64_t end) {
@@ -76,19 +119,27 @@ static void slow(void) {
 int fsync(int fd) {
   REAL(int, "fsync", int);
   slow();
-  return real(fd);
+  return fails(watched_fd(SYNC, fd)) ? -1 : real(fd);
 }
 
 int fdatasync(int fd) {
   REAL(int, "fdatasync", int);
   slow();
-  return real(fd);
+  return fails(watched_fd(SYNC, fd)) ? -1 : real(fd);
+}
+
+int fstat(int fd, struct stat* st) {
+  REAL(int, "fstat", int, struct stat*);
+  int failed = real(fd, st);
+  if (!failed && given && given->bytes && S_ISREG(st->st_mode) && named_below(fd)) st->st_size = given->bytes;
+  return failed;
 }
 
 int posix_fallocate(int fd, off_t offset, off_t size) {
   REAL(int, "posix_fallocate", int, off_t, off_t);
   int error = refused_fd(fd);
-  return error ? error : real(fd, offset, size);
+  if (!error) error = watched_fd(ALLOCATE, fd);
+  return error > 0 ? error : real(fd, offset, size);
 }
 
 int posix_fallocate64(int fd, off64_t offset, off64_t size) { return posix_fallocate(fd, offset, size); }
@@ -106,7 +157,9 @@ ssize_t write(int fd, const void* data, size_t size) {
       return -1;
     }
   }
-  return real(fd, data, size);
+  int outcome = watched_fd(WRITE, fd);
+  if (fails(outcome)) return -1;
+  return real(fd, data, outcome == HALF ? (size + 1) / 2 : size);
 }
 
 ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
@@ -116,7 +169,9 @@ ssize_t pwrite(int fd, const void* data, size_t size, off_t offset) {
     errno = error;
     return -1;
   }
-  return real(fd, data, size, offset);
+  int outcome = watched_fd(WRITE, fd);
+  if (fails(outcome)) return -1;
+  return real(fd, data, outcome == HALF ? (size + 1) / 2 : size, offset);
 }
 
 ssize_t pwrite64(int fd, const void* data, size_t size, off64_t offset) { return pwrite(fd, data, size, offset); }
@@ -150,6 +205,13 @@ int rename(const char* from, const char* to) {
     errno = EROFS;
     return -1;
   }
+  if (given && fails(watched(NAME, to))) return -1;
+  return real(from, to);
+}
+
+int link(const char* from, const char* to) {
+  REAL(int, "link", const char*, const char*);
+  if (given && fails(watched(NAME, to))) return -1;
   return real(from, to);
 }
 

@@ -1,4 +1,4 @@
-"""Clients that misbehave, come in crowds, or want less than there is."""
+"""Clients that misbehave, come in crowds, or lack resources."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient, Row
 from relay.errors import RelayError
-from relay.wire import classic
-from relay.wire.classic import Command, Discard
+from relay.protocol import classic, classic_keys
+from relay.protocol.classic import Command, Discard
 from tests.faults.conftest import Ordeal
 from tests.faults.herd import RESET, Herd, Member, address
 from tests.faults.ordeal import Allows, times
-from tests.relayproc import SECRET, RelayProcess
-from tests.test_kill import living
-from tests.workload import Change
+from tests.support.relay_process import SECRET, RelayProcess
+from tests.support.workload import Change
+from tests.whole.test_kill import living
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 Start = Callable[..., RelayProcess]
@@ -54,7 +54,7 @@ def asks_without_reading(relay: RelayProcess, name: str, schema: str) -> socket.
         client.add_filter(schema)
     sock = socket.create_connection(("127.0.0.1", relay.port), 10)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    key = classic.fnv1a64(SECRET.encode())
+    key = classic_keys.fnv1a64(SECRET.encode())
     sock.sendall(classic.encode_request(Command.AUTH, classic.encode_auth(key, name)))
     identity = classic.parse_identity(received(sock))
     poll = classic.encode_poll_many(classic.PollMany(1000, 0, 60_000, 0, classic.Format.MSGPACK))

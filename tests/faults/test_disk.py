@@ -21,8 +21,9 @@ from relay.journal.frames import Table, decode
 from tests.faults.conftest import Ordeal
 from tests.faults.ordeal import Allows, times
 from tests.faults.shim import Shim
-from tests.relayproc import SECRET, RelayProcess, run_relay
-from tests.waiting import until
+from tests.faults.test_source_stops import resume
+from tests.support.relay_process import SECRET, RelayProcess, run_relay
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Start = Callable[..., RelayProcess]
@@ -39,11 +40,6 @@ def shim(tmp_path: Path) -> Shim:
 
 def data_dir(relay: RelayProcess) -> Path:
     return relay.conf.parent / "data"
-
-
-def resume(relay: RelayProcess) -> None:
-    done = run_relay("resume", "-c", relay.conf)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EROFS], ids=["full", "read-only"])

@@ -1,4 +1,4 @@
-"""What happens to the whole host, and so to every process of the relay at once."""
+"""Faults of the whole host, which affect every process of the relay at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from tests.faults.conftest import Ordeal
 from tests.faults.ordeal import Allows
-from tests.relayproc import RelayProcess
+from tests.support.relay_process import RelayProcess
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 FREEZE = 62  # seconds: more than a process may be silent

@@ -1,4 +1,4 @@
-"""Nothing happens, for long: what the relay uses stays what it is (`make soak`: an hour; ten minutes in the suite)."""
+"""A long run without faults: resource use stays constant (`make soak`: an hour; ten minutes in the suite)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.faults.conftest import Ordeal
 from tests.faults.noise import Noise
 from tests.faults.ordeal import SCALE, Allows
 from tests.faults.usage import MIB, Usage
-from tests.relayproc import RelayProcess
+from tests.support.relay_process import RelayProcess
 
 SECONDS = float(os.environ.get("RELAY_SOAK", max(150, 600 * SCALE)))
 KEEP, SEGMENT = 8 * MIB, MIB

@@ -1,4 +1,4 @@
-"""What a source may send, or not send for long, that is hard on the relay: under load, with the accounts afterwards."""
+"""Difficult streams from a source, and long silence, under load, with the accounts afterwards."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from relay.client import RelayClient, Row
 from tests.faults.conftest import Ordeal
 from tests.faults.load import TimedWorkload
 from tests.faults.ordeal import Allows, Line, times
-from tests.relayproc import SECRET, RelayProcess
-from tests.waiting import until
+from tests.support.relay_process import SECRET, RelayProcess
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Start = Callable[..., RelayProcess]
@@ -177,9 +177,7 @@ def test_an_event_that_no_server_sends(
         )
         until(lambda: (relay.stat()["stop"] or {}).get("code") == "event_too_large", 120, "it does not stop")
         written = time.monotonic()
-        assert relay.stop() == 0
-        relay.flags = ("--accept-gap",)
-        relay.start()
+        relay.accept_gap()
         rows: list[Row] = []
         while len(rows) < 2:
             some = client.poll_many(wait=30)

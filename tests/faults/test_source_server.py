@@ -1,32 +1,25 @@
-"""The source itself restarts, dies, rotates and purges its binlog, and is taken over by another, under load."""
+"""The source restarts, crashes, rotates and purges its binlog, and is replaced by another server, under load."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
-from tests.conftest import skipped_kinds
 from tests.faults.conftest import Ordeal
 from tests.faults.load import SurvivingWorkload
 from tests.faults.ordeal import Allows, times
 from tests.faults.proxy import FaultProxy
-from tests.pairs import HOSTS, executed, pair_of, wait_for
-from tests.relayproc import RelayProcess
+from tests.support.relay_process import RelayProcess
+from tests.support.replicating_pair import HOSTS, executed
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Start = Callable[..., RelayProcess]
-KINDS = ("mysql97", "mariadb118", "mariadb1011")
-
-
-@pytest.fixture(params=KINDS)
-def own(request: pytest.FixtureRequest, own_server: Callable[..., DatabaseServer]) -> DatabaseServer:
-    """A server of this test's own."""
-    return own_server(request.param)
 
 
 def test_a_source_that_restarts(
@@ -78,14 +71,6 @@ def test_a_binlog_that_is_purged_live(server: DatabaseServer, db: str, start_rel
             time.sleep(dice.uniform(0, 0.3))
 
 
-@pytest.fixture(params=KINDS)
-def pair(request: pytest.FixtureRequest) -> Iterator[tuple[DatabaseServer, DatabaseServer]]:
-    """Two servers on one port of two addresses; the second replicates the first."""
-    assert request.param not in skipped_kinds()
-    with pair_of(request.param) as servers:
-        yield servers
-
-
 def replicate(server: DatabaseServer, host: str) -> None:
     """Make a server that was the first of a pair replicate the one on that address."""
     account = f"'{host}', {{0}}_PORT={server.port}, {{0}}_USER='{USER}', {{0}}_PASSWORD='{PASSWORD}'"
@@ -122,7 +107,7 @@ def test_failover_under_load(
                 time.sleep(1)
                 with trial.fault(), trial.load.paused(standby):
                     sent = executed(serving)
-                    wait_for(partial(lambda sent, to: sent.issubset(executed(to)), sent, standby), "it does not follow")
+                    until(partial(lambda sent, to: sent.issubset(executed(to)), sent, standby), 30, "it lags")
                     serving.kill()
                     links[serving].cut()
                     standby.execute(f"STOP {replica}", f"RESET {replica} ALL")

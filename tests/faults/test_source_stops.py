@@ -1,9 +1,10 @@
-"""What the relay cannot go on after by itself: a named stop under load, what ends it, and the accounts afterwards."""
+"""Conditions after which the relay cannot continue: a fatal error under load, its remedy, the accounts afterwards."""
 
 from __future__ import annotations
 
 import random
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -12,14 +13,14 @@ from functools import partial
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay.binlog.connect import Account, connect
 from relay.binlog.dump import Request, open_dump
-from relay.binlog.facts import binlog_end, facts
+from relay.source.connect import Account, connect
+from relay.source.facts import binlog_end, query_facts
 from tests.faults.conftest import Ordeal
 from tests.faults.ordeal import Allows, times
 from tests.faults.proxy import FaultProxy
-from tests.relayproc import RelayProcess, run_relay
-from tests.waiting import until
+from tests.support.relay_process import RelayProcess, run_relay
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Start = Callable[..., RelayProcess]
@@ -27,19 +28,8 @@ OF_ANOTHER_MAKE = {"mysql97": "mariadb118", "mariadb118": "mysql97", "mariadb101
 PASSWORD = "a-password-of-its-own"
 
 
-@pytest.fixture
-def proxy(server: DatabaseServer) -> Iterator[FaultProxy]:
-    """Stands between the relay and `server`."""
-    with FaultProxy(server.port) as made:
-        yield made
-
-
 def wait_stopped(relay: RelayProcess, code: str, seconds: float = 30) -> None:
-    until(
-        lambda: (relay.stat()["stop"] or {}).get("code") == code,
-        seconds,
-        f"no stop {code}",
-    )
+    until(lambda: (relay.stat()["stop"] or {}).get("code") == code, seconds, f"no stop {code}")
 
 
 def resume(relay: RelayProcess) -> None:
@@ -99,6 +89,20 @@ def test_a_server_of_the_same_make_that_is_no_replica(
                 resume(relay)
 
 
+def clashes(relay: RelayProcess, account: Account, number: int) -> bool:
+    """Ask for the binlog once as a replica does that comes back whenever it is put out: the server may put the relay
+    out without a word, and then the relay does the same to us."""
+    connection = connect(account)
+    about = query_facts(connection)
+    end = binlog_end(connection, about)
+    with closing(open_dump(connection, about.mariadb, Request(number, end.file, end.position))):
+        try:
+            wait_stopped(relay, "server_id_clash", 2)
+        except AssertionError:
+            return False
+    return True
+
+
 def test_another_replica_of_the_same_id(server: DatabaseServer, db: str, start_relay: Start, ordeal: Ordeal) -> None:
     number = random.randrange(1_000_000, 2_000_000_000)
     relay = start_relay(server, {"Source.ServerId": number})
@@ -107,11 +111,7 @@ def test_another_replica_of_the_same_id(server: DatabaseServer, db: str, start_r
         for _ in range(times(3)):
             time.sleep(0.5)
             with trial.fault():
-                connection = connect(account)
-                about = facts(connection)
-                end = binlog_end(connection, about)
-                with closing(open_dump(connection, about.mariadb, Request(number, end.file, end.position))):
-                    wait_stopped(relay, "server_id_clash")
+                until(lambda: clashes(relay, account, number), 30, "no stop server_id_clash", pause=0)
                 resume(relay)
 
 
@@ -192,12 +192,9 @@ def test_a_binlog_that_is_purged_before_it_is_read(
                 if living:
                     proxy.target = "127.0.0.1", server.port
                 else:
-                    relay.flags = ()
                     relay.start()
                 wait_stopped(relay, "binlog_purged")
-                assert relay.stop() == 0
-                relay.flags = ("--accept-gap",)
-                relay.start()
+                relay.accept_gap()
                 until(partial(lambda number: len(relay.stat()["gaps"]) == number, number), what="no gap was accepted")
 
 
@@ -206,3 +203,55 @@ def purged(server: DatabaseServer) -> bool:
     server.execute("FLUSH BINARY LOGS")
     newest = server.execute("SHOW BINARY LOGS")[-1][0]
     return len(server.execute(f"PURGE BINARY LOGS TO '{newest}'", "SHOW BINARY LOGS")) == 1
+
+
+def test_a_binlog_that_is_begun_anew(
+    own: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start, ordeal: Ordeal
+) -> None:
+    """All that was committed before is read by then; what comes after is read once the gap is accepted."""
+    relay, db = start_relay(own), make_db(own)
+    with ordeal("Binlog begun anew (RESET MASTER)", relay, own, db, Allows.IN_FLIGHT, pause=0.01) as trial:
+        for _ in range(times(3)):
+            time.sleep(0.5)
+            with trial.fault():
+                with trial.load.paused():
+                    trial.catch_up()
+                    own.execute("RESET BINARY LOGS AND GTIDS" if own.kind.mysql else "RESET MASTER")
+                wait_stopped(relay, "binlog_reset")
+                relay.accept_gap()
+
+
+def test_a_source_that_is_reached_late_at_the_first_start(
+    server: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start, ordeal: Ordeal
+) -> None:
+    """Clients whose filters are acknowledged have all that is committed from then on, however early they came."""
+    for _ in range(times(5)):
+        with FaultProxy(server.port) as proxy:
+            proxy.target = "127.0.0.1", 0
+            db, relay = make_db(server), start_relay(server, {"Server.Port": proxy.port})
+            reached = threading.Timer(1, setattr, (proxy, "target", ("127.0.0.1", server.port)))
+            reached.start()
+            with ordeal("Source reached late at the first start", relay, server, db, Allows.NOTHING) as trial:
+                with trial.fault():
+                    reached.join()
+                time.sleep(1)
+            assert relay.stop() == 0
+
+
+def test_a_statement_that_no_row_event_tells(
+    server: DatabaseServer,
+    db: str,
+    make_db: Callable[[DatabaseServer], str],
+    start_relay: Start,
+    ordeal: Ordeal,
+) -> None:
+    relay, elsewhere = start_relay(server, {"Relay.OnUnknown": "skip"}), make_db(server)
+    server.execute(f"CREATE TABLE {elsewhere}.t (id INT PRIMARY KEY AUTO_INCREMENT)")
+    name = "STATEMENT-format DML with OnUnknown = skip"
+    with ordeal(name, relay, server, db, Allows.NOTHING, pause=0.005) as trial:
+        for _ in range(times(50)):
+            with trial.fault():
+                server.execute("SET SESSION binlog_format = STATEMENT", f"INSERT INTO {elsewhere}.t VALUES ()")
+            time.sleep(0.05)
+        trial.catch_up()
+        assert relay.stat()["traffic"]["skipped"] >= len(trial.faults), "what was left out is not counted"

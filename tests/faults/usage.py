@@ -1,4 +1,4 @@
-"""What processes use over time, and whether it grows."""
+"""The resource use of processes over time, and whether it grows."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from relay.memory import find
-from tests.relayproc import RelayProcess
+from relay.runtime.shm import find
+from tests.support.relay_process import RelayProcess
 
 MIB = 1 << 20
 GROWTH_BYTES, GROWTH_SHARE = 6 * MIB, 0.1  # of memory, that is none: allocators and rings that fill

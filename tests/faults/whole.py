@@ -1,4 +1,4 @@
-"""A relay with everything on: the CDC port, a lake, a log; and what each of them must have in the end."""
+"""A relay with everything on (the CDC port, a lake, a log), and what each must have in the end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 from examples.dbserver import free_port
-from tests.cdcclient import USERS_LINE
-from tests.exported import Lake
 from tests.faults.ordeal import Trial
-from tests.relayproc import RelayProcess
-from tests.waiting import until
+from tests.support.cdc_client import USERS_LINE
+from tests.support.exported_lake import Lake
+from tests.support.relay_process import RelayProcess
+from tests.support.waiting import until
 
 _CHANGES = ("insert", "update_postimage", "delete")  # beside those that stand for statements
 

@@ -1,7 +1,8 @@
-"""Fuzz the parsers written in Python: python -m tests.fuzz [TARGET...]
+"""Fuzzes the parsers written in Python: python -m tests.fuzz [TARGET...]
 
-FUZZ_SECONDS=n for each target (default 60), or FUZZ_COUNT=n inputs; FUZZ_SEED=n (default: random). Inputs begin with
-those in tests/fuzz/crashers/TARGET, where one that fails is kept. scripts/fuzz.sh does the same for the native parsers.
+FUZZ_SECONDS=n for each target (default 60), or FUZZ_COUNT=n inputs; FUZZ_SEED=n (default: random). It begins with the
+inputs in tests/fuzz/crashers/TARGET, and writes failing inputs there. scripts/fuzz.sh does the same for the native
+parsers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ CRASHERS = Path(__file__).parent / "crashers"
 
 
 def main(names: list[str]) -> int:
-    """Run these targets, or all; the exit code."""
+    """Run these targets, by default all. Returns the exit code."""
     seconds, count = float(os.environ.get("FUZZ_SECONDS", "60")), int(os.environ.get("FUZZ_COUNT", "0"))
     seed = int(os.environ.get("FUZZ_SEED", random.randrange(2**32)))
     failed = 0

@@ -3,10 +3,10 @@
 #include <charconv>
 #include <cmath>
 
-#include "cdc_form.hpp"
-#include "payload.hpp"
+#include "serve/cdc_form.hpp"
+#include "values/payload.hpp"
 #include "rowsinput.hpp"
-#include "utf8.hpp"
+#include "base/utf8.hpp"
 
 using namespace relay;
 

@@ -1,6 +1,6 @@
 // Text in every character set that servers have: what comes out is UTF-8 and fits into the room for it. Input: which
 // character set, then the text.
-#include "charset.hpp"
+#include "values/charset.hpp"
 
 #include "../native/build.hpp"
 #include "fuzz.hpp"

@@ -1,7 +1,7 @@
 // Packed definitions, which a damaged journal or a hostile source could bring: refused with a reason, or usable.
 #include "../native/build.hpp"
 #include "fuzz.hpp"
-#include "rows.hpp"
+#include "values/rows.hpp"
 
 using namespace relay;
 

@@ -1,7 +1,7 @@
 // Payloads of journal frames, as a damaged file could hold them.
 #include "../native/build.hpp"
 #include "fuzz.hpp"
-#include "journal.hpp"
+#include "journal/journal.hpp"
 
 using namespace relay;
 using build::bytes;

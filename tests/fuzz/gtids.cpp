@@ -1,5 +1,5 @@
 // GTIDs as text and packed, and sets of them. What is accepted survives a round trip; what is not is explained.
-#include "gtid.hpp"
+#include "base/gtid.hpp"
 
 #include "../native/build.hpp"
 #include "fuzz.hpp"

@@ -1,7 +1,7 @@
-"""The coverage-guided driver for parsers written in Python: what driver.cpp is for the native ones.
+"""The coverage-guided driver for parsers written in Python, the counterpart of driver.cpp.
 
-First the kept inputs (crashers of old) and the seeds, then mutations of whatever reached new lines, or lines in a new
-order, or more often than before, until the time or the count is over. A target raises what it has found wrong.
+It first runs the kept inputs (former crashers) and the seeds. Then it mutates inputs that reached new lines, or lines
+in a new order or more often, until the time or the count is over. A target raises an error if something is wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Edge = tuple[CodeType, int, int]
 
 
 class Target(NamedTuple):
-    """A parser under test. `watched`: beginnings of the names of the modules whose lines count."""
+    """A parser under test. `watched`: the modules whose lines count, by the beginnings of their names."""
 
     run: Callable[[bytes], None]
     seeds: Sequence[bytes]
@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 
 class Failure(Exception):
-    """An input at which a target raised; `input` is that input, the cause what was raised."""
+    """A target raised an error, the cause of this one, at `input`."""
 
     def __init__(self, content: bytes, cause: BaseException) -> None:
         super().__init__(f"{type(cause).__name__}: {cause}")
@@ -48,7 +48,7 @@ class Failure(Exception):
 
 
 class Tally(NamedTuple):
-    """What a run came to: inputs that were made, edges that were reached, inputs kept for what they reached."""
+    """The result of a run: the numbers of inputs made, of edges reached, and of inputs in the corpus."""
 
     inputs: int
     edges: int
@@ -56,7 +56,7 @@ class Tally(NamedTuple):
 
 
 def fuzz(target: Target, kept: Sequence[bytes], seed: int, *, seconds: float = 0.0, count: int = 0) -> Tally:
-    """Feed the target for so many seconds, or with `count` inputs if that is given. Raises `Failure`."""
+    """Run the target for `seconds`, or with `count` inputs if that is given. Raises `Failure`."""
     chance = random.Random(seed)
     watch = _Watch(target.watched)
     corpus = [content[:LONGEST] for content in (*target.seeds, *kept)]
@@ -73,7 +73,7 @@ def fuzz(target: Target, kept: Sequence[bytes], seed: int, *, seconds: float = 0
 
 
 def _try(target: Target, watch: _Watch, content: bytes) -> bool:
-    """Whether the input reached what none before it did."""
+    """Run the target with the input. True if it reached something new."""
     try:
         with _patience(), watch:
             target.run(content)
@@ -83,7 +83,7 @@ def _try(target: Target, watch: _Watch, content: bytes) -> bool:
 
 
 class _TooLong(BaseException):
-    """The input takes too long; no handler of the target's for all exceptions may take it."""
+    """The input takes too long. Not an `Exception`, so that the target does not catch it."""
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def _patience() -> Iterator[None]:
 
 
 class _Watch:
-    """Which line came after which, of the watched modules, and how often by orders of two."""
+    """Records which line of the watched modules followed which, and how often, to the next power of two."""
 
     def __init__(self, watched: tuple[str, ...]) -> None:
         self.seen: dict[Edge, int] = {}
@@ -120,7 +120,7 @@ class _Watch:
         sys.settrace(self._before)
 
     def is_new(self) -> bool:
-        """Whether what was reached last had not been reached before; from now on it has."""
+        """Whether the last input reached something new. It counts as known from now on."""
         new = False
         for edge, often in self._reached.items():
             grade = 1 << often.bit_length()

@@ -1,7 +1,7 @@
 // Binlog streams into a journal. The first byte says how an input is read: even, as records (type, flags, position u16,
 // length u16, body) that are framed as events without checksums; odd, as the bytes of the connection. Whatever comes,
 // the journal stays whole.
-#include "ingest.hpp"
+#include "binlog/ingest.hpp"
 
 #include <unistd.h>
 
@@ -100,7 +100,7 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
       if (asked.statement.size() % 2)
         ingest.ddl(asked.statement, "dialect", "tables");
       else
-        ingest.pass();
+        ingest.skip();
       break;
     case Asks::partial:
       if (asked.table_id % 2)

@@ -1,7 +1,7 @@
 // Journals whose last segment goes on with anything: they are refused with a reason, or recovered to what can be read
 // from end to end. Input: frames, each as a byte (bit 0: its checksum is wrong), a u16 length and the payload; a byte of
 // kNotes begins the notes of prepared transactions, which reach to the end of the input.
-#include "journal.hpp"
+#include "journal/journal.hpp"
 
 #include <unistd.h>
 
@@ -9,13 +9,13 @@
 #include <fstream>
 
 #include "../native/build.hpp"
-#include "cdc.hpp"
-#include "cdc_scan.hpp"
-#include "changes.hpp"
-#include "crc.hpp"
-#include "failure.hpp"
+#include "serve/cdc.hpp"
+#include "serve/cdc_scan.hpp"
+#include "formats/changes.hpp"
+#include "base/crc.hpp"
+#include "base/failure.hpp"
 #include "fuzz.hpp"
-#include "prepared.hpp"
+#include "binlog/prepared.hpp"
 
 using namespace relay;
 
@@ -97,7 +97,7 @@ std::string read_cdc(const std::string& path, uint64_t until, CdcForm form, uint
     reader.clear();
     switch (reached.why) {
       case CdcReached::Why::end: case CdcReached::Why::no_gtid: return got;
-      case CdcReached::Why::domain: reader.tell_domain(1); break;
+      case CdcReached::Why::domain: reader.set_domain(1); break;
       case CdcReached::Why::schema: got += reader.definition(); break;
       default: break;
     }
@@ -113,7 +113,8 @@ void scan(const std::string& path, uint64_t until) {
   }
   REQUIRE(whole.position() == stepping.position() && whole.position() <= until);
   REQUIRE(whole.last().images == stepping.last().images && whole.last().tables == stepping.last().tables);
-  REQUIRE(whole.met().size() == stepping.met().size() && whole.statements().size() == stepping.statements().size());
+  REQUIRE(whole.definitions().size() == stepping.definitions().size());
+  REQUIRE(whole.statements().size() == stepping.statements().size());
 }
 
 // The same to the end or to the same error, whatever the pace.
@@ -154,9 +155,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     REQUIRE(!error.code.empty());
   }
   try {
-    PreparedLog log(folder.path);
-    log.add("x'61',x'',1", {"binlog.000001", 4, ""});
-    REQUIRE(PreparedLog(folder.path).entries().size() == log.entries().size());
+    PreparedLog log(folder.path, 50);
+    log.add({"x'61',x'',1", "binlog.000001", 4, ""}, 50);
+    const size_t prepared = log.prepared().size();
+    log.finish("x'61',x'',1", 100, 50);
+    REQUIRE(log.prepared().size() + 1 == prepared);
+    REQUIRE(PreparedLog(folder.path, 100).prepared().size() + 1 == prepared);
+    log.add({"x'61',x'',1", "binlog.000001", 8, ""}, 50);
+    REQUIRE(PreparedLog(folder.path, 99).prepared().size() == prepared + 1);
   } catch (const JournalError& error) {
     REQUIRE(error.code == "journal_corrupt");
   }

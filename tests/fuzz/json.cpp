@@ -1,11 +1,11 @@
 // Binary JSON and changes of parts of it. Input: u16 size of a document, the document, the changes.
-#include "json.hpp"
+#include "values/json.hpp"
 
 #include "../native/build.hpp"
 #include "fuzz.hpp"
-#include "json_format.hpp"
-#include "json_patch.hpp"
-#include "json_path.hpp"
+#include "values/json_format.hpp"
+#include "binlog/json_patch.hpp"
+#include "binlog/json_path.hpp"
 
 using namespace relay;
 using build::bytes;

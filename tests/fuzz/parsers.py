@@ -1,4 +1,4 @@
-"""What is fuzzed in Python: everything there that reads bytes from clients, operators, or the source."""
+"""The fuzz targets in Python: everything that reads bytes from clients, operators, or the source."""
 
 from __future__ import annotations
 
@@ -18,50 +18,51 @@ from relay.binlog.decoder import Decoder
 from relay.binlog.events import RowsEvent, TransactionPayloadEvent
 from relay.cdc import users
 from relay.cdc.users import Users
-from relay.config import load
+from relay.config.load import load
 from relay.ddl import Dialect, SqlMode
 from relay.ddl.readings import readings
 from relay.ddl.syntax import TableName
 from relay.errors import ErrorCode, RelayError, StopCode
-from relay.httpapi import ClientDetail, History, TableDetail, TableSchema
 from relay.lake.documents import Table, TableState
 from relay.lake.statements import effects
-from relay.serving import administration
-from relay.stat import Stat
-from relay.views import Views
-from relay.web import Latest, Server, application
-from relay.wire import cdcwords, classic
-from relay.wire.cdc import MAX_HELD, Action, Check, Close, Last, Send, Session, Transaction
-from relay.wire.cdcframing import MAX_COMMAND
-from relay.wire.cdcstates import State
-from relay.wire.cdcwords import Request
-from relay.wire.classic import Command, MalformedPayload, TableFilter
+from relay.monitoring.documents import ClientDetail, History, TableDetail, TableSchema
+from relay.monitoring.http import Latest, Server, application
+from relay.monitoring.stat import Stat
+from relay.monitoring.views import Views
+from relay.protocol import cdc_messages, classic
+from relay.protocol.cdc_framing import MAX_COMMAND
+from relay.protocol.cdc_messages import Request
+from relay.protocol.cdc_session import MAX_HELD, Action, Check, Close, Last, Send, Session, Transaction
+from relay.protocol.cdc_states import State
+from relay.protocol.classic import Command, MalformedPayload, TableFilter
+from relay.serving import admin
 from tests.browser.documents import Told
 from tests.fuzz.guided import Target
+from tests.support import FIXTURES, ROOT
+from tests.support.cdc_client import credentials
 
-CONF: Final = Path(__file__).parent.parent.parent / "conf" / "relay.conf"
-FIXTURES: Final = Path(__file__).parent.parent / "fixtures"
+CONF: Final = ROOT / "conf" / "relay.conf"
 
 
 class Wrong(Exception):
-    """What a target did is not what it may do."""
+    """A target broke a rule."""
 
 
 def require(true: object, what: object) -> None:
-    """Fail the input unless it is."""
+    """Fail the input unless this is true."""
     if not true:
         raise Wrong(repr(what))
 
 
-# -- CDC sessions: how the answers fall, then pieces, each behind what happens before it --
+# -- CDC sessions: a byte that selects the answers, then pieces, each after a byte for a gap and a byte for its size --
 
 _GLUED: Final = re.compile(rb"TYPE=(JSON|AVRO)[^ \r\nCQR]")
 _ANSWER: Final = b'{"GTID": "0-1-178"}\n'
 
 
 def cdc() -> Target:
-    """Bytes, silences and ends in any order, as the events of a connection."""
-    login = cdcwords.encode_credentials("maxuser", "maxpwd")
+    """The events of a connection: bytes, gaps and the end, in any order."""
+    login = credentials("maxuser", "maxpwd")
     register = b"REGISTER UUID=XXX-YYY, TYPE=JSON"
     seeds = [
         _pieces(login, register, b"REQUEST-DATA shop.orders"),
@@ -69,7 +70,7 @@ def cdc() -> Target:
         _pieces(login[:9], login[9:] + register + b"QUERY-LAST-TRANSACTION\n", b"QUERY-TRANSACTION 0-1-2\n"),
         _pieces(login, b"REGISTER UUID=a, TYPE=AVRO REQUEST-DATA a.b", b"QUERY-TRANSACTION", b"\r\n", b"BOGUS\n"),
     ]
-    return Target(_cdc, seeds, ("relay.wire.cdc",))
+    return Target(_cdc, seeds, ("relay.protocol.cdc_session",))
 
 
 def _pieces(*pieces: bytes) -> bytes:
@@ -102,7 +103,8 @@ def _cdc(content: bytes) -> None:
     for action in heard:
         if isinstance(action, Send):
             require(action.data.endswith(b"\n") and action.data.count(b"\n") == 1, action)
-    # Without silences it is the same however it was cut, but for what is glued to a form, which ends REGISTER at once.
+    # Without gaps the division into pieces makes no difference, except for text directly after TYPE=JSON or TYPE=AVRO:
+    # a piece that ends there ends REGISTER.
     if not gaps and not _GLUED.search(said):
         plain += _answered(whole, whole.feed(said), answers)
         plain += _answered(whole, whole.eof(), answers)
@@ -110,7 +112,7 @@ def _cdc(content: bytes) -> None:
 
 
 def _answered(session: Session, actions: list[Action], answers: bytes) -> list[Action]:
-    """The actions and what comes of answering them at once."""
+    """The actions, and those that follow when each gets its answer at once."""
     done: list[Action] = []
     while actions:
         action, *actions = actions
@@ -121,11 +123,11 @@ def _answered(session: Session, actions: list[Action], answers: bytes) -> list[A
             require(all((action.schema, action.table)), action)
             actions += session.missing() if answers[0] & 2 else session.found()
         elif isinstance(action, Last | Transaction):
-            actions += session.told(_ANSWER)
+            actions += session.answered(_ANSWER)
     return done
 
 
-# -- the payloads of the classic protocol that are read in Python, behind the command --
+# -- the payloads of the classic protocol that Python reads, after the command --
 
 
 def classic_payloads() -> Target:
@@ -141,7 +143,7 @@ def classic_payloads() -> Target:
         bytes((6,)) + b'{"schema": "shop", "table": "orders"}',
         bytes((7,)) + struct.pack("<IIIsI", 2, 2, 1, b"a", 0),
     ]
-    return Target(_classic, seeds, ("relay.wire.classic", "relay.serving.administration"))
+    return Target(_classic, seeds, ("relay.protocol.classic", "relay.serving.admin"))
 
 
 def _classic(content: bytes) -> None:
@@ -151,8 +153,8 @@ def _classic(content: bytes) -> None:
         classic.parse_filter_name,
         classic.parse_filters,
         _replies,
-        lambda payload: administration._request(1, Command.SEEK_CLIENT, payload),
-        lambda payload: administration._parse(payload, administration._Table, Command.EXPLAIN),
+        lambda payload: admin._request(1, Command.SEEK_CLIENT, payload),
+        lambda payload: admin._parse(payload, admin._TablePayload, Command.EXPLAIN),
         classic.parse_streams,
     ]
     number, payload = (content[0], content[1:]) if content else (0, b"")
@@ -184,7 +186,7 @@ def _replies(content: bytes) -> None:
 
 
 def cdc_users() -> Target:
-    """A file's content. Whoever is added gets in, whoever is removed does not, and nobody else notices."""
+    """The content of a file. An added user can log in, a removed one cannot, and nothing changes for the others."""
     line = b"maxuser:5EDBD32E469DAE0CE10E6999C3899DEFCB9F12E0"
     return Target(_users, [line + b"\n", b"#x\n" + line + b"\r\n" + line.lower(), b":\n" * 3], ("relay.cdc.users",))
 
@@ -197,8 +199,8 @@ def _users(content: bytes) -> None:
         new = users.add(path, "añother", "a password")
         require(new == ("añother" not in before), before)
         rules = Users(path, "never", "", "")
-        require(rules.check("añother", cdcwords.digest_of(b"a password")), "who was added is not let in")
-        require(not rules.check("añother", cdcwords.digest_of(b"another password")), "any password")
+        require(rules.check("añother", cdc_messages.digest_of(b"a password")), "who was added is not let in")
+        require(not rules.check("añother", cdc_messages.digest_of(b"another password")), "any password")
         for name in before:
             require(name in users.names(path), name)
         require(users.remove(path, "añother"), "it was not there")
@@ -209,13 +211,13 @@ def _users(content: bytes) -> None:
 
 
 def config() -> Target:
-    """A file's content."""
+    """The content of a file."""
     sample = CONF.read_bytes()
     start = b"[Server]\nLogin=l\nAuthSecret=s\n"
     parts = [part for part in sample.replace(b"\n;", b"\n").split(b"\n\n") if part.strip()]
     seeds = [start, *(start + part for part in parts)]
     seeds += [start + b"[Client a]\nSecret=\xff\nTables=*.x, a.b*\nFrom = ::1/64", b"\xef\xbb\xbf" + start]
-    return Target(_config, seeds, ("relay.config", "relay.inifile"))
+    return Target(_config, seeds, ("relay.config.load", "relay.config.ini"))
 
 
 def _config(content: bytes) -> None:
@@ -232,11 +234,11 @@ def _config(content: bytes) -> None:
             require(warning.position and warning.text, warning)
 
 
-# -- events of a binlog, each as its type, flags, and the size of its body (u16), behind a format description --
+# -- events of a binlog: for each its type, flags, size of the body (u16), and body --
 
 
 def events() -> Target:
-    """Events as `relay tail` and `relay verify` read them; the ingest has a native target of its own."""
+    """Events as `relay tail` and `relay verify` read them. The ingest has a native target."""
     seeds = []
     for path in sorted(FIXTURES.glob("mysql56-*-none.binlog")):
         found = list(_bodies(path.read_bytes()))
@@ -275,7 +277,7 @@ def _events(content: bytes) -> None:
 
 
 def statements() -> Target:
-    """What a statement means to the reader, and to the lake."""
+    """Statements, as the reader and the lake read them."""
     texts = [
         "CREATE TABLE IF NOT EXISTS `shop`.`orders` (id INT PRIMARY KEY, n VARCHAR(10) DEFAULT 'x''y') ENGINE=InnoDB",
         "ALTER TABLE shop.orders ADD COLUMN (c INT), RENAME TO shop.`old``er` /* why */ -- so",
@@ -301,7 +303,7 @@ def _statements(content: bytes) -> None:
             for found in readings(text, schema, dialect):
                 require(not (found.opaque and found.changes), found)
                 subject = found.mentioned.subject
-                require(subject is None or found.mentioned.has(TableName(*subject)), found)
+                require(subject is None or found.mentioned.may_include(TableName(*subject)), found)
             for table, marker in effects(text, schema, _LAKE, dialect):
                 require(table.schema and table.table and marker, (table, marker))
 
@@ -310,7 +312,7 @@ def _statements(content: bytes) -> None:
 
 
 class _Views(Views):
-    """What a relay with a table and a client shows."""
+    """The views of a relay with one table and one client."""
 
     def __init__(self, told: Told) -> None:
         self._told = told
@@ -329,7 +331,7 @@ class _Views(Views):
 
 
 def http() -> Target:
-    """Requests to the monitor's own server: answered or hung up on, and never by an error of ours."""
+    """Requests to the monitor's HTTP server. It replies or closes the connection, and logs no error."""
     told = Told([("shop", "orders")], ["cache"])
     complaints: list[object] = []
 
@@ -354,7 +356,11 @@ def http() -> Target:
         b"HEAD /readyz HTTP/1.1\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
         b"GET /api/schema HTTP/1.1\r\nHost: a\r\n\r\nGET /api/history HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     ]
-    return Target(partial(_http, loop, server, complaints), seeds, ("relay.web", "relay.views", "tornado.http"))
+    return Target(
+        partial(_http, loop, server, complaints),
+        seeds,
+        ("relay.monitoring.http", "relay.monitoring.views", "tornado.http"),
+    )
 
 
 def _http(loop: asyncio.AbstractEventLoop, server: Server, complaints: list[object], content: bytes) -> None:

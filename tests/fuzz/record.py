@@ -1,7 +1,7 @@
-"""Record the seeds of the fuzz targets from the three servers: python -m tests.fuzz.record
+"""Records the seeds of the fuzz targets from the three servers: python -m tests.fuzz.record
 
-One pack of inputs for each target and server; `cdc` has those of `rows`. Record them again when a target's input
-changes, or what is worth starting from; a run writes every pack anew.
+There is one pack of inputs for each target and server; `cdc` uses those of `rows`. Record them again when the input
+format of a target changes, or for better seeds. A run rewrites every pack.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ from pathlib import Path
 
 from examples.dbserver import KINDS, DatabaseServer
 from relay._native import inflate_zlib
-from relay.binlog import tablemap
-from relay.binlog.compression import inflate_zstd
-from relay.binlog.tablemap import TableMap
+from relay.binlog.events import table_maps
+from relay.binlog.events.compression import inflate_zstd
+from relay.binlog.events.table_maps import TableMap
 from relay.journal.frames import Definition
-from tests import binlogs
-from tests.rowsource import from_event, from_schema, packed
+from tests.support import FIXTURES, binlogs
+from tests.support.source_rows import from_event, from_schema, packed
 from tests.types.cases import cases
 
 SEEDS = Path(__file__).parent / "seeds"
-FIXTURES = Path(__file__).parent.parent / "fixtures"
-# Bytes of an input: what is long is slow, and not more code is reached by it.
+# The most bytes of an input: longer ones are slow and reach no more code.
 LONGEST = {"ingest": 2000, "rows": 700, "definitions": 700, "json": 2000}
 
 FORMAT_DESCRIPTION, ROTATE, TABLE_MAP, PAYLOAD, COMPRESSED_ROWS = 15, 4, 19, 40, range(166, 172)
 COMPRESSED_QUERY, COMMIT, PARTIAL_UPDATE_ROWS = 165, 16, 39
 ARTIFICIAL = 0x20
-ROWS = {23: 0, 24: 1, 25: 2, 30: 0, 31: 1, 32: 2, PARTIAL_UPDATE_ROWS: 3}  # what the rows target calls their kinds
+ROWS = {23: 0, 24: 1, 25: 2, 30: 0, 31: 1, 32: 2, PARTIAL_UPDATE_ROWS: 3}  # their kinds in the rows target
 SECOND_VERSION = (30, 31, 32, PARTIAL_UPDATE_ROWS)
 OWN_TABLE = b"\xff"
-RECORDS = b"\0\0"  # how the ingest target is told that its input is events, not the bytes of a connection
+RECORDS = b"\0\0"  # tells the ingest target that its input is events, not the bytes of a connection
 
 WORK = {
     "rows": (
@@ -109,7 +108,7 @@ JSON_TABLE = "CREATE TABLE j (id INT PRIMARY KEY, a JSON, n INT, b JSON)"
 
 
 def events(stream: bytes, checksum: int = 4) -> Iterator[bytes]:
-    """The events of a recorded stream, header first, without what every stream begins with."""
+    """The events of a recorded stream with their headers, without format descriptions and artificial events."""
     for packet in binlogs.split(stream):
         event = packet[5 : len(packet) - checksum]
         artificial = len(event) >= 19 and int.from_bytes(event[17:19], "little") & ARTIFICIAL
@@ -118,7 +117,7 @@ def events(stream: bytes, checksum: int = 4) -> Iterator[bytes]:
 
 
 def file_events(path: Path, checksum: int) -> Iterator[bytes]:
-    """The events of a recorded binlog file, without the one that describes its format."""
+    """The events of a recorded binlog file, without its format description."""
     data, at = path.read_bytes(), 4
     while at < len(data):
         length = int.from_bytes(data[at + 9 : at + 13], "little")
@@ -128,7 +127,7 @@ def file_events(path: Path, checksum: int) -> Iterator[bytes]:
 
 
 def as_records(found: Iterable[bytes]) -> bytes:
-    """The events as the ingest target takes them, with plain bytes where its stand-in for zlib and zstd reads them."""
+    """The events in the input format of the ingest target. Packed parts are plain for its stand-in of zlib and zstd."""
     records = b""
     for event in found:
         kind, body = event[4], event[19:]
@@ -143,7 +142,7 @@ def as_records(found: Iterable[bytes]) -> bytes:
 
 
 def inflated_part(body: bytes) -> bytes:
-    """A MariaDB event whose packed part, up to its end, is kept behind the same head and not packed."""
+    """The body of a compressed MariaDB event, with its packed part inflated after the unchanged head."""
     for at in range(len(body)):
         head = body[at]
         width = head & 7
@@ -154,7 +153,7 @@ def inflated_part(body: bytes) -> bytes:
 
 
 def inflated_payload(body: bytes) -> bytes:
-    """A TRANSACTION_PAYLOAD that says it is not compressed."""
+    """The body of a TRANSACTION_PAYLOAD, inflated and marked as not compressed."""
     at, size = 0, 0
     while (field := body[at]) != 0:
         length, start = body[at + 1], at + 2
@@ -167,12 +166,12 @@ def inflated_payload(body: bytes) -> bytes:
 
 
 def as_rows(found: Iterable[bytes], define: Callable[[TableMap], Definition]) -> Iterator[tuple[bytes, bytes]]:
-    """The definition of each rows event's table, and the event as the rows target takes it."""
+    """For each rows event, the definition of its table, and the event in the input format of the rows target."""
     maps: dict[bytes, bytes] = {}
     for event in found:
         kind, body = event[4], event[19:]
         if kind == TABLE_MAP:
-            maps[body[:6]] = packed(define(tablemap.parse(body)))
+            maps[body[:6]] = packed(define(table_maps.parse(body)))
         elif kind in ROWS:
             definition = maps[body[:6]]
             start = 8 + (int.from_bytes(body[8:10], "little") if kind in SECOND_VERSION else 0)
@@ -181,12 +180,12 @@ def as_rows(found: Iterable[bytes], define: Callable[[TableMap], Definition]) ->
 
 
 def defined(server: DatabaseServer, table: TableMap) -> Definition:
-    """What the map tells, or, where it does not tell how long values are, the server."""
+    """The definition from the table map, or from the server where the map lacks the lengths of values."""
     return from_schema(server, table) if table.table == "old" else from_event(server, table)
 
 
 def as_documents(found: Iterable[bytes]) -> Iterator[bytes]:
-    """JSON values of the second column of updated rows and what changed in them, as the json target takes them."""
+    """JSON values of the second column of updated rows, with their changes, in the input format of the json target."""
     for event in found:
         if event[4] != PARTIAL_UPDATE_ROWS:
             continue
@@ -205,7 +204,7 @@ def as_documents(found: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def case_statements(server: DatabaseServer) -> Iterator[list[str]]:
-    """For each case of the type test: a table, its rows, an update and a delete of all of them."""
+    """For each case of the type test, statements that create a table, insert, update and delete rows."""
     for number, case in enumerate(cases(server)):
         table = f"c{number}"
         if any("global" in name.lower() for name, _ in case.settings):
@@ -219,7 +218,7 @@ def case_statements(server: DatabaseServer) -> Iterator[list[str]]:
 
 
 def write(target: str, name: str, inputs: list[bytes]) -> None:
-    """A pack: each input behind its size."""
+    """Write a pack: each input after its size."""
     folder = SEEDS / target
     folder.mkdir(parents=True, exist_ok=True)
     kept = sorted({each for each in inputs if len(each) <= LONGEST[target]}, key=lambda each: (len(each), each))
@@ -228,14 +227,14 @@ def write(target: str, name: str, inputs: list[bytes]) -> None:
 
 
 def record(server: DatabaseServer, *statements: str) -> bytes:
-    """What the statements leave in the binlog of the database `fuzz`."""
+    """Run the statements in the database `fuzz`, and return their part of the binlog."""
     start = binlogs.place(server)
     server.execute("USE fuzz", *statements)
     return binlogs.record(server, start)
 
 
 def write_fixtures() -> None:
-    """The packs of what MySQL 5.6 wrote."""
+    """Write the packs from the binlogs of MySQL 5.6."""
     files = {FIXTURES / "mysql56-v1-none.binlog": 0, FIXTURES / "mysql56-v2-crc32.binlog": 4}
     streams = [list(file_events(file, checksum)) for file, checksum in files.items()]
     groups = [
@@ -243,13 +242,13 @@ def write_fixtures() -> None:
         for stream in streams
         for first, last in itertools.pairwise([0, *(at for at, event in enumerate(stream) if event[4] == COMMIT)])
     ]
-    rows = [pair for stream in streams for pair in as_rows(stream, lambda table: tablemap.provisional(table, {}))]
+    rows = [pair for stream in streams for pair in as_rows(stream, lambda table: table_maps.provisional(table, {}))]
     write("ingest", "mysql56", [as_records(group) for group in groups])
     write("rows", "mysql56", [each for _, each in rows])
 
 
 def write_server(server: DatabaseServer) -> None:
-    """The packs of a server."""
+    """Write the packs of a server."""
     server.execute("CREATE DATABASE fuzz CHARACTER SET utf8mb4", "USE fuzz", TABLES, JSON_TABLE)
     work = WORK | (MYSQL_WORK if server.kind.mysql else MARIADB_WORK)
     streams = [list(events(record(server, *statements))) for statements in work.values()]

@@ -1,11 +1,11 @@
 // Row bodies against a table with a column of every type: what the walk accepts must be decodable without harm.
 // Input: rowsinput.hpp.
-#include "arrow_abi.hpp"
-#include "bitmap.hpp"
-#include "columns.hpp"
-#include "line_form.hpp"
-#include "payload.hpp"
-#include "rows_partial.hpp"
+#include "formats/arrow_abi.hpp"
+#include "base/bitmap.hpp"
+#include "formats/columns.hpp"
+#include "formats/line_form.hpp"
+#include "values/payload.hpp"
+#include "binlog/rows_partial.hpp"
 #include "rowsinput.hpp"
 
 using namespace relay;

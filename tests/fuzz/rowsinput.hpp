@@ -5,7 +5,7 @@
 
 #include "../native/build.hpp"
 #include "fuzz.hpp"
-#include "rows.hpp"
+#include "values/rows.hpp"
 
 namespace relay {
 

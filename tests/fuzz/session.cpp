@@ -1,9 +1,9 @@
 // A connection of the classic protocol: whatever arrives, the replies are well formed, and the same however it was cut.
 // Input: flags (1 checksums are made right, 2 the client is authenticated), then the bytes of the connection.
-#include "session.hpp"
+#include "serve/session.hpp"
 
 #include "../native/build.hpp"
-#include "checksum.hpp"
+#include "base/checksum.hpp"
 #include "fuzz.hpp"
 
 using namespace relay;
@@ -27,8 +27,8 @@ void mend(std::string& s) {
 }
 
 void answer(Server& server, Session& session) {
-  while (session.held() != Session::Held::no) {
-    if (session.held() == Session::Held::rows) {
+  while (session.waits_for() != Session::WaitsFor::no) {
+    if (session.waits_for() == Session::WaitsFor::rows) {
       session.expire();
     } else if (session.authorised() && session.request().command == static_cast<uint16_t>(Command::poll_many)) {
       server.encodes_arrow = true;
@@ -74,11 +74,11 @@ void check_replies(const std::string& sent) {
 }
 
 Server& server() {
-  static const size_t size = Arena::size_for(4, 1 << 16);
+  static const size_t size = Arena::size_for(4, 1 << 16, 1);
   static void* memory = [] {
     void* made = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
     std::memset(made, 0, size);
-    Arena::format(made, 4, 1 << 16, 1, 1);
+    Arena::format(made, 4, 1 << 16, 1);
     return made;
   }();
   static const Arena arena(memory, size);

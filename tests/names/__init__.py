@@ -1,1 +1,1 @@
-"""The names of rows without FULL metadata, held against those that the same rows have with it: make test-names."""
+"""Column names without FULL metadata, compared with those of the same rows with it: make test-names."""

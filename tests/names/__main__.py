@@ -21,22 +21,22 @@ import click
 
 from examples.dbserver import KINDS, DatabaseServer
 from relay.binlog import Flag
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
 from relay.ddl.syntax import TableName
 from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Unknown
-from tests import replicas
 from tests.names import stand, writers
 from tests.names.comparison import Comparison
 from tests.names.sides import BinlogSide, JournalSide
-from tests.relayproc import RelayProcess, write_conf
+from tests.support import replicated_streams
+from tests.support.relay_process import RelayProcess, write_conf
 
 STATEMENTS, ROWS, UNPROVEN = 20, 1_000, 0.001
-"""The bars: statements a second, rows a second, and which part of the rows may be unproven. None may be wrong."""
-MOST_BEHIND: Final = 4_000  # transactions that one side lacks, before writers wait
+"""The requirements: statements and rows per second, and the largest share of unproven rows. No row may be wrong."""
+MOST_BEHIND: Final = 4_000  # transactions that one side lacks; with more, the writers wait
 _PHASE_SECONDS: Final = 20
 _TOLD_EVERY: Final = 10
-_LEVEL_SECONDS: Final = 5  # without anything new, after the writers have ended
+_LEVEL_SECONDS: Final = 5  # without new rows after the end of the writers, before the run ends
 _STUCK_SECONDS: Final = 60
 _SETTINGS: Final = {
     "Relay.OnUnproven": "positional", "Relay.OnPartialImage": "send", "Relay.SegmentBytes": "16MiB",
@@ -49,9 +49,9 @@ _MOST_TOLD: Final = 8
 @click.command()
 @click.argument("kind", type=click.Choice(list(KINDS)))
 @click.option("--seconds", default=120, show_default=True)
-@click.option("--seed", default=0, show_default=True, help="Of the statements; the order in which they meet is chance.")
+@click.option("--seed", default=0, show_default=True, help="Of the statements. The order between writers is random.")
 def main(kind: str, seconds: int, seed: int) -> None:
-    """Run; the status is 1 if a bar is missed."""
+    """Run the servers, the relay and the writers. The exit code is 1 if a requirement is not met."""
     with tempfile.TemporaryDirectory(prefix="relay-names-") as name, stand.servers(kind) as (source, replica):
         folder = Path(name)
         relay = RelayProcess(write_conf(folder, source, _SETTINGS)).start()
@@ -81,9 +81,9 @@ class _Run:
         self._began = time.monotonic()
 
     def run(self, seed: int) -> None:
-        """Write and compare, until the writers have ended and both sides are level."""
-        description = replicas.here(self._replica, Flag.SKIP_HEARTBEAT, 4711)
-        with replicas.opened(self._replica, description) as stream:
+        """Write and compare until the writers have ended and both sides have the same transactions."""
+        description = replicated_streams.here(self._replica, Flag.SKIP_HEARTBEAT, 4711)
+        with replicated_streams.opened(self._replica, description) as stream:
             truth = BinlogSide(stream)
             work = [writers.define] * writers.DEFINERS + [writers.fill] * writers.FILLERS
             processes = [
@@ -98,7 +98,7 @@ class _Run:
                 for process in processes:
                     process.kill()
                 truth.closing.set()
-                self._replica.kill()  # what the thread waits for
+                self._replica.kill()  # ends the wait of the thread
                 truth.thread.join()
         assert not any(process.exitcode for process in processes), "a writer ended with an error"
 
@@ -134,7 +134,7 @@ class _Run:
         )
 
     def report(self, causes: list[str]) -> int:
-        """Say what was found. Returns 1 if a bar is missed."""
+        """Print the result. Returns 1 if a requirement is not met."""
         found, counts = self._found, self._counts
         took = time.monotonic() - self._began
         statements, rows = counts.statements.value / took, found.rows / took
@@ -148,18 +148,18 @@ class _Run:
         for line in causes:
             click.echo(f"  unproven: {line}")
         met = not found.wrong and found.unproven <= UNPROVEN * found.rows and statements >= STATEMENTS and rows >= ROWS
-        click.echo("the bars are met" if met else "the bars are not met")
+        click.echo("the requirements are met" if met else "a requirement is not met")
         return int(not met)
 
 
 def _causes(log: str, history: Path) -> list[str]:
-    """The first few tables whose rows were not proven, with what the history says of them, and how many more."""
+    """The first tables with unproven rows and their versions in the schema history, then the causes of the others."""
     found = _UNPROVEN.findall(log)
     lines = []
     with closing(Store(history, read_only=True)) as store:
         for name, file, position, cause in found[:_MOST_TOLD]:
             lines.append(f"{name} at {file}:{position}: {cause}")
-            place = Place(file, int(position))
+            place = BinlogPosition(file, int(position))
             before = [each for each in store.versions(TableName(*name.split("."))) if each.since <= place]
             for version in before[:3]:
                 known = version.state.cause if isinstance(version.state, Unknown) else "known"

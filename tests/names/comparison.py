@@ -1,4 +1,4 @@
-"""What the relay's journal says of rows, held against what the replica's binlog says of them."""
+"""Compares the rows in the relay's journal with those in the replica's binlog."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _MOST_TOLD = 10
 
 
 class Comparison:
-    """Takes transactions of both sides in any order; keeps those that only one side has so far.
+    """Compares transactions of both sides in any order. It keeps a transaction until both sides have it.
 
-    `rows` counts those that were compared, among them `wrong` ones and those whose names were not `proven`.
+    `rows` counts the compared rows, `wrong` and `unproven` those of them with that fault.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Comparison:
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many transactions only the journal has, and only the binlog."""
+        """The number of transactions that only the journal has, and that only the binlog has."""
         return len(self._ours), len(self._truth)
 
     def add(self, ours: Iterable[Transaction], truth: Iterable[Transaction]) -> None:
-        """More transactions of each side."""
+        """Add transactions of each side, and compare those that both sides have."""
         for gtid, runs in ours:
             self._ours[gtid] = runs
         for gtid, runs in truth:
@@ -52,8 +52,11 @@ class Comparison:
 
 
 def _agree(ours: Run, truth: Run) -> bool:
-    """Whether names and values are the same. MariaDB leaves generated columns out of some images, each server its own:
-    of a column that does not have as many values on both sides only the name is compared."""
+    """Whether names and values are the same.
+
+    MariaDB leaves generated columns out of some images, and each server leaves out others. So a column with different
+    numbers of values on the two sides is compared by name only.
+    """
     return ours.names == truth.names and all(
         ours.values[name] == truth.values[name]
         for name in ours.values.keys() & truth.values.keys()

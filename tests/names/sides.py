@@ -12,8 +12,9 @@ from zlib import crc32
 import msgspec
 
 from relay._native import RowImages
-from relay.binlog import BinlogError, events, tablemap
-from relay.binlog.collations import CHARSET_OF
+from relay.binlog import BinlogError, events
+from relay.binlog.events import table_maps
+from relay.binlog.events.collations import CHARSET_OF
 from relay.binlog.eventstream import EventStream
 from relay.binlog.rowvalues import Row
 from relay.journal.frames import Definition
@@ -24,10 +25,10 @@ POSITIONAL: Final = "@1"
 
 
 class Run(NamedTuple):
-    """Rows of one transaction that follow each other: of one table, and of one kind (1 insert, 2 update, 4 delete).
+    """Consecutive rows of one transaction, table and kind (1 insert, 2 update, 4 delete).
 
-    `values` has for each column, by name, how many values it has and the sum of their CRCs: where nothing tells rows
-    apart, a replica changes them in an order of its own. `first` spells out the first row.
+    `values` has the number of values and the sum of their CRCs by column name. A sum, because a replica may change
+    rows without a key in another order. `first` is the text of the first row.
     """
 
     table: tuple[str, str]
@@ -47,7 +48,7 @@ class Transaction(NamedTuple):
 
 
 class JournalSide:
-    """What the relay wrote."""
+    """The transactions in the relay's journal."""
 
     def __init__(self, folder: Path) -> None:
         self._journal = Journal(folder)
@@ -55,7 +56,7 @@ class JournalSide:
         self._step: Step | None = None
 
     def transactions(self) -> Iterator[Transaction]:
-        """Those that came since the last call, with rows. Raises `RelayError`."""
+        """The transactions with rows since the last call. Raises `RelayError`."""
         for step in self._journal.steps(self._step or self._last):
             assert not step.lost, step.lost
             runs: list[Run] = []
@@ -72,7 +73,7 @@ class JournalSide:
 
 
 class BinlogSide:
-    """What the replica wrote, whose table maps tell names; a thread reads it as it comes."""
+    """The transactions in the replica's binlog, whose table maps have the names. A thread reads them."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
@@ -82,7 +83,7 @@ class BinlogSide:
         self.thread.start()
 
     def new(self) -> Iterator[Transaction]:
-        """Those that came since the last call, with rows."""
+        """The transactions with rows since the last call."""
         while self._found:
             yield self._found.popleft()
 
@@ -114,9 +115,9 @@ class BinlogSide:
 
 
 def _told(event: events.TableMapEvent) -> Definition:
-    """What the table map says itself, so that no statement has a part in what counts as true."""
-    table_map = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
-    return tablemap.definition(table_map, CHARSET_OF)
+    """The definition from the table map alone, so that the reference does not depend on any statement."""
+    table_map = table_maps.TableMap(event.table_id, event.database, event.table, event.columns)
+    return table_maps.definition(table_map, CHARSET_OF)
 
 
 def _add(
@@ -134,6 +135,6 @@ def _add(
 
 
 def _without_displays(definition: Definition) -> bytes:
-    """The packed definition, without what no event tells: ZEROFILL, digits of FLOAT(M,D), UUID and INET."""
+    """The packed definition without what events do not contain: ZEROFILL, the digits of FLOAT(M,D), UUID and INET."""
     columns = [msgspec.structs.replace(column, sql_type="") for column in definition.columns]
     return msgspec.msgpack.encode(msgspec.structs.replace(definition, columns=columns))

@@ -1,4 +1,4 @@
-"""The servers of the run: a source with its default metadata, and a replica that writes what it is sent with FULL."""
+"""The servers of the run: a source with its default metadata, and a replica that writes its binlog with FULL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer
-from tests.names.lives import SCHEMAS
+from tests.names.workload import SCHEMAS
 
 _OPTIONS: Final = (
     "--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--max-binlog-size=64M",
@@ -16,7 +16,7 @@ _OPTIONS: Final = (
 _MYSQL: Final = ("--log-replica-updates", "--replica-parallel-workers=4")
 _MARIADB: Final = (
     "--log-slave-updates", "--slave-parallel-threads=4", "--slave-parallel-mode=optimistic",
-    "--slave-type-conversions=ALL_NON_LOSSY,ALL_LOSSY",  # MariaDB gives some tables the character set of another time
+    "--slave-type-conversions=ALL_NON_LOSSY,ALL_LOSSY",  # MariaDB gives some tables another character set
 )  # fmt: skip
 _DELAYS: Final = (0, 200_000, 1_000)  # µs
 
@@ -42,7 +42,7 @@ def servers(kind: str) -> Iterator[tuple[DatabaseServer, DatabaseServer]]:
 
 
 def delay(source: DatabaseServer, phase: int) -> None:
-    """How long commits wait for each other, in turn: not at all, so long that statements are seen late, and shortly."""
+    """Set how long commits wait for each other: none, long (the relay sees statements late), or short, by phase."""
     delay = _DELAYS[phase % len(_DELAYS)]
     if source.kind.mysql:
         source.execute(f"SET GLOBAL binlog_group_commit_sync_delay = {delay}")
@@ -51,7 +51,7 @@ def delay(source: DatabaseServer, phase: int) -> None:
 
 
 def fault(replica: DatabaseServer) -> str:
-    """Why the replica does not go on; empty if it does."""
+    """The error that stopped the replica; empty if it runs."""
     if replica.kind.mysql:
         found = replica.execute(
             "SELECT last_error_message FROM performance_schema.replication_applier_status_by_worker"

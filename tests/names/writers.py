@@ -1,4 +1,4 @@
-"""The connections that define tables and fill them, each a process of its own."""
+"""The connections that define tables and fill them, each in its own process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pymysql
 
 from examples.dbserver import PASSWORD, USER
-from tests.names.lives import SCHEMAS, TABLES, Lives, insert
+from tests.names.workload import SCHEMAS, TABLES, Workload, insert
 
 DEFINERS, FILLERS = 10, 4
 _WAIT_SECONDS: Final = 5
@@ -20,37 +20,37 @@ _LOST: Final = (2006, 2013)
 _SESSIONS: Final = (
     ("", "`"), ("", "`"), ("", ""), ("ANSI_QUOTES", '"'), ("NO_BACKSLASH_ESCAPES", "`"), ("REAL_AS_FLOAT", "`"),
 )  # fmt: skip
-"""sql_mode of definers in turn, and what they have around names."""
+"""The sql_mode of each definer in turn, and its quotation mark for names."""
 
 
 class Counts(NamedTuple):
-    """What the writers did so far, and what they are told."""
+    """The writers' counters, and what the run tells them to do."""
 
     statements: Synchronized[int]
     failed: Synchronized[int]
-    held: Synchronized[int]  # 1 while writers wait for those who read
+    held: Synchronized[int]  # 1 while the writers wait for the readers
     until: Synchronized[float]  # time.time()
 
 
 def define(port: int, number: int, seed: int, mysql: bool, counts: Counts) -> None:
-    """One connection that defines tables, and writes rows behind each statement."""
+    """Run a connection that defines tables and writes rows after each statement."""
     mode, quote = _SESSIONS[number % len(_SESSIONS)]
     with _connect(port, mode) as cursor:
         schema = SCHEMAS[number % 2]
         cursor.execute(f"USE {schema}")
-        lives = Lives(random.Random(seed), mysql, lambda table: _columns(cursor, table), schema, quote)
+        workload = Workload(random.Random(seed), mysql, lambda table: _columns(cursor, table), schema, quote)
         while _goes_on(counts):
-            for statement in lives.statements():
+            for statement in workload.statements():
                 done = _do(cursor, statement)
                 with counts.statements, counts.failed:
                     counts.statements.value += done
                     counts.failed.value += not done
-                for each in lives.rows() if "TEMPORARY" not in statement else ():
+                for each in workload.rows() if "TEMPORARY" not in statement else ():
                     _do(cursor, each)
 
 
 def fill(port: int, number: int, seed: int, mysql: bool, counts: Counts) -> None:
-    """One connection that writes rows into any table, whatever happens to it."""
+    """Run a connection that writes rows to any table while others change it."""
     dice = random.Random(seed)
     columns: dict[str, list[str]] = {}
     with _connect(port, "") as cursor:
@@ -85,14 +85,14 @@ def _goes_on(counts: Counts) -> bool:
 
 
 def _columns(cursor: Any, table: str) -> list[str]:
-    """The columns that rows may name."""
+    """The columns that an INSERT may name."""
     if not _do(cursor, f"SHOW COLUMNS FROM {table}"):
         return []
     return [str(row[0]) for row in cursor.fetchall() if row[0] != "id" and "GENERATED" not in str(row[5])]
 
 
 def _do(cursor: Any, statement: str) -> bool:
-    """Whether the server took it."""
+    """Run the statement. False if the server refused it."""
     try:
         cursor.execute(statement)
     except pymysql.MySQLError as error:

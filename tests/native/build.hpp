@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "definition.hpp"
-#include "msgpack.hpp"
+#include "values/definition.hpp"
+#include "base/msgpack.hpp"
 
 namespace relay::build {
 

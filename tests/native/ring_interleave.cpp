@@ -1,5 +1,9 @@
 // Readers interrupted at each of their loads, by everything that a writer may do meanwhile.
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
 
 #include "ring_processes.hpp"
 
@@ -17,10 +21,11 @@ struct TwinJournal final : FrameSource {
     f.next = position + 8;
     f.rows = kRows;
     f.kind = 1;
-    f.table = 1 + position / 8 % 2;
+    f.table = 1 + position / 8 % tables;
     return f;
   }
   Names names(uint64_t table) override { return {"s", table == 1 ? "t0" : "t1"}; }
+  uint64_t tables = 2;
 };
 
 Filter filter(const char* table, uint32_t discard, uint64_t limit) {
@@ -36,7 +41,7 @@ struct Scene {
   static constexpr size_t kTwins = 2;
 
   explicit Scene(uint64_t limit) {
-    const size_t size = Arena::size_for(kTwins, Arena::kPage, kRing);
+    const size_t size = Arena::size_for(kTwins, Arena::kPage, 1, kRing);
     memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     bytes = size;
@@ -47,7 +52,8 @@ struct Scene {
     broker->step(1);
     for (size_t c = 0; c < kTwins; ++c) {
       broker->add_client(c + 1, "twin");
-      broker->set_filters(c, {filter(c ? "t1" : "t0", 1, limit), filter("none", 2, c ? 0 : 100)});
+      broker->admit(c);
+      broker->set_filters(c, {filter(c ? "t1" : "t0", 1, limit)});
     }
   }
   ~Scene() { munmap(memory, bytes); }
@@ -56,12 +62,6 @@ struct Scene {
     Word& committed = arena->control().reader.committed;
     committed.set(committed.get() + 8 * frames);
     while (broker->pending()) broker->step(8000);
-  }
-
-  // The first client leaves its large ring, and the second one moves in.
-  void swap_rings(uint64_t limit) {
-    broker->set_filters(0, {filter("t0", 1, limit)});
-    broker->set_filters(1, {filter("t1", 1, limit), filter("none", 2, 100)});
   }
 
   void check_peek(uint64_t n) {
@@ -79,9 +79,9 @@ struct Scene {
 
   void check_view(uint64_t n) {
     const ClientView v = arena->view(0);
-    uint64_t sum = v.server.confirmed + v.in_flight() + (v.broker.queued - v.server.hi) + v.broker.dropped_newest +
+    uint64_t sum = v.server.confirmed + v.in_flight() + (v.broker.queued.total() - v.server.hi) + v.broker.dropped_newest +
                    v.server.dropped_limit + v.server.dropped_flush;
-    if (sum != v.broker.matched) fail("interrupted at load " + std::to_string(n) + ", a view's accounts are wrong");
+    if (sum != v.broker.matched()) fail("interrupted at load " + std::to_string(n) + ", a view's accounts are wrong");
   }
 
   TwinJournal journal;
@@ -138,6 +138,120 @@ void overtake_deliveries(uint64_t before, uint64_t more) {
   }
 }
 
+// A server that enters a block, interrupted at each of its looks and stores by a broker that gives the block to another
+// client if it is free.
+void lose_block() {
+  bool reached = true;
+  for (int n = 1; reached; ++n) {
+    Scene scene(0);
+    reached = false;
+    g_interrupt = [&] {
+      reached = true;
+      scene.broker->remove_client(0);
+      try {
+        scene.broker->admit(scene.broker->add_client(3, "third"));
+      } catch (const ArenaError&) {  // the server holds it
+      }
+    };
+    g_interrupt_at = n;
+    const bool is_in = QueueServer(*scene.arena, 0).enter(1);
+    g_interrupt_at = 0;
+    if (is_in && scene.arena->client(0).identity.id.get() == 3) {
+      fail("interrupted at access " + std::to_string(n) + ", a server is in a block that is another client's");
+    }
+  }
+}
+
+// However many rows come in one step, a limit leaves as many as it says.
+void keep_the_limit() {
+  for (uint64_t limit : {1u, 2u, 3u, 4u, 7u}) {
+    Scene scene(limit);
+    scene.journal.tables = 1;
+    scene.advance(40);
+    const uint64_t waiting = scene.arena->view(0).waiting();
+    if (waiting != limit) fail(std::to_string(waiting) + " rows wait instead of " + std::to_string(limit));
+  }
+}
+
+// Three tables by turns: rows that stay, rows that a drop-newest limit lets in, and rows that drop the oldest.
+struct ThirdsJournal final : FrameSource {
+  Frame frame(uint64_t position) override { return {position + 8, kRows, 1, 1 + position / 8 % 3}; }
+  Names names(uint64_t table) override { return {"s", "t" + std::to_string(table - 1)}; }
+};
+
+// A queue far longer than its ring, in memory that a child process shares.
+struct LongQueue {
+  LongQueue() {
+    bytes = Arena::size_for(1, Arena::kPage, 1, kRing);
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) fail("mmap");
+    Arena::format(memory, 1, Arena::kPage, 1, kRing);
+    arena = std::make_unique<Arena>(memory, bytes);
+    arena->control().reader.committed.set(kStart);
+  }
+  ~LongQueue() { munmap(memory, bytes); }
+
+  std::unique_ptr<Broker> broker() {
+    auto made = std::make_unique<Broker>(*arena, journal, 1);
+    if (!arena->client(0).identity.id.get()) {
+      made->step(1);
+      made->admit(made->add_client(1, "client"));
+    }
+    made->set_filters(0, {filter("t0", 0, 0), filter("t1", 2, 7), filter("t2", 1, 3)});
+    return made;
+  }
+  void decide(Broker& broker) {
+    for (uint64_t frames : {60, 150}) {
+      Word& committed = arena->control().reader.committed;
+      const uint64_t end = kStart + 8 * frames;
+      if (committed.get() < end) committed.set(end);
+      while (broker.pending()) broker.step(8000);
+    }
+  }
+  std::vector<std::pair<uint64_t, uint64_t>> drain(Broker& broker) {
+    std::vector<std::pair<uint64_t, uint64_t>> rows;  // number and frame
+    QueueServer q(*arena, 0);
+    while (arena->view(0).waiting()) {
+      Range ranges[8];
+      const Peek p = q.peek(ranges, 8, UINT64_MAX);
+      if (!p.rows) fail("a successor's queue stands still");
+      q.publish(p, ranges, p.ranges, p.rows, true);
+      for (size_t i = 0; i < p.ranges; ++i) rows.push_back({p.number, ranges[i].frame + ranges[i].first});
+      broker.step(8000);
+    }
+    return rows;
+  }
+
+  ThirdsJournal journal;
+  void* memory = nullptr;
+  size_t bytes = 0;
+  std::unique_ptr<Arena> arena;
+};
+
+// A broker that dies at any access to shared memory while it decides what has no slot: its successor's queue is the same.
+void die_in_the_lag() {
+  LongQueue whole;
+  const auto first = whole.broker();
+  whole.decide(*first);
+  const auto expected = whole.drain(*first);
+  for (int n = 1, status = 0; !status; ++n) {
+    LongQueue queue;
+    const pid_t pid = fork();
+    if (pid < 0) fail("fork");
+    if (!pid) {
+      const auto broker = queue.broker();
+      g_interrupt = [] { _exit(0); };
+      g_interrupt_at = n;
+      queue.decide(*broker);
+      _exit(1);
+    }
+    if (waitpid(pid, &status, 0) != pid) fail("waitpid");
+    const auto successor = queue.broker();
+    queue.decide(*successor);
+    if (queue.drain(*successor) != expected) fail("killed at access " + std::to_string(n) + ", rows are others");
+  }
+}
+
 void take_some(Scene& scene) {
   QueueServer q(*scene.arena, 0);
   Range ranges[2];
@@ -149,14 +263,15 @@ void take_some(Scene& scene) {
 }  // namespace
 
 void interleave() {
+  lose_block();
+  keep_the_limit();
+  die_in_the_lag();
   for (uint64_t before : {0u, 7u, 10u, 33u}) {
     for (uint64_t more : {1u, 5u, 6u, 7u, 16u, 40u}) overtake_deliveries(before, more);
   }
   auto peek = [](Scene& scene, int n) { scene.check_peek(static_cast<uint64_t>(n)); };
   auto view = [](Scene& scene, int n) { scene.check_view(static_cast<uint64_t>(n)); };
   for (uint64_t frames : {6u, 11u, 30u}) {
-    at_each_load(0, frames, peek, [](Scene& scene) { scene.swap_rings(0); });
-    at_each_load(10, frames, peek, [](Scene& scene) { scene.swap_rings(10); });
     at_each_load(0, frames, peek, [](Scene& scene) { scene.broker->flush(0); });
     at_each_load(0, frames, peek, [](Scene& scene) { scene.broker->cut(kStart + 40); });
     for (uint64_t more : {1u, 4u, 9u, 40u}) {

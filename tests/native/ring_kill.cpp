@@ -1,6 +1,8 @@
 // Kills the broker and the server of a set of client queues at random and between every two stores to shared memory,
 // and checks what arrives against what a journal of made-up frames says must arrive.
 //
+// Other clients come and go meanwhile, in blocks that were others' before.
+//
 // usage: ring_kill SEED ROUNDS PASSAGES [MUTANT]
 //   ROUNDS    of random kills and of paused servers
 //   PASSAGES  how often each place that stores is passed, in turn, before the kill
@@ -16,6 +18,7 @@
 #include <algorithm>
 #include <chrono>
 #include <deque>
+#include <map>
 
 #include "ring_processes.hpp"
 
@@ -33,6 +36,7 @@ struct Oracle {
   std::vector<uint64_t> before;  // rows before each
   uint64_t rows = 0;
   uint64_t broken = 0;  // rows that kInserts cannot decode
+  uint64_t kept = 0;    // rows that no limit concerns
 
   Row at(uint64_t number) const {
     size_t i = static_cast<size_t>(std::upper_bound(before.begin(), before.end(), number) - before.begin()) - 1;
@@ -46,7 +50,8 @@ struct Received {
   std::vector<Row> last;
   Row latest;
   uint64_t rows = 0;
-  uint64_t all = 0;  // rows, repeated ones included
+  uint64_t kept = 0;  // of these, those that no limit concerns
+  uint64_t all = 0;   // rows, repeated ones included
 };
 
 class Supervisor {
@@ -64,6 +69,7 @@ class Supervisor {
     for (size_t c = 0; c < kClients; ++c) {
       broker.add_client(c + 1, "client" + std::to_string(c));
       broker.set_filters(c, filters_of(c, 0));
+      broker.admit(c);
     }
   }
   ~Supervisor() { stop_all(); }
@@ -82,7 +88,7 @@ class Supervisor {
     g_role = role;
     g_random = seed;
     try {
-      role == kBroker ? run_broker(arena_, w_) : run_server(arena_, w_);
+      role == kBroker ? run_broker(arena_, w_) : run_server(arena_, w_, static_cast<uint64_t>(role - kServer));
     } catch (const std::exception& e) {
       std::fprintf(stderr, "ring_kill: %s: %s\n", role == kBroker ? "broker" : "server", e.what());
     }
@@ -99,8 +105,7 @@ class Supervisor {
     ++kills_;
   }
   void stop_all() {
-    stop(kBroker);
-    stop(kServer);
+    for (int role = 0; role < kRoles; ++role) stop(role);
   }
 
   // Restarts who was killed; true if somebody was.
@@ -123,11 +128,11 @@ class Supervisor {
     MadeUpJournal journal;
     for (uint64_t i = 0; i < frames; ++i, committed += 8) {
       const FrameSource::Frame f = journal.frame(committed);
-      uint64_t limit = 0;
       if (!f.rows) continue;
       for (size_t c = 0; c < kClients; ++c) {
-        if (judge_row(c, f.table, f.kind, 0, &limit) < 0) continue;
+        if (!matches(c, f.table, f.kind)) continue;
         Oracle& o = oracle_[c];
+        if (is_kept(c, f.table, f.kind)) o.kept += f.rows;
         o.frames.push_back({committed, 0, f.rows});
         o.before.push_back(o.rows);
         o.rows += f.rows;
@@ -166,13 +171,26 @@ class Supervisor {
     if (behind() < 400) advance(1 + dice(40));
     if (dice(4) == 0) command(1);
     if (dice(16) == 0) command(2);
+    if (dice(4) == 0) command(3);
   }
 
   void settle() {
     g_shared->mood = 0;
     wait_until([this] { return drained(); }, "everything arrives");
+    const uint64_t came = g_shared->came;
+    auto one_more = [this, came] {
+      command(3);
+      ring_all();
+      return g_shared->came > came;
+    };
+    wait_until(one_more, "a block becomes free");
     for (size_t c = 0; c < kClients; ++c) check_settled(c);
     ++settled_;
+  }
+
+  void ring_all() {
+    bell_broker();
+    for (int bell : w_.to_server) ring_bell(bell);
   }
 
   void paused();
@@ -181,8 +199,9 @@ class Supervisor {
   void systematic_kills(int passages);
   void report(int mutant) const {
     std::printf("ring_kill: %llu kills, %llu at chosen places, %llu repeats, %llu settled, %llu rows, "
-                "mutant %d: all right\n",
-                ull(kills_), ull(chosen_), ull(repeats_), ull(settled_), ull(oracle_[kAll].rows), mutant);
+                "%llu guests with %llu rows, mutant %d: all right\n",
+                ull(kills_), ull(chosen_), ull(repeats_), ull(settled_), ull(oracle_[kAll].rows), ull(g_shared->came),
+                ull(guest_rows_), mutant);
   }
 
  private:
@@ -244,7 +263,50 @@ class Supervisor {
     inbox_.erase(0, at);
   }
 
+  // Rows of a client that came meanwhile: all that match from its first frame on, and nothing that matched another's.
+  void receive_guest(const Message& m) {
+    const uint64_t id = m.client + 1;
+    const std::string who = "guest " + std::to_string(id) + " row " + std::to_string(m.number) + ": ";
+    const Guest& guest = g_shared->guests[(id - kClients) % kRemembered];
+    if (guest.id != id) fail(who + "long forgotten");
+    MadeUpJournal journal;
+    Received& r = guests_[id];
+    std::vector<Row> rows;
+    for (uint64_t i = 0; i < m.count; ++i) {
+      for (uint32_t k = 0; k < m.ranges[i].rows; ++k) rows.push_back({m.ranges[i].frame, m.ranges[i].first + k});
+    }
+    if (m.number < r.next) {
+      const bool same = m.number >= r.first && m.number + rows.size() <= r.next &&
+                        std::equal(rows.begin(), rows.end(), r.last.begin() + static_cast<long>(m.number - r.first));
+      if (!same) fail(who + "repeated with other rows");
+      return;
+    }
+    if (m.number != r.next) fail(who + "rows before it are lost");
+    if (!r.next) r.latest = {guest.from, UINT32_MAX};
+    for (const Row& row : rows) {
+      if (!(row == after(r, journal, id))) fail(who + "is another row");
+      r.latest = row;
+    }
+    r.first = m.number;
+    r.next = m.number + rows.size();
+    r.last = std::move(rows);
+    guest_rows_ += r.next - r.first;
+    ++progress_;
+  }
+
+  // The row that the guest has to get next.
+  static Row after(const Received& r, MadeUpJournal& journal, uint64_t id) {
+    Row next = r.latest;
+    const bool first = next.row == UINT32_MAX;
+    if (!first && next.row + 1 < journal.frame(next.frame).rows) return {next.frame, next.row + 1};
+    for (uint64_t at = first ? next.frame : next.frame + 8;; at += 8) {
+      const FrameSource::Frame f = journal.frame(at);
+      if (f.rows && f.table == 1 + table_of_guest(id)) return {at, 0};
+    }
+  }
+
   void receive(const Message& m) {
+    if (is_guest(m.client + 1)) return receive_guest(m);
     Received& r = received_[m.client];
     const std::string who = "client " + std::to_string(m.client) + " row " + std::to_string(m.number) + ": ";
     std::vector<Row> rows;
@@ -272,10 +334,10 @@ class Supervisor {
     for (size_t i = 0; i < rows.size(); ++i) {
       if (numbered && !(rows[i] == oracle_[m.client].at(m.number + i))) fail(who + "is another row");
       if (!(r.latest < rows[i])) fail(who + "out of order");
-      uint64_t limit = 0;
       MadeUpJournal journal;
       const FrameSource::Frame f = journal.frame(rows[i].frame);
-      if (rows[i].row >= f.rows || judge_row(m.client, f.table, f.kind, 0, &limit) < 0) fail(who + "does not match");
+      if (rows[i].row >= f.rows || !matches(m.client, f.table, f.kind)) fail(who + "does not match");
+      r.kept += is_kept(m.client, f.table, f.kind);
       r.latest = rows[i];
     }
     r.first = m.number;
@@ -286,13 +348,14 @@ class Supervisor {
 
   void check_accounts(size_t c) const {
     const ClientView v = arena_.view(c);
-    const FloorDrops d = FloorDrops::between(v.server.hi, v.broker);
-    uint64_t passed = v.server.dropped_limit + v.server.dropped_cut + v.server.dropped_flush + v.server.undecodable;
+    const FloorDrops d = FloorDrops::between(v.server.taken(), v.broker);
+    uint64_t passed = v.server.dropped_limit + v.server.dropped_cut + v.server.dropped_flush + v.server.undecodable +
+                      v.server.skipped;
     uint64_t dropped = v.broker.dropped_newest + passed + d.cut + d.flush + d.limit;
     uint64_t sum = v.server.confirmed + v.in_flight() + v.waiting() + dropped;
     const std::string who = "client " + std::to_string(c) + ": ";
-    if (sum != v.broker.matched) {
-      fail(who + "matched " + std::to_string(v.broker.matched) + ", accounted " + std::to_string(sum));
+    if (sum != v.broker.matched()) {
+      fail(who + "matched " + std::to_string(v.broker.matched()) + ", accounted " + std::to_string(sum));
     }
     uint64_t limit = c == kOldest ? 20 : c == kNewest ? 15 : c == kTiny ? 3 : UINT64_MAX;
     if (v.most_waiting() > limit) fail(who + std::to_string(v.most_waiting()) + " rows waited, more than its limit");
@@ -315,15 +378,19 @@ class Supervisor {
     const ClientView v = arena_.view(c);
     const Received& r = received_[c];
     const std::string who = "client " + std::to_string(c) + ": ";
-    if (v.broker.matched != oracle_[c].rows) {
-      fail(who + "counted " + std::to_string(v.broker.matched) + " of " + std::to_string(oracle_[c].rows) + " rows");
+    if (v.broker.matched() != oracle_[c].rows) {
+      fail(who + "counted " + std::to_string(v.broker.matched()) + " of " + std::to_string(oracle_[c].rows) + " rows");
     }
-    if (c == kOnce ? v.server.confirmed < r.rows : v.server.confirmed != r.rows) {
+    if (c == kMixed && r.kept != oracle_[c].kept) {
+      fail(who + "got " + std::to_string(r.kept) + " of " + std::to_string(oracle_[c].kept) + " rows without a limit");
+    }
+    const uint64_t done = v.server.confirmed + v.server.skipped;  // what was skipped may not have been sent before
+    if (c == kOnce ? done < r.rows : v.server.confirmed > r.rows || r.rows > done) {
       fail(who + "got " + std::to_string(r.rows) + " rows, confirmed " + std::to_string(v.server.confirmed));
     }
     if (v.server.served < r.all) fail(who + "got more rows than were served");
     if (c == kInserts && v.server.undecodable != oracle_[c].broken) fail(who + "wrong count of undecodable rows");
-    if ((c == kAll || c == kOnce) && v.server.confirmed != v.broker.matched) fail(who + "lost rows");
+    if ((c == kAll || c == kOnce) && v.server.confirmed != v.broker.matched()) fail(who + "lost rows");
   }
 
   std::deque<Row> content(size_t c) const {
@@ -342,6 +409,8 @@ class Supervisor {
   pid_t pids_[kRoles] = {0, 0};
   Oracle oracle_[kClients];
   Received received_[kClients];
+  std::map<uint64_t, Received> guests_;
+  uint64_t guest_rows_ = 0;
   uint64_t longest_[kClients] = {};  // queues, while no server ran
   std::string inbox_;
   uint64_t kills_ = 0, chosen_ = 0, repeats_ = 0, settled_ = 0, progress_ = 0;
@@ -350,6 +419,7 @@ class Supervisor {
 // Without a server, what a queue holds follows from the rules alone, however often the broker is killed.
 void Supervisor::paused() {
   stop(kServer);
+  stop(kSecondServer);
   wait_until([this] { return decided(); }, "the broker decides");
   drain();
   std::deque<Row> queue[kClients];
@@ -364,14 +434,26 @@ void Supervisor::paused() {
   wait_until([this] { return decided(); }, "the broker decides");
   g_shared->odds = 0;
   MadeUpJournal journal;
+  auto counts = [&journal](size_t c, const Row& row) {
+    const FrameSource::Frame f = journal.frame(row.frame);
+    return !is_kept(c, f.table, f.kind);
+  };
   for (uint64_t p = from; p < arena_.control().reader.committed.get(); p += 8) {
     const FrameSource::Frame f = journal.frame(p);
-    for (uint32_t row = 0; row < f.rows; ++row) {
-      for (size_t c = 0; c < kClients; ++c) {
+    for (size_t c = 0; c < kClients && f.rows; ++c) {
+      auto is_limited = [&](const Row& row) { return counts(c, row); };
+      size_t waiting = static_cast<size_t>(std::count_if(queue[c].begin(), queue[c].end(), is_limited));
+      for (uint32_t row = 0; row < f.rows; ++row) {
         uint64_t limit = 0;
-        int verdict = judge_row(c, f.table, f.kind, queue[c].size(), &limit);
-        if (verdict > 0) queue[c].push_back({p, row});
-        while (verdict == 2 && queue[c].size() > limit) queue[c].pop_front();
+        const Fate fate = judge_row(c, f.table, f.kind, waiting, &limit);
+        if (fate == Fate::no_match || fate == Fate::dropped) continue;
+        queue[c].push_back({p, row});
+        if (fate == Fate::kept) continue;
+        ++waiting;
+        while (fate == Fate::limited_cut && waiting > limit) {
+          queue[c].erase(std::find_if(queue[c].begin(), queue[c].end(), is_limited));
+          --waiting;
+        }
       }
     }
   }
@@ -393,6 +475,7 @@ void Supervisor::paused() {
     wait_until([this] { return decided(); }, "the broker flushes");
   }
   start(kServer);
+  start(kSecondServer);
 }
 
 void Supervisor::random_kills() {
@@ -412,11 +495,11 @@ void Supervisor::random_kills() {
 
 // A server that is slow to read while rings move and rows come, and nobody dies.
 void Supervisor::moving_rings() {
-  g_shared->delays[kServer] = static_cast<int>(5 + dice(60));
+  for (int server : {kServer, kSecondServer}) g_shared->delays[server] = static_cast<int>(5 + dice(60));
   g_shared->delays[kSupervisor] = 200;
   for (int i = 0; i < 100; ++i) {
     if (behind() < 400) advance(1 + dice(12));
-    command(1);
+    command(dice(2) ? 1 : 3);
     turn(0);
   }
   delay_all(0);
@@ -462,17 +545,18 @@ int main(int argc, char** argv) {
   });
   if (mutant) alarm(30);
 #endif
-  interleave();
   const uint64_t pool = 16 * Arena::kPage;
-  const size_t size = Arena::size_for(kClients, pool, kSlots);
+  const size_t size = Arena::size_for(kBlocks, pool, kWorkers, kSlots);
   void* memory = mmap(nullptr, size + sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("mmap");
   g_shared = reinterpret_cast<Shared*>(static_cast<char*>(memory) + size);
-  Arena::format(memory, kClients, pool, 1, kSlots);
+  Arena::format(memory, kBlocks, pool, kWorkers, kSlots);
   try {
+    interleave();
     Supervisor supervisor(Arena(memory, size), std::chrono::seconds(mutant ? 2 : 20));
     supervisor.start(kBroker);
     supervisor.start(kServer);
+    supervisor.start(kSecondServer);
     supervisor.load(60);
     supervisor.settle();
     for (int i = 0; i < rounds; ++i) {

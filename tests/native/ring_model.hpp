@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "broker.hpp"
-#include "queue.hpp"
+#include "queue/broker.hpp"
+#include "queue/queue.hpp"
 
 namespace ring_test {
 
@@ -15,8 +15,10 @@ using namespace relay;
 
 constexpr uint64_t kStart = 64;
 constexpr size_t kClients = 9;
+constexpr size_t kGuests = 3;  // blocks for clients that come and go
+constexpr size_t kBlocks = kClients + kGuests;
 constexpr size_t kTables = 4;
-constexpr size_t kSlots = 8;  // of a default ring
+constexpr size_t kSlots = 32;  // of a ring
 enum Client { kAll, kInserts, kOldest, kNewest, kMixed, kTiny, kMoving, kOnce, kFlushed };
 
 [[noreturn]] inline void fail(const std::string& what) {
@@ -64,35 +66,61 @@ inline std::vector<Filter> filters_of(size_t client, uint64_t variant) {
     case kInserts: return {make("t1", 1, 0, 0), make("t2", 1, 2, 0)};
     case kOldest: return {make("*", 7, 1, 20)};
     case kNewest: return {make("*", 3, 2, 15), make("t0", 1, 0, 12)};
-    case kMixed: return {make("t0", 7, 0, 0), make("t1", 7, 2, 6), make("t2", 7, 1, 5), make("t2", 1, 1, 7)};
+    case kMixed:
+      return {make("t0", 7, 0, 0), make("t1", 7, 2, 6), make("t2", 7, 1, 5), make("t2", 1, 1, 7),
+              make("t3", 2, 2, 4), make("t3", 2, 1, 4), make("none", 7, 2, variant & 1 ? 40 : 0)};
     case kTiny: return {make("*", 7, 1, 3)};
-    // A limit for a table that never comes changes nothing but the size of the ring.
+    // A limit for a table that never comes changes nothing but the size of the list, and where it is.
     case kMoving: return {make("t3", 7, 0, 0), make("none", 7, 2, variant & 1 ? 40 : 0)};
     case kOnce: return {make("t2", 7, 0, 0), make("none", 7, 2, variant & 2 ? 40 : 0)};
     default: return {make("*", 7, 0, 0)};
   }
 }
 
-// What one row does to a queue, told by the rules of the protocol: -1 no match, 0 dropped, 1 queued, 2 queued and
-// oldest dropped down to `limit`.
-inline int judge_row(size_t client, uint64_t table, uint32_t kind, size_t waiting, uint64_t* limit) {
-  bool any = false, queue = false, all_oldest = true, some_limit = false;
+// Clients that come and go have the ids above kClients. Each asks for one table, that of its id; every other one has a
+// list of accepted ranges.
+inline bool is_guest(uint64_t id) { return id > kClients; }
+inline uint64_t table_of_guest(uint64_t id) { return id % kTables; }
+inline std::vector<Filter> filters_of_guest(uint64_t id) {
+  Filter all;
+  all.schema = "s";
+  all.table = "t" + std::to_string(table_of_guest(id));
+  Filter large = all;
+  large.table = "none";
+  large.discard = 2;
+  large.limit = id / 2 % 2 ? 40 : 0;
+  return {all, large};
+}
+
+// What one row does to a queue in which `waiting` rows wait that count towards limits, told by the rules of the protocol.
+enum class Fate { no_match, dropped, kept, limited, limited_cut };  // cut: the oldest are dropped down to `limit`
+
+inline Fate judge_row(size_t client, uint64_t table, uint32_t kind, size_t waiting, uint64_t* limit) {
+  bool any = false, is_kept = false, queue = false, all_oldest = true;
   uint64_t most = 0;
   for (const Filter& f : filters_of(client, 0)) {
     if (f.table != "*" && f.table != "t" + std::to_string(table - 1)) continue;
     if (!(f.kinds & kind)) continue;
     any = true;
-    if (!f.limit || f.discard == 1 || waiting < f.limit) queue = true;
-    if (f.limit) {
-      some_limit = true;
-      most = std::max(most, f.limit);
-      if (f.discard != 1) all_oldest = false;
-    }
+    if (!f.limit) is_kept = true;
+    if (f.discard == 1 || waiting < f.limit) queue = true;
+    if (f.discard != 1) all_oldest = false;
+    most = std::max(most, f.limit);
   }
   *limit = most;
-  if (!any) return -1;
-  if (!queue) return 0;
-  return some_limit && all_oldest ? 2 : 1;
+  if (!any) return Fate::no_match;
+  if (is_kept) return Fate::kept;
+  if (!queue) return Fate::dropped;
+  return all_oldest ? Fate::limited_cut : Fate::limited;
+}
+
+inline bool matches(size_t client, uint64_t table, uint32_t kind) {
+  uint64_t limit = 0;
+  return judge_row(client, table, kind, 0, &limit) != Fate::no_match;
+}
+inline bool is_kept(size_t client, uint64_t table, uint32_t kind) {
+  uint64_t limit = 0;
+  return judge_row(client, table, kind, 0, &limit) == Fate::kept;
 }
 
 // A delivery of rows from number `number` on; its count of rows is a sum of the rest, so that a torn one is noticed.

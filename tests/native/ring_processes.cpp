@@ -56,22 +56,46 @@ static void sleep_on(int fd) {
   if (read(fd, &n, 8) != 8) return;
 }
 
+// One of the guests is forgotten, and at once another takes a free block if there is one.
+static void come_or_go(const Arena& arena, Broker& broker) {
+  const size_t slot = kClients + dice(kGuests);
+  if (arena.client(slot).identity.id.get()) broker.remove_client(slot);
+  const uint64_t number = g_shared->came + 1;
+  const uint64_t id = kClients + number;
+  try {
+    const size_t found = broker.add_client(id, "guest " + std::to_string(id));
+    broker.set_filters(found, filters_of_guest(id));
+    Guest& guest = g_shared->guests[number % kRemembered];
+    guest.id = id;
+    guest.slot = found;
+    guest.from = broker.position();
+    g_shared->came = number;
+    broker.admit(found);
+  } catch (const ArenaError&) {  // no block is free before a server releases one
+  }
+}
+
 void run_broker(const Arena& arena, const Wiring& w) {
   MadeUpJournal journal;
   Broker broker(arena, journal, 1);
-  for (size_t c = 0; c < kClients; ++c) broker.set_filters(c, filters_of(c, g_shared->variant));
+  for (size_t slot = 0; slot < kBlocks; ++slot) {
+    const uint64_t id = arena.client(slot).identity.id.get();
+    if (id) broker.set_filters(slot, is_guest(id) ? filters_of_guest(id) : filters_of(slot, g_shared->variant));
+  }
   Control& control = arena.control();
   control.broker.waiting.set(0);
   for (;;) {
     int command = g_shared->command;
     if (command == 1) {
-      broker.set_filters(kMoving, filters_of(kMoving, g_shared->variant));
-      broker.set_filters(kOnce, filters_of(kOnce, g_shared->variant));
+      for (size_t c : {kMixed, kMoving, kOnce}) broker.set_filters(c, filters_of(c, g_shared->variant));
     }
     if (command == 2) broker.flush(kFlushed);
+    if (command == 3) come_or_go(arena, broker);
     if (command) g_shared->command = 0;
     Broker::Step step = broker.step(8 * (1 + dice(30)));
-    if (step.wake) ring_bell(w.to_server);
+    for (uint64_t worker = 0; worker < kWorkers; ++worker) {
+      if (step.wake >> worker & 1) ring_bell(w.to_server[worker]);
+    }
     if (dice(8) == 0) broker.needed();
     if (broker.pending() || g_shared->command) continue;
     control.broker.waiting.set(1);
@@ -89,8 +113,9 @@ static void confirm_some(QueueServer& q, uint64_t number, uint64_t rows) {
   if (dice(16)) q.confirm(number + rows);
 }
 
-static bool serve(const Arena& arena, size_t client, const Wiring& w) {
-  QueueServer q(arena, client);
+static bool serve(const Arena& arena, uint64_t id, size_t slot, const Wiring& w) {
+  QueueServer q(arena, slot);
+  const size_t client = id - 1;
   Message m;
   m.client = client;
   Range ranges[kInFlightRanges];
@@ -99,6 +124,10 @@ static bool serve(const Arena& arena, size_t client, const Wiring& w) {
   if (count) {
     uint64_t rows = 0;
     for (m.count = 0; m.count < count; ++m.count) rows += (m.ranges[m.count] = ranges[m.count]).rows;
+    if (client == kFlushed && dice(4) == 0) {
+      q.skip_in_flight(ranges[0].frame);
+      return true;
+    }
     q.repeat(rows);
     q.deliveries().add(delivery_of(m.number, ranges[0].frame));
     send(w, m);
@@ -134,28 +163,61 @@ static bool serve(const Arena& arena, size_t client, const Wiring& w) {
   return true;
 }
 
-void run_server(const Arena& arena, const Wiring& w) {
-  for (size_t c = 0; c < kClients; ++c) {
-    QueueServer q(arena, c);
-    q.stop_waiting();
-    if (q.broker_must_wake()) ring_bell(w.to_broker);
+// The clients of one server, as far as it has heard of them. A guest stays in the list until the server meets its end.
+struct Known {
+  uint64_t id;
+  size_t slot;
+};
+
+static void hear(std::vector<Known>* known, uint64_t* heard, uint64_t worker) {
+  const uint64_t came = g_shared->came;
+  for (*heard = std::max(*heard, came > kGuests ? came - kGuests : 0); *heard < came;) {
+    const Guest& guest = g_shared->guests[++*heard % kRemembered];
+    if (guest.id % kWorkers == worker) known->push_back({guest.id, guest.slot});
+  }
+}
+
+void run_server(const Arena& arena, const Wiring& w, uint64_t worker) {
+  clear_connections(arena, worker);
+  std::vector<Known> known;
+  uint64_t heard = 0;
+  for (uint64_t id = 1; id <= kClients; ++id) {
+    if (id % kWorkers != worker) continue;
+    known.push_back({id, id - 1});
+    QueueServer q(arena, id - 1);
+    if (q.enter(id) && q.broker_must_wake()) ring_bell(w.to_broker);
   }
   for (;;) {
+    hear(&known, &heard, worker);
+    if (dice(8) == 0) release_forgotten(arena, worker);
     bool any = false;
     int mood = g_shared->mood;
-    for (size_t c = 0; c < kClients; ++c) {
+    for (size_t i = 0; i < known.size();) {
+      const auto [id, slot] = known[i++];
       if (mood && dice(static_cast<uint64_t>(mood))) {
         any = true;
         continue;
       }
-      any |= serve(arena, c, w);
+      QueueServer q(arena, slot);
+      if (!q.enter(id)) {
+        if (dice(2)) known.erase(known.begin() + static_cast<long>(--i));
+        continue;
+      }
+      any |= serve(arena, id, slot, w);
+      if (dice(8) == 0) q.release(id);
     }
     if (mood && dice(64) == 0) usleep(50);
     if (any) continue;
-    bool ready = false;
-    for (size_t c = 0; c < kClients; ++c) ready |= QueueServer(arena, c).wait();
-    if (!ready) sleep_on(w.to_server);
-    for (size_t c = 0; c < kClients; ++c) QueueServer(arena, c).stop_waiting();
+    bool ready = heard < g_shared->came;
+    auto waiting = [&](auto act) {
+      for (const Known& each : known) {
+        QueueServer q(arena, each.slot);
+        if (q.enter(each.id)) act(q);
+      }
+    };
+    waiting([&](QueueServer& q) { ready |= q.wait(); });
+    if (!ready) sleep_on(w.to_server[worker]);
+    waiting([](QueueServer& q) { q.stop_waiting(); });
   }
 }
 

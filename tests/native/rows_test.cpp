@@ -1,5 +1,5 @@
 // Row images are stepped over exactly, and what is cut short, too long or of another table is refused.
-#include "rows.hpp"
+#include "values/rows.hpp"
 
 #include "build.hpp"
 

@@ -1,1 +1,1 @@
-"""What other readers of statements make of the corpus, beside ours: make opinions."""
+"""Compares how other parsers read the corpus of statements with how the relay reads it: make opinions."""

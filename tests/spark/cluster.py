@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark: a master and workers as processes of their own, from the wheel's spark-class."""
+"""A standalone cluster of Spark: a master and workers as separate processes, from the wheel's spark-class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lakes made by hand: Parquet files and commits as the exporter and the snapshot write them, from rows in a test.
+"""Constructed lakes: Parquet files and commits as the exporter and the snapshot write them, from rows in a test.
 
     lake = MadeLake(tmp_path)
     lake.define("shop.orders", {"id": "int", "item": "string"}, key=["id"])
@@ -27,10 +27,10 @@ from relay.lake.documents import (
     ChangeKind,
     Commit,
     DataFile,
+    ExportPosition,
     Field,
     Marker,
     MarkerKind,
-    Place,
     Snapshot,
     Table,
     TableVersion,
@@ -210,8 +210,8 @@ class MadeLake:
             sides=[f.name for f in version.fields if f.side and any(row[f.name] is not None for row in rows)],
         )
 
-    def _place(self) -> Place:
-        return Place(
+    def _place(self) -> ExportPosition:
+        return ExportPosition(
             generation=1,
             base=0,
             position=64 + 100 * self.seq,

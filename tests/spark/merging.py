@@ -1,4 +1,4 @@
-"""Merges all tables of a lake in a driver of its own, which is killed before its N-th change to the lake.
+"""Merges all tables of a lake in a separate driver, which is killed before its N-th change to the lake.
 
 python -m tests.spark.merging LAKE N
 """
@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark.merge import merge
-from tests.lakekill import arm
 from tests.spark.conftest import JVM_OPTIONS
+from tests.support.lake_kill import arm
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What tests of merged states share: merging a table, and its rows in an order of their own."""
+"""Shared by tests of merged states: merging a table, and its rows in a defined order."""
 
 from __future__ import annotations
 
@@ -9,10 +9,19 @@ from pyspark.sql import SparkSession
 from relay.lake.documents import Table
 from relay.spark import current
 from relay.spark.merge import BUCKET_BYTES, merge
-from relay.spark.reading import opened
+from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
 
 ORDERS = "shop.orders"
+
+
+def orders(lake: MadeLake, *rows: dict[str, Any]) -> MadeLake:
+    """The lake with the table ORDERS of an id and an item, and these rows."""
+    lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
+    lake.mark(ORDERS, "create")
+    lake.insert(ORDERS, *rows)
+    lake.commit()
+    return lake
 
 
 def table_of(name: str) -> Table:
@@ -33,7 +42,7 @@ def ordered(rows: Any) -> list[dict[str, Any]]:
 
 def merged(spark: SparkSession, lake: MadeLake, table: str = ORDERS, bucket_bytes: int = BUCKET_BYTES) -> str:
     """Merge a table; what was done, in words."""
-    return merge(spark, opened(lake.url), table_of(table), bucket_bytes=bucket_bytes)
+    return merge(spark, open_log(lake.url), table_of(table), bucket_bytes=bucket_bytes)
 
 
 def check(spark: SparkSession, lake: MadeLake, expected: list[dict[str, Any]], table: str = ORDERS) -> None:

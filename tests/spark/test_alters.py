@@ -1,4 +1,4 @@
-"""Tables of real servers after an ALTER: their current state is what SELECT gives, whatever it made of values."""
+"""Tables of real servers after an ALTER: their current state equals SELECT, whatever the ALTER did to values."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples.dbserver import DatabaseServer
-from examples.lakeside import wait_level
+from examples.lakeside import wait_caught_up
 from relay.lake import paths
 from relay.lake.documents import Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import current
-from tests.lakerows import difference, in_lake, selected
-from tests.relayproc import RelayProcess
+from tests.support.lake_rows import difference, in_lake, selected
+from tests.support.relay_process import RelayProcess
 
 COLUMNS = (
     "id INT PRIMARY KEY, n INT, price DECIMAL(10,2), word VARCHAR(20) CHARACTER SET latin1, kind ENUM('a','b'),"
@@ -72,7 +72,7 @@ def test_a_table_equals_its_source_after_any_alter(
             cursor.execute(f"INSERT INTO {table} (id) VALUES (77)")
             cursor.execute(f"DELETE FROM {table} WHERE id = 3")
     log = LakeLog(open_storage(lake_path))
-    state = wait_level(log, server, tables, PATIENCE)
+    state = wait_caught_up(log, server, tables, PATIENCE)
     wrong = []
     for table, alter in tables.items():
         fields = state.tables[paths.table_key(table)].version.fields

@@ -176,11 +176,11 @@ def drive(cluster: Cluster) -> Iterator[Callable[..., Driver]]:
         driver.process.wait()
 
 
-def job(cluster: Cluster, verb: str, lake: MadeLake, **settings: str) -> list[str]:
-    """The command line of `relay spark VERB` on the cluster, of the installed relay."""
+def job(cluster: Cluster, command: str, lake: MadeLake, **settings: str) -> list[str]:
+    """The command line of `relay spark COMMAND` on the cluster, of the installed relay."""
     given = SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
     conf = [word for name, value in given.items() for word in ("--conf", f"{name}={value}")]
-    return ["-m", "relay", "spark", verb, "--lake", lake.url, "--master", cluster.url, *conf]
+    return ["-m", "relay", "spark", command, "--lake", lake.url, "--master", cluster.url, *conf]
 
 
 PROGRAM = """
@@ -252,7 +252,7 @@ def test_merges_and_compaction_on_the_cluster_keep_the_table(
     cluster: Cluster, drive: Callable[..., Driver], shop: Shop, spark: SparkSession
 ) -> None:
     notes, orders = sorted(drive(*job(cluster, "merge", shop.lake)).end().splitlines())
-    assert notes.startswith("shop.notes: left alone") and orders.startswith("shop.orders: version 1 has")
+    assert notes.startswith("shop.notes: skipped") and orders.startswith("shop.orders: version 1 has")
     shop.check(spark)
     shop.empty()
     shop.day()

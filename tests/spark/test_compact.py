@@ -1,4 +1,4 @@
-"""Compaction: fewer files, the same rows in the same order, and nobody who reads or writes meanwhile notices."""
+"""Compaction: fewer files, the same rows in the same order, and no effect on concurrent readers and writers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from pyspark.sql import SparkSession
 from relay.errors import ExitCode, RelayError
 from relay.lake.documents import DataFile, Field, Table, TableState, TableVersion
 from relay.lake.log import LakeLog, verify
-from relay.lake.storage import open_storage
 from relay.spark import changes, current
 from relay.spark.compact import compact, merge_files, plan, run
 from relay.spark.merge import merge
+from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
-from tests.spark.test_jobs import FEW, HERE, relay
+from tests.spark.test_jobs import FEW, relay
+from tests.support import ROOT
 
 ORDERS = "shop.orders"
 TABLE = Table("shop", "orders")
@@ -43,17 +44,13 @@ def add(lake: MadeLake, *ids: int) -> None:
     lake.commit()
 
 
-def log_of(lake: MadeLake) -> LakeLog:
-    return LakeLog(open_storage(lake.url))
-
-
 def state_of(lake: MadeLake) -> TableState:
-    return log_of(lake).state().tables[ORDERS]
+    return open_log(lake.url).state().tables[ORDERS]
 
 
 def compacted(spark: SparkSession, lake: MadeLake) -> str:
     """Compact the table, and let the next commit of the lake follow."""
-    log = log_of(lake)
+    log = open_log(lake.url)
     words = str(compact(spark, log, TABLE))
     lake.follow(log.state().number)
     return words
@@ -78,7 +75,7 @@ def test_small_neighbours_become_one_file_with_the_same_rows_in_their_order(
     assert (file.first, file.last, file.rows) == (1, 8, 8)
     assert all_rows(lake) == rows
     assert after.versions == before.versions and after.complete_from == before.complete_from
-    log = log_of(lake)
+    log = open_log(lake.url)
     assert verify(log.storage, log.state()) == []
 
 
@@ -106,7 +103,7 @@ def test_files_of_other_tables_dates_versions_and_kinds_are_not_mixed(spark: Spa
         (2, "changes", "2026-11-21", 2),
     ]
     assert sorted(all_rows(lake), key=str) == sorted(rows, key=str)
-    assert len(log_of(lake).state().tables["shop.other"].files) == 1
+    assert len(open_log(lake.url).state().tables["shop.other"].files) == 1
 
 
 def sized(*sizes: int) -> TableState:
@@ -158,17 +155,10 @@ def test_rows_are_written_a_few_times_however_often_compaction_runs() -> None:
     assert written < 2000 * 14
 
 
-def test_compacting_again_finds_nothing(spark: SparkSession, lake: MadeLake) -> None:
-    for number in range(4):
-        add(lake, number)
-    compacted(spark, lake)
-    assert compacted(spark, lake) == "nothing to merge"
-
-
 def test_a_commit_of_the_export_in_between_is_kept(spark: SparkSession, lake: MadeLake) -> None:
     for number in range(4):
         add(lake, number)
-    log = log_of(lake)
+    log = open_log(lake.url)
     log.state()
     add(lake, 77)  # takes the number that compaction is about to take
     compact(spark, log, TABLE)
@@ -181,7 +171,7 @@ def test_of_two_who_compact_at_once_one_wins_and_the_other_leaves_nothing(spark:
     for number in range(4):
         add(lake, number)
     rows = all_rows(lake)
-    slow = log_of(lake)
+    slow = open_log(lake.url)
     slow.state()
 
     class Late(LakeLog):
@@ -210,7 +200,7 @@ def test_a_damaged_file_is_named_and_not_replaced(spark: SparkSession, lake: Mad
         merge_files(lake.url, group)
     assert group.files[1].path in caught.value.position
     with pytest.raises(RelayError, match="SHA-256"):
-        compact(spark, log_of(lake), TABLE)
+        compact(spark, open_log(lake.url), TABLE)
     assert state_of(lake).files == before
     done = relay("spark", "compact", "--lake", lake.url, *FEW)
     assert done.returncode == ExitCode.STOPPED
@@ -228,17 +218,6 @@ def test_a_dataframe_that_was_made_before_still_reads_the_files_that_were_replac
     assert early.count() == changes(spark, lake.url, ORDERS).count() == 5
 
 
-def test_replaced_files_are_deleted_when_the_grace_is_over(spark: SparkSession, lake: MadeLake) -> None:
-    for number in range(4):
-        add(lake, number)
-    rows = all_rows(lake)
-    compacted(spark, lake)
-    time.sleep(0.01)
-    assert list(run(spark, lake.url, [TABLE], {"grace": "0"}))[-1] == "leftovers: 5 files deleted"
-    assert len(list((lake.root / "changes").rglob("*.parquet"))) == 1
-    assert all_rows(lake) == rows
-
-
 def test_a_merge_goes_on_incrementally_after_compaction(spark: SparkSession, lake: MadeLake) -> None:
     """Also where files of a snapshot were merged, which is no new snapshot."""
     lake.mark(ORDERS, "reset")
@@ -248,11 +227,11 @@ def test_a_merge_goes_on_incrementally_after_compaction(spark: SparkSession, lak
     lake.snapshot(ORDERS, {"id": 200})
     lake.commit()
     add(lake, 1)
-    assert "from the beginning" in merge(spark, log_of(lake), TABLE)
+    assert "from the beginning" in merge(spark, open_log(lake.url), TABLE)
     add(lake, 2)
     add(lake, 3)
     assert " became 2 of " in compacted(spark, lake)
-    words = merge(spark, log_of(lake), TABLE)
+    words = merge(spark, open_log(lake.url), TABLE)
     assert words.startswith("version 2 has 5 rows") and "from the beginning" not in words
     assert sorted(row.id for row in current(spark, lake.url, ORDERS).collect()) == [1, 2, 3, 100, 200]
 
@@ -284,17 +263,18 @@ def test_killed_at_any_moment_it_leaves_the_rows_and_at_most_leftovers(lake: Mad
     for moment, files in (("before", 5), ("after", 1)):
         done = subprocess.run(
             [sys.executable, "-m", "tests.spark.killed_compaction", moment, lake.url],
-            cwd=HERE, env=os.environ, capture_output=True, text=True, timeout=170, check=False,
+            cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=170, check=False,
         )  # fmt: skip
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert len(state_of(lake).files) == files
         assert all_rows(lake) == rows
     time.sleep(0.01)
     assert list(run(spark, lake.url, [TABLE], {"grace": "0"}))[-1] == "leftovers: 6 files deleted"
+    assert len(list((lake.root / "changes").rglob("*.parquet"))) == 1
     assert all_rows(lake) == rows
 
 
-def test_the_verb_says_what_it_did(lake: MadeLake) -> None:
+def test_the_command_says_what_it_did(lake: MadeLake) -> None:
     for number in range(4):
         add(lake, number)
     done = relay("spark", "compact", "--lake", lake.url, *FEW)

@@ -14,7 +14,7 @@ from relay.lake.documents import Table
 from relay.lake.log import LakeLog, verify
 from relay.lake.storage import open_storage
 from relay.spark import compact, current, merge
-from tests.snapshotted import Lake, MakeReader, running, writer
+from tests.support.snapshot_lake import Lake, MakeReader, running, writer
 
 
 def busy(chance: random.Random) -> list[str]:

@@ -1,4 +1,4 @@
-"""Number 0 of an ENUM, which is no label, and the label '': both are printed alike, and are two keys."""
+"""Number 0 of an ENUM, which is not a label, and the label '': both print alike but are two keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples.dbserver import DatabaseServer
-from examples.lakeside import wait_level
+from examples.lakeside import wait_caught_up
 from relay.lake.documents import Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import current
-from tests.relayproc import RelayProcess
+from tests.support.relay_process import RelayProcess
 
 COLUMNS = "e ENUM('a', '') CHARACTER SET latin1 PRIMARY KEY, n INT, s SET('', 'b')"
 ROWS = "('none', 0, ''), ('a', 1, 'b'), (2, 2, 1)"
@@ -44,7 +44,7 @@ def test_no_label_and_the_empty_one_are_two_keys(
         cursor.execute("DELETE FROM late WHERE e = 'a'")
     log = LakeLog(open_storage(lake_path))
     tables = [Table("shop", "early"), Table("shop", "late")]
-    wait_level(log, server, tables, 60)
+    wait_caught_up(log, server, tables, 60)
     found = {
         table.table: {(row.e, row.e__text, row.n, tuple(row.s)) for row in current(spark, log, table).collect()}
         for table in tables

@@ -18,11 +18,11 @@ from relay.lake.documents import Field, Table
 from relay.lake.storage import open_storage
 from relay.lake.types import arrow_type, evolve, widens
 from relay.spark import changes, current
-from relay.spark.reading import read
+from relay.spark.reading import read_files
 from relay.spark.schema import struct_type
-from tests.lakesamples import ROWS, SAMPLES, padded, samples
+from tests.lake.test_lake_types import OTHER
 from tests.spark.lakes import MadeLake
-from tests.test_lake_types import NARROWER, OTHER, WIDER
+from tests.support.lake_samples import ROWS, SAMPLES, padded, samples
 
 TABLE = "shop.things"
 
@@ -40,7 +40,7 @@ def test_spark_reads_every_wider_type_and_filters_by_it(
     wanted = {field.name: stored[field.name].cast(arrow_type(field.type)).to_pylist() for field in fields}
     spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorised)
     try:
-        rows = read(spark, open_storage(str(tmp_path)), ["old.parquet"], fields)
+        rows = read_files(spark, open_storage(str(tmp_path)), ["old.parquet"], fields)
         assert rows.schema == struct_type(fields)
         got = rows.toArrow()
         wrong = [
@@ -98,21 +98,6 @@ def alongside(spark: SparkSession, lake: MadeLake, pairs: Sequence[tuple[str, st
     return generation, {name: found[name].to_pylist() for name in found.column_names}
 
 
-def test_what_widens_is_read_as_one_generation(spark: SparkSession, lake: MadeLake) -> None:
-    generation, found = alongside(spark, lake, WIDER)
-    assert generation == 1
-    for number, (old, new) in enumerate(WIDER):
-        wanted = [*padded(old).cast(arrow_type(new)).to_pylist(), samples(new)[0]]
-        assert found[f"c{number}"] == wanted, f"{old} to {new}"
-
-
-def test_what_was_narrowed_is_read_as_wide_as_it_was(spark: SparkSession, lake: MadeLake) -> None:
-    generation, found = alongside(spark, lake, NARROWER)
-    assert generation == 1
-    for number, (old, new) in enumerate(NARROWER):
-        assert found[f"c{number}"] == [*padded(old).to_pylist(), samples(new)[0]], f"{old} to {new}"
-
-
 @pytest.mark.parametrize(("old", "new"), OTHER)
 def test_what_cannot_widen_is_one_table_of_two_generations(
     spark: SparkSession, lake: MadeLake, old: str, new: str
@@ -127,19 +112,6 @@ def test_what_cannot_widen_is_one_table_of_two_generations(
             assert float(value) == float(before)
         if isinstance(before, str) and value is None:
             assert text == before
-
-
-def test_columns_come_and_go(spark: SparkSession, lake: MadeLake) -> None:
-    for number, types in enumerate(({"a": "int"}, {"a": "int", "b": "string"}, {"b": "string"})):
-        assert redefined(lake, types) == 1
-        if not number:
-            lake.mark(TABLE, "create")
-        lake.insert(TABLE, {"id": number, **dict.fromkeys(types, None), **({"a": 5} if "a" in types else {})})
-        lake.commit()
-    told = changes(spark, lake.url, TABLE).where("_change_type = 'insert'")
-    assert told.columns[:3] == ["id", "b", "a"]
-    assert [(row["id"], row["a"]) for row in by_id(told)] == [(0, 5), (1, 5), (2, None)]
-    assert by_id(current(spark, lake.url, TABLE)) == [{"id": number, "b": None} for number in range(3)]
 
 
 @pytest.mark.parametrize(

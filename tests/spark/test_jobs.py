@@ -1,4 +1,4 @@
-"""`relay spark` runs jobs through spark-submit, tells what they did, and ends as they did."""
+"""`relay spark` runs jobs through spark-submit, reports what they did, and ends with their exit code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import pytest
 from relay.errors import ExitCode
 from relay.spark.submit import arguments, environment_of
 from tests.spark.lakes import MadeLake
+from tests.support import ROOT
 
 ORDERS = "shop.orders"
-HERE = Path(__file__).parent.parent.parent
 FEW = ("--master", "local[2]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
@@ -24,7 +24,7 @@ def relay(*arguments: str, environment: Mapping[str, str] | None = None) -> subp
     """The `relay` command, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "relay", *arguments],
-        cwd=HERE,
+        cwd=ROOT,
         env=environment or os.environ,
         capture_output=True,
         text=True,
@@ -53,8 +53,8 @@ def test_merge_tells_of_each_table_in_a_line(shop: MadeLake) -> None:
     # What Java itself has to say of the modules that Spark loads.
     assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == []
     notes, old, orders = sorted(done.stdout.splitlines())
-    assert notes.startswith("shop.notes: left alone: it has no primary key")
-    assert old.startswith("shop.old: left alone: its rows are not known until `relay snapshot` was run")
+    assert notes.startswith("shop.notes: skipped: it has no primary key")
+    assert old.startswith("shop.old: skipped: its rows are unknown until `relay snapshot` has run")
     assert orders.startswith("shop.orders: version 1 has 2 rows: 3 rows from the beginning merged into 1 of 1 bucket")
 
 
@@ -130,5 +130,5 @@ def test_the_address_of_this_machine_is_set_for_local_masters_only() -> None:
     assert made("local[*]")["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert "SPARK_LOCAL_IP" not in made("spark://host:7077")
     found = made("local[*]", SPARK_LOCAL_IP="10.0.0.1", PYTHONPATH="/mine", SPARK_SUBMIT_OPTS="-Dx=y")
-    assert (found["SPARK_LOCAL_IP"], found["PYTHONPATH"]) == ("10.0.0.1", f"{HERE}:/mine")
+    assert (found["SPARK_LOCAL_IP"], found["PYTHONPATH"]) == ("10.0.0.1", f"{ROOT}:/mine")
     assert found["SPARK_SUBMIT_OPTS"].endswith(" -Dx=y")

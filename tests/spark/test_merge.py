@@ -1,4 +1,4 @@
-"""Merging moves versions on by what changed, keeps what nobody touched, and deletes what nobody reads."""
+"""Merging updates versions by what changed, keeps unchanged data, and deletes what no reader uses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from relay.spark import current, pointer
 from relay.spark.current import basis_of
 from relay.spark.merge import merge
 from relay.spark.pointer import Pointer
-from relay.spark.reading import opened
+from relay.spark.reading import open_log
 from relay.spark.vacuum import vacuum
 from tests.spark.lakes import MadeLake
-from tests.spark.states import ORDERS, merged, ordered, state, table_of
+from tests.spark.states import ORDERS, merged, ordered, orders, state, table_of
 
 TABLE = table_of(ORDERS)
 BUCKETS = 4
@@ -31,11 +31,7 @@ BUCKETS = 4
 @pytest.fixture
 def shop(lake: MadeLake) -> MadeLake:
     """A lake with a table of a hundred rows."""
-    lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
-    lake.mark(ORDERS, "create")
-    lake.insert(ORDERS, *({"id": number, "item": f"item {number}"} for number in range(100)))
-    lake.commit()
-    return lake
+    return orders(lake, *({"id": number, "item": f"item {number}"} for number in range(100)))
 
 
 def newest(lake: MadeLake) -> Pointer:
@@ -47,7 +43,7 @@ def newest(lake: MadeLake) -> Pointer:
 
 def bucketed(spark: SparkSession, lake: MadeLake) -> Pointer:
     """Merge into BUCKETS buckets."""
-    size = sum(file.bytes for table in opened(lake.url).state().tables.values() for file in table.files.values())
+    size = sum(file.bytes for table in open_log(lake.url).state().tables.values() for file in table.files.values())
     merged(spark, lake, bucket_bytes=-(-size // BUCKETS))
     return newest(lake)
 
@@ -73,7 +69,7 @@ def test_only_buckets_with_changes_are_written_anew(spark: SparkSession, shop: M
 
 def test_a_merge_reads_only_what_came_since_the_last(spark: SparkSession, shop: MadeLake) -> None:
     merged(spark, shop)
-    for file in opened(shop.url).state().tables[paths.table_key(TABLE)].files.values():
+    for file in open_log(shop.url).state().tables[paths.table_key(TABLE)].files.values():
         (shop.root / file.path).unlink()
     touch(shop, 7)
     assert merged(spark, shop).startswith("version 2 has 100 rows: 2 rows of changes")
@@ -133,7 +129,7 @@ def test_what_a_kill_left_goes_with_the_next_version(spark: SparkSession, shop: 
 def test_of_two_who_merge_at_once_one_wins_and_the_other_goes_on_from_there(
     spark: SparkSession, shop: MadeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, create = opened(shop.url), type(open_storage(shop.url)).create
+    log, create = open_log(shop.url), type(open_storage(shop.url)).create
     both = threading.Barrier(2)
     said: list[str] = []
 
@@ -157,7 +153,7 @@ def test_of_two_who_merge_at_once_one_wins_and_the_other_goes_on_from_there(
 
 
 def test_who_is_always_too_late_says_so(spark: SparkSession, shop: MadeLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = opened(shop.url)
+    log = open_log(shop.url)
     publish = pointer.publish
 
     def overtaken(storage: Any, mine: Pointer) -> bool:
@@ -165,13 +161,13 @@ def test_who_is_always_too_late_says_so(spark: SparkSession, shop: MadeLake, mon
         return publish(storage, mine)
 
     monkeypatch.setattr(pointer, "publish", overtaken)
-    with pytest.raises(RelayError, match="others published a version first, 3 times in a row") as late:
+    with pytest.raises(RelayError, match="other jobs published a version first, 3 times in a row") as late:
         merge(spark, log, TABLE)
     assert late.value.code is StopCode.LAKE_CONFLICT
 
 
 def test_a_reader_whose_log_is_behind_a_merge_catches_up(spark: SparkSession, shop: MadeLake) -> None:
-    late = opened(shop.url)
+    late = open_log(shop.url)
     late.state()
     touch(shop, 7)
     merged(spark, shop)

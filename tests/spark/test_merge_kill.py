@@ -1,4 +1,4 @@
-"""A merge that is killed leaves the version before or the one after, and the next one goes on from there."""
+"""A killed merge leaves the version before or the one after, and the next merge continues from there."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from relay.lake import paths
 from relay.lake.storage import open_storage
 from relay.spark import pointer
 from relay.spark.merge import merge
-from relay.spark.reading import opened
-from tests.lakekill import killed
+from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
-from tests.spark.states import ORDERS, merged, state, table_of
-from tests.spark.test_jobs import FEW, HERE
+from tests.spark.states import ORDERS, merged, orders, state, table_of
+from tests.spark.test_jobs import FEW
+from tests.support import ROOT
+from tests.support.lake_kill import killed
 
 TABLE = table_of(ORDERS)
 
@@ -28,16 +29,12 @@ TABLE = table_of(ORDERS)
 @pytest.fixture
 def shop(lake: MadeLake) -> MadeLake:
     """A lake with a table of twenty rows."""
-    lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
-    lake.mark(ORDERS, "create")
-    lake.insert(ORDERS, *({"id": number, "item": "new"} for number in range(20)))
-    lake.commit()
-    return lake
+    return orders(lake, *({"id": number, "item": "new"} for number in range(20)))
 
 
 def test_killed_before_each_of_its_changes_to_the_lake(spark: SparkSession, shop: MadeLake) -> None:
     storage = open_storage(shop.url)
-    log = opened(shop.url)
+    log = open_log(shop.url)
     published = 0
     for at in itertools.count(1):
         # All old versions are to go at once, so that deleting them is killed too.
@@ -62,7 +59,7 @@ def test_killed_before_each_of_its_changes_to_the_lake(spark: SparkSession, shop
 
 def test_killed_while_spark_writes(spark: SparkSession, shop: MadeLake) -> None:
     program = [sys.executable, "-m", "relay", "spark", "merge", "--lake", shop.url, *FEW]
-    driver = subprocess.Popen(program, cwd=HERE, start_new_session=True, stderr=subprocess.DEVNULL)
+    driver = subprocess.Popen(program, cwd=ROOT, start_new_session=True, stderr=subprocess.DEVNULL)
     folder = shop.root / paths.table_folder(TABLE, paths.CURRENT)
     while not list(folder.glob("ver-1-*")):
         assert driver.poll() is None, "it ended before it was killed"

@@ -1,4 +1,4 @@
-"""A lake in an object store in the hands of Spark's Python processes: through fsspec, without Hadoop's file systems."""
+"""A lake in an object store, read by Spark's Python processes through fsspec, without Hadoop's file systems."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import s3fs
 
-from tests.s3server import S3Server
 from tests.spark.lakes import MadeLake
+from tests.support import ROOT
+from tests.support.s3_server import S3Server
 
 # A session of its own: Spark's Python processes have the environment that its JVM was started with.
 PROGRAM = """if True:
@@ -45,7 +46,7 @@ def test_the_data_source_and_compaction_work_on_an_object_store(tmp_path: Path) 
             "AWS_DEFAULT_REGION": "us-east-1",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(Path(__file__).parent.parent.parent),
+            "PYTHONPATH": str(ROOT),
         }
         files = s3fs.S3FileSystem(endpoint_url=server.url, key="key", secret="secret", skip_instance_cache=True)
         files.call_s3("create_bucket", Bucket="bucket")

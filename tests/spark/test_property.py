@@ -1,6 +1,6 @@
-"""The current state equals `SELECT *`, value by value, after random lives of tables of every type, whoever dies.
+"""The current state equals `SELECT *`, value by value, after random workloads on tables of every type, with kills.
 
-A seed that failed is in the failure's text: RELAY_SEED=n repeats that life, though not the moments of the kills.
+The failure's text contains the seed: RELAY_SEED=n repeats that workload, though not the moments of the kills.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from examples.dbserver import KINDS, DatabaseServer
-from examples.lakeside import source_place, wait_level
+from examples.lakeside import source_position, wait_caught_up
 from relay.lake import paths
 from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import changes, current
 from relay.spark.merge import merge
-from tests.lakerows import bag, difference, in_lake, selected
-from tests.lakework import Life
-from tests.relayproc import RelayProcess
+from tests.support.lake_rows import bag, difference, in_lake, selected
+from tests.support.random_tables import RandomWorkload
+from tests.support.relay_process import RelayProcess
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +48,7 @@ class World:
         self.server, self.db, self.lake, self.spark, self.seed = server, db, str(lake), spark, seed
         self.log = LakeLog(open_storage(self.lake))
         self.chance = random.Random(seed)
-        self.life = Life(server, db, seed)
+        self.life = RandomWorkload(server, db, seed)
 
     def settings(self) -> dict[str, object]:
         return {
@@ -65,7 +65,7 @@ class World:
         """
 
         def wait() -> None:
-            written = source_place(self.server)
+            written = source_position(self.server)
             while (read := relay.stat()["source"])["file"] != written.file or read["position"] < written.position:
                 time.sleep(0.02)
 
@@ -75,14 +75,18 @@ class World:
         """Wait until the lake has every row; its tables."""
         names = [Table(self.db, table.name) for table in self.life.tables]
         try:
-            state = wait_level(self.log, self.server, names, PATIENCE)
+            state = wait_caught_up(self.log, self.server, names, PATIENCE)
         except TimeoutError as error:
             raise AssertionError(f"seed {self.seed}: {error}") from error
         return [state.tables[paths.table_key(name)] for name in names]
 
     def check(self) -> None:
         """Every table equals its source, now that the lake is level."""
-        wrong = [f"{known.table}: {text}" for known in self.level() if (text := self._differs(known))]
+        try:
+            wrong = [f"{known.table}: {text}" for known in self.level() if (text := self._differs(known))]
+        except Exception as error:
+            error.add_note(f"seed {self.seed}")
+            raise
         assert not wrong, f"seed {self.seed}:\n" + "\n".join(wrong)
 
     def _differs(self, known: TableState) -> str:
@@ -166,7 +170,7 @@ def exporting(it: World, conf: Path) -> Iterator[None]:
     def export() -> None:
         while not stop.is_set():
             at = it.chance.randrange(1, CHANGES_OF_EXPORTS)
-            line = [sys.executable, "-m", "tests.lakekill", it.lake, str(at), "export", "--follow", *where]
+            line = [sys.executable, "-m", "tests.support.lake_kill", it.lake, str(at), "export", "--follow", *where]
             running[:] = [subprocess.Popen(line, stdout=subprocess.DEVNULL)]
             running[0].wait()
 
@@ -195,10 +199,12 @@ def test_the_current_state_equals_select_after_kills_at_any_change_to_the_lake(
             time.sleep(0.1)  # before there is an export, there is nothing to place a snapshot by
         for _ in range(KILLS):
             it.life.run(STEPS // KILLS)
-            run_killed("tests.lakekill", it.lake, it.chance.randrange(1, CHANGES_OF_SNAPSHOTS), *snapshot)
+            run_killed("tests.support.lake_kill", it.lake, it.chance.randrange(1, CHANGES_OF_SNAPSHOTS), *snapshot)
         it.life.touch()
-        wait_level(it.log, it.server, [], PATIENCE)  # so that the last snapshot knows of every reset
-        while not run_killed("tests.lakekill", it.lake, it.chance.randrange(1, 10 * CHANGES_OF_SNAPSHOTS), *snapshot):
+        wait_caught_up(it.log, it.server, [], PATIENCE)  # so that the last snapshot knows of every reset
+        while not run_killed(
+            "tests.support.lake_kill", it.lake, it.chance.randrange(1, 10 * CHANGES_OF_SNAPSHOTS), *snapshot
+        ):
             pass
         it.level()
     it.check()

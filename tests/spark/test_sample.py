@@ -1,4 +1,4 @@
-"""A public data set with real data arrives complete: what is there when the relay starts, and what comes after."""
+"""A public data set arrives complete: existing rows at the start of the relay, and later changes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from examples.dbserver import DatabaseServer
-from examples.lakeside import wait_level
+from examples.lakeside import wait_caught_up
 from relay.lake import paths
 from relay.lake.documents import Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import current
-from tests.flights import ROWS, TABLES, Flights
-from tests.lakerows import checksum, in_lake, selected
-from tests.relayproc import RelayProcess
+from tests.support.lake_rows import checksum, in_lake, selected
+from tests.support.nyc_flights import ROWS, TABLES, Flights
+from tests.support.relay_process import RelayProcess
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +56,7 @@ def test_a_public_data_set_arrives_complete(
     assert {table: server.execute(f"SELECT COUNT(*) FROM {db}.{table}")[0][0] for table in TABLES} == ROWS
     server.execute(f"USE {db}", *AFTERWARDS)
 
-    state = wait_level(LakeLog(open_storage(lake)), server, [Table(db, table) for table in TABLES], 120)
+    state = wait_caught_up(LakeLog(open_storage(lake)), server, [Table(db, table) for table in TABLES], 120)
     for table in TABLES:
         fields = state.tables[paths.table_key(Table(db, table))].version.fields
         arrow = current(spark, lake, Table(db, table)).toArrow()

@@ -12,18 +12,15 @@ from pyspark.sql.streaming import StreamingQuery
 
 import relay.spark
 from tests.spark.lakes import MadeLake
+from tests.spark.states import ORDERS, orders
 
-ORDERS = "shop.orders"
 PATIENCE = 120
 
 
 @pytest.fixture
 def lake(lake: MadeLake) -> MadeLake:
     """A lake with a table that has no rows yet."""
-    lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
-    lake.mark(ORDERS, "create")
-    lake.commit()
-    return lake
+    return orders(lake)
 
 
 def add(lake: MadeLake, *ids: int) -> None:
@@ -144,7 +141,7 @@ def test_what_cannot_be_read_is_said_in_words(spark: SparkSession, lake: MadeLak
     assert str(tmp_path / "elsewhere") in load(lake=str(tmp_path / "elsewhere"), table=ORDERS)
     assert "the option 'table' is missing" in load(lake=lake.url)
     assert "there is no option 'max_row'" in load(**known, max_row=1)
-    assert "since = 'yesterday' is no number" in load(**known, since="yesterday")
+    assert "since = 'yesterday' is not a number" in load(**known, since="yesterday")
     assert "there is no column 'itm'" in load("itm string", **known)
     assert "which does not fit into tinyint" in load("id tinyint", **known)
 

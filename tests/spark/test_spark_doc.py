@@ -1,4 +1,4 @@
-"""docs/spark.md: what it shows runs, and the options it names are those there are."""
+"""docs/spark.md: its code runs, and the options that it names exist."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from relay import sparkverbs
+from relay.commands import spark as spark_commands
 from relay.spark import source
 from tests.spark.lakes import MadeLake
+from tests.spark.states import orders
+from tests.support import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
+PAGE = (ROOT / "docs" / "spark.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -25,11 +27,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def shop(lake: MadeLake) -> MadeLake:
     """A lake with the table of the examples."""
-    lake.define("shop.orders", {"id": "int", "item": "string"}, key=["id"])
-    lake.mark("shop.orders", "create")
-    lake.insert("shop.orders", {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"})
-    lake.commit()
-    return lake
+    return orders(lake, {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"})
 
 
 def test_the_examples_run_one_after_the_other(
@@ -60,10 +58,10 @@ def test_options_of_the_data_source_are_all_there() -> None:
 
 
 def test_the_commands_are_understood() -> None:
-    group = sparkverbs.spark
-    verbs = set()
+    group = spark_commands.spark
+    commands = set()
     for line in "".join(blocks("sh")).splitlines():
-        _, _, verb, *arguments = shlex.split(line)
-        group.commands[verb].make_context(verb, arguments)
-        verbs.add(verb)
-    assert verbs == set(group.commands)
+        _, _, command, *arguments = shlex.split(line)
+        group.commands[command].make_context(command, arguments)
+        commands.add(command)
+    assert commands == set(group.commands)

@@ -1,4 +1,4 @@
-"""A column that a statement adds or drops is there, or gone, before a row comes: in states, streams and the past."""
+"""A column that a statement adds or drops appears or disappears before a row comes: in states, streams and history."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from relay.schema import history
 from relay.schema.matching import definition
 from relay.schema.table import Column, Table
 from relay.spark import changes, current
-from tests.madejournal import INSERT, NOON, Made, row
 from tests.spark.lakes import MadeLake
 from tests.spark.states import ORDERS, merged, state
 from tests.spark.test_source import Streams, message
+from tests.support.exported_lake import export
+from tests.support.journal_builder import INSERT, NOON, Made, row
 
 DIALECT = Dialect(False, 90704)
 ID = Column("id", DataType("int", 11), nullable=False)
@@ -53,10 +54,7 @@ class Source(MadeLake):
 
     def _export(self) -> None:
         self.made.flush()
-        engine = Exporter(open_storage(self.url), self.made.folder, Settings())
-        while not engine.step().level:
-            pass
-        engine.finish()
+        export(Exporter(open_storage(self.url), self.made.folder, Settings()))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`changes` gives every change of a table as one table, however its columns changed."""
+"""`changes` returns every change of a table as one table, however its columns changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from relay.lake.documents import Commit, Field, Marker, Place
+from relay.lake.documents import Commit, ExportPosition, Field, Marker
 from relay.lake.types import META_FIELDS
 from relay.spark import changes, current
 from relay.spark.schema import convert, spark_type, struct_type
@@ -177,12 +177,12 @@ def test_conversions_lose_nothing_whatever_the_zone(spark: SparkSession) -> None
 
 
 def test_a_table_of_which_only_its_creation_is_known_has_no_columns_yet(spark: SparkSession, lake: MadeLake) -> None:
-    place = Place(1, 0, 164, 1, "binlog.000001", 104, "", "made", lake.clock)
+    place = ExportPosition(1, 0, 164, 1, "binlog.000001", 104, "", "made", lake.clock)
     created = Marker(table_of(ORDERS), "create", 1, lake.clock, "CREATE TABLE orders (id INT PRIMARY KEY)")
     lake.write(Commit(number=1, writer="export", at=float(lake.clock), place=place, markers=[created]))
     assert changes(spark, lake.url, ORDERS).columns == META
     assert current(spark, lake.url, ORDERS).columns == []
-    assert merged(spark, lake) == "left alone: its columns are not known before its first row"
+    assert merged(spark, lake) == "skipped: its columns are unknown before its first row"
 
 
 def test_types_of_all_fields_are_known(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""docs/lake-tutorial.md, from `make demo-lake KEEP=1` to its last block, says what is so."""
+"""docs/lake-tutorial.md works, from `make demo-lake KEEP=1` to its last block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
+
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""The usage of a lake: what is counted, and how it is shown."""
+"""The usage of a lake: its counts, and how they are shown."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from pyspark.sql import SparkSession
 
 from relay.errors import RelayError
 from relay.lake.documents import Table
-from relay.lake.log import LakeLog
-from relay.lake.storage import open_storage
 from relay.spark import plot
-from relay.spark.counts import UsageRow, lines, text
+from relay.spark.counts import UsageRow, rows_by_hour, text
+from relay.spark.reading import open_log
 from relay.spark.usage import collected, run, usage
 from tests.spark.lakes import MadeLake
 from tests.spark.test_jobs import FEW, relay
@@ -45,7 +44,7 @@ def shop(lake: MadeLake) -> MadeLake:
 
 
 def count(spark: SparkSession, lake: MadeLake, *tables: Table) -> list[UsageRow]:
-    log = LakeLog(open_storage(lake.url))
+    log = open_log(lake.url)
     state = log.state()
     return collected(usage(spark, log.storage, state, tables or [table.table for table in state.tables.values()]))
 
@@ -67,7 +66,7 @@ def test_only_the_tables_that_were_asked_for_are_counted(spark: SparkSession, sh
     assert count(spark, shop, Table("shop", "nothing")) == []
 
 
-def test_the_verb_prints_a_table_and_writes_rows_and_a_plot(shop: MadeLake, tmp_path: Path) -> None:
+def test_the_command_prints_a_table_and_writes_rows_and_a_plot(shop: MadeLake, tmp_path: Path) -> None:
     rows, page = tmp_path / "rows.parquet", tmp_path / "usage.html"
     done = relay("spark", "usage", "--lake", shop.url, "--out", str(rows), "--plot", str(page), *FEW)
     assert done.returncode == 0, done.stderr
@@ -80,10 +79,10 @@ def test_the_verb_prints_a_table_and_writes_rows_and_a_plot(shop: MadeLake, tmp_
     assert "<svg" in page.read_text()
 
 
-def test_the_verb_refuses_files_of_other_kinds(tmp_path: Path) -> None:
+def test_the_command_refuses_files_of_other_kinds(tmp_path: Path) -> None:
     done = relay("spark", "usage", "--lake", str(tmp_path), "--plot", "usage.jpeg")
     assert done.returncode == 2
-    assert "'usage.jpeg' ends in none of .png, .html" in done.stderr
+    assert "'usage.jpeg' does not end in .png or .html" in done.stderr
 
 
 def test_rows_are_written_as_csv(spark: SparkSession, shop: MadeLake, tmp_path: Path) -> None:
@@ -151,4 +150,4 @@ def test_nothing_is_drawn_for_an_empty_lake_and_nothing_fails() -> None:
     assert plot.png([]).startswith(b"\x89PNG\r\n")
     assert "</html>" in plot.html([], "/srv/lake").decode()
     assert text([]).splitlines()[-1].split() == ["all", "0"]
-    assert lines([]) == []
+    assert rows_by_hour([]) == []

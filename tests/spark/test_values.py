@@ -1,4 +1,4 @@
-"""Conversions of old types with pyarrow give what Spark's give, and lose nothing without its text."""
+"""Conversions of old types with pyarrow equal Spark's, and lose nothing without a text column."""
 
 from __future__ import annotations
 

@@ -1,10 +1,14 @@
-"""Every type on every server, with and without metadata, as a matrix: python -m tests.types (make test-types)."""
+"""Every type on every server, with and without metadata, as a matrix: python -m tests.types (make test-types).
+
+Words select the cases with one of them in family or name: python -m tests.types vector json.
+"""
 
 from __future__ import annotations
 
 import sys
 import tempfile
 import textwrap
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -21,12 +25,12 @@ Where = tuple[str, str]  # kind of server, metadata
 Key = tuple[str, str]  # family, name
 
 
-def main() -> int:
-    """Print the matrix; 1 if anything is wrong, or listed and right."""
+def main(words: Sequence[str]) -> int:
+    """Print the matrix. Returns 1 if a case is wrong, or is right although it is listed."""
     found: dict[Where, list[Outcome]] = {}
     for kind in reversed(KINDS):
         print(f"{KINDS[kind].title} ...", file=sys.stderr, flush=True)
-        with DatabaseServer(kind) as server, closing(Tables(server, cases(server))) as tables:
+        with DatabaseServer(kind) as server, closing(Tables(server, chosen(cases(server), words))) as tables:
             for metadata in METADATA:
                 with tempfile.TemporaryDirectory(prefix="relay-types-") as folder:
                     found[kind, metadata] = tables.run(metadata, Path(folder) / "journal")
@@ -36,6 +40,11 @@ def main() -> int:
     print_wrong(found)
     print_counts(verdicts)
     return int(any(word in (WRONG, SPARE) for there in verdicts.values() for word in there.values()))
+
+
+def chosen(every: list[TableCase], words: Sequence[str]) -> list[TableCase]:
+    """The cases with one of the words in family or name; without words all."""
+    return [case for case in every if not words or any(word.lower() in " ".join(key(case)).lower() for word in words)]
 
 
 def key(case: TableCase) -> Key:
@@ -57,7 +66,7 @@ def print_matrix(found: dict[Where, list[Outcome]], verdicts: dict[Where, dict[K
 
 
 def print_listed(found: dict[Where, list[Outcome]]) -> None:
-    """Each reason once, with the cases and places that it is for."""
+    """Print each reason once, with its cases, servers and metadata modes."""
     listed: dict[str, dict[str, list[str]]] = {}
     for (kind, metadata), outcomes in found.items():
         for outcome in outcomes:
@@ -97,4 +106,4 @@ def print_counts(verdicts: dict[Where, dict[Key, str]]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

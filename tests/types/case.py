@@ -1,11 +1,11 @@
-"""A case of the type test: a table, what is done to it, and where."""
+"""A case of the type test: a table, the changes to it, and the servers for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from tests.value_cases import MARIADB, MYSQL, Case
+from tests.support.value_cases import MARIADB, MYSQL, Case
 
 T = TypeVar("T")
 METADATA = ("default", "FULL")
@@ -13,11 +13,11 @@ IMAGE = "binlog_row_image"
 
 
 class TableCase(NamedTuple):
-    """A table, filled by `inserts`, changed by `update`, and emptied again, as SQL without `INSERT INTO table`.
+    """A table that is filled by `inserts` (SQL after `INSERT INTO table`), changed by `update`, and emptied.
 
-    `settings` are variables and values that hold while the table is made and changed. `period`: the two columns that
-    say from when to when a row of a system-versioned table was there, if it is one. `alone`: it is read in a stream of
-    its own, because what is refused by name there would leave nothing proven of other tables.
+    `settings` are variables that hold meanwhile. `period`: the two columns with the beginning and the end of a row, if
+    the table is system-versioned. `alone`: the table gets a stream of its own, because a fatal error there would leave
+    the definitions of other tables unproven.
     """
 
     family: str

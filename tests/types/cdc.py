@@ -1,4 +1,4 @@
-"""What CDC clients get of a table's rows, in both forms of values, and how it differs from what the server prints."""
+"""Compares the rows that CDC clients get, in both value forms, with the server's output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from relay._native import JournalWriter
 from relay.journal.frames import Column, Definition
-from tests.cdcrows import read
+from tests.support.cdc_rows import read
 from tests.types.compare import DELETE, INSERT, QUESTION, Row, changes
 from tests.types.run import Outcome
 
@@ -24,11 +24,11 @@ _DATES, _TIMES = {7, 10, 12, 14, 17, 18}, {11, 19}
 _ADDRESSES = ("uuid", "inet4", "inet6")
 _UTF8 = ("utf8", "utf8mb3", "utf8mb4", "binary")
 _MOST = 2**63 - 1
-_SKIPPED = object()  # what cannot be told from what the server prints
+_SKIPPED = object()  # a value that the server's output does not determine
 
 
 def cdc_differences(outcomes: list[Outcome], folder: Path, form: str, values: str) -> Iterator[str]:
-    """How the rows of a stream for each table differ from what the server prints; nothing: they say the same."""
+    """The differences between the rows of each table's stream and what the server prints."""
     writer = JournalWriter(folder, 1 << 24)
     number = itertools.count(1)
     for outcome in outcomes:
@@ -54,7 +54,7 @@ def cdc_differences(outcomes: list[Outcome], folder: Path, form: str, values: st
                 yield f"{definition.table}: {row['event_type']}, not {kind}"
             for column, (_, found_value) in zip(definition.columns, got[6:], strict=True):
                 text = side[column.name]
-                # In JSON the fewest digits stand that tell a FLOAT.
+                # JSON has the fewest digits that identify a FLOAT.
                 value = _narrowed(found_value) if column.type == _FLOAT and text is not None else found_value
                 made = _exact if values == "exact" else _maxscale
                 wanted = None if text is None else made(column, text, typed[column.name], form)

@@ -1,4 +1,4 @@
-"""Cases of text in every character set that a server has, with every character that each of them holds."""
+"""Text cases in every character set of a server, with every character of each set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from examples.dbserver import DatabaseServer
 from tests.types.case import TableCase, chunks
 
 CHARACTERS = 128  # in a value
-STRICT = (("sql_mode", "STRICT_ALL_TABLES"),)  # a value that is not stored whole is an error
+STRICT = (("sql_mode", "STRICT_ALL_TABLES"),)  # a value that does not fit is an error
 UNICODE = {
     "utf8mb3": "utf-8", "utf8mb4": "utf-8", "ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
@@ -22,7 +22,7 @@ _PLANES = [
     *range(0x10000, 0x110000, 61),
     *(plane << 16 | last for plane in range(1, 17) for last in (0, 0xFFFE, 0xFFFF)),
 ]
-_FOUR_BYTES_BMP, _FOUR_BYTES_ALL = 39_420, 1_587_600  # codes of GB18030 that stand for the BMP, and all there can be
+_FOUR_BYTES_BMP, _FOUR_BYTES_ALL = 39_420, 1_587_600  # four-byte codes of GB18030: those of the BMP, and all
 
 
 class Charset(NamedTuple):
@@ -33,7 +33,7 @@ class Charset(NamedTuple):
 
 
 def cases(server: DatabaseServer) -> list[TableCase]:
-    """For each character set, its whole repertoire, and each type of column in it; and all collations."""
+    """For each character set a case with all its characters and one with each column type; and all collations."""
     with closing(server.connect(database="test")) as connection, connection.cursor() as cursor:
         sets = _charsets(cursor)
         samples = {charset.name: _sample(cursor, charset) for charset in sets}
@@ -66,7 +66,7 @@ def _charsets(cursor: Cursor) -> list[Charset]:
 
 
 def _accepted(cursor: Cursor, charset: str, longest: int, candidates: Sequence[bytes]) -> list[bytes]:
-    """Those of the codes that a column keeps as they are."""
+    """The codes that a column stores unchanged."""
     cursor.execute("CREATE TEMPORARY TABLE codes (code VARBINARY(4)) ENGINE = MEMORY")
     for some in chunks([code for code in candidates if len(code) <= longest], 20_000):
         cursor.execute(f"INSERT INTO codes VALUES ({'),('.join(map(_hex, some))})")
@@ -85,7 +85,7 @@ def _surrogates(charset: str) -> list[bytes]:
 
 
 def _candidates() -> Iterator[bytes]:
-    """Codes that some character set may have; the server says which."""
+    """Codes that may be characters; the server decides."""
     for one in range(0x100):
         yield bytes([one])
     for lead in range(0x80, 0x100):
@@ -102,7 +102,7 @@ def _candidates() -> Iterator[bytes]:
 
 
 def _sample(cursor: Cursor, charset: Charset) -> list[str]:
-    """Some characters from all over the character set, as the server tells them."""
+    """Some characters of all parts of the character set, as the server prints them."""
     codes = charset.codes[0x21 :: max(1, len(charset.codes) // 400)]
     texts = ", ".join(f"CONVERT(CONVERT({_hex(code)} USING {charset.name}) USING utf8mb4)" for code in codes)
     cursor.execute(f"SELECT {texts}")
@@ -119,7 +119,7 @@ def _repertoire(name: str, charset: str, codes: Sequence[bytes]) -> TableCase:
 
 
 def _columns(charset: str, sample: Sequence[str]) -> TableCase:
-    """Every type that has a character set, and labels in it."""
+    """A column of every type with a character set, also ENUM and SET with labels in it."""
     labels = ", ".join(f"'{number}{character}{number}'" for number, character in enumerate(sample))
     text = "".join(sample)
     types = ("CHAR(30)", "CHAR(64)", "VARCHAR(60)", "VARCHAR(300)", "TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT",
@@ -136,7 +136,7 @@ def _columns(charset: str, sample: Sequence[str]) -> TableCase:
 
 
 def _collations(collations: Sequence[tuple[str, str]]) -> Iterator[TableCase]:
-    """A column for each collation: with FULL metadata, all that a table map says of text is numbers of collations."""
+    """A column for each collation: table maps with FULL metadata name character sets only by numbers of collations."""
     for number, some in enumerate(chunks(collations, 300), 1):
         columns = [
             f"`{name}` {('ENUM', 'VARCHAR(3)', 'CHAR(3)')[at % 3]} CHARACTER SET {charset} COLLATE {name}"

@@ -1,4 +1,4 @@
-"""What the relay tells of rows, and how it differs from what the server prints."""
+"""Compares the relay's output of rows with the server's."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.types.payloads import cells
 
 INSERT, UPDATE, DELETE = 1, 2, 4
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint", "year")
-DIGITS = {"float": 6, "double": 17}  # that a text has of a number
+DIGITS = {"float": 6, "double": 17}  # significant digits of a number's text
 BINARIES = (
     "bit", "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "vector", "geometry", "point",
     "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
 )  # fmt: skip
-QUESTION = "question"  # how text that is no UTF-8 is told where only UTF-8 can be: a question mark for each byte
+QUESTION = "question"  # error handler: a question mark for each byte that is not UTF-8
 codecs.register_error(QUESTION, lambda error: ("?" * (error.end - error.start), error.end))  # type: ignore[attr-defined]
 _NULL = b"\0nothing"
 
@@ -30,7 +30,7 @@ Row = dict[str, bytes | None]
 
 
 class Change(NamedTuple):
-    """A row as an event tells it: its columns' texts by name."""
+    """A changed row: the texts of its columns by name."""
 
     kind: int
     before: Row | None
@@ -46,7 +46,7 @@ class ReadColumn(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A ROWS frame and the packed definition that stands for its table in the end."""
+    """A ROWS frame, and the packed definition that its TABLE frame leads to."""
 
     definition: bytes
     rows: frames.Rows
@@ -61,7 +61,7 @@ class Table(NamedTuple):
 
 
 def changes(found: Frame) -> Iterator[tuple[Change, dict[str, Any], dict[str, Any]]]:
-    """The rows of a frame: their texts, and the typed values of both sides."""
+    """The rows of a frame as texts, each with the typed values of its two sides."""
     images = RowImages(found.definition, found.rows.kind, found.rows.body)
     for poll, packed in zip(images.render("poll", null_text=_NULL), images.render("msgpack"), strict=True):
         texts, _ = cells(poll)
@@ -77,7 +77,7 @@ def changes(found: Frame) -> Iterator[tuple[Change, dict[str, Any], dict[str, An
 
 
 def differences(table: Table, expected: list[Change], found: list[Frame]) -> list[str]:
-    """How the rows of the frames differ from those that are to be there; nothing: they are those."""
+    """The differences between the rows of the frames and the expected rows."""
     wrong: list[str] = []
     try:
         got = [change for frame in found for change in changes(frame)]
@@ -102,13 +102,13 @@ def differences(table: Table, expected: list[Change], found: list[Frame]) -> lis
 
 
 def _kind(table: Table, column: ReadColumn) -> str:
-    """The bare type of a column; labels that are no text are typed as binary strings."""
+    """The type of a column without its arguments. ENUM and SET with binary labels count as binary strings."""
     kind = re.split(r"[ (]", column.sql)[0]
     return "binary" if kind in ("enum", "set") and "X'" in table.case.columns else kind
 
 
 def _to_lack(table: Table) -> bool:
-    """Whether some image has to lack a column: with no key MariaDB writes all, with partial JSON MySQL may."""
+    """Whether an image must lack a column. Without a key MariaDB writes all; with partial JSON MySQL may write all."""
     return table.case.partial and len(table.case.settings) == 1 and any(column.key for column in table.columns)
 
 
@@ -117,7 +117,7 @@ def _whole(table: Table, change: Change) -> bool:
 
 
 def _side(table: Table, change: Change, ours: Row | None, right: Row | None) -> Iterator[str]:
-    """How one side of a row differs from what is to be there."""
+    """The differences between one side of a row and the expected one."""
     if ours is None or right is None:
         if ours is not right:
             yield "there, and should not be" if right is None else "not there"
@@ -135,7 +135,7 @@ def _side(table: Table, change: Change, ours: Row | None, right: Row | None) -> 
 
 
 def _needed(table: Table, change: Change, before: bool) -> set[str]:
-    """Columns that a partial image has all the same: the key before; after, what has changed or was given."""
+    """Columns that a partial image must have: before a change the key; after it what changed, or what was given."""
     if before:
         keys = {column.name for column in table.columns if column.key}
         return keys or {column.name for column in table.columns}
@@ -145,7 +145,7 @@ def _needed(table: Table, change: Change, before: bool) -> set[str]:
 
 
 def _typed(kinds: dict[str, tuple[str, str]], texts: Row, values: dict[str, Any]) -> Iterator[str]:
-    """How typed values differ from their texts; `kinds`: each column's type, bare and whole."""
+    """The differences between typed values and their texts. `kinds`: each column's type without and with arguments."""
     for name, text in texts.items():
         value, (kind, sql) = values[name], kinds.get(name, ("binary", ""))
         if text is None:
@@ -166,7 +166,7 @@ def _rounded(value: float, kind: str) -> str:
 
 
 def _shown(text: bytes | None, other: bytes | None) -> str:
-    """A text from shortly before its first difference on."""
+    """The part of a text around its first difference."""
     if text is None or other is None or len(text) < 100:
         return repr(text)[:300]
     at = next((i for i, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))

@@ -1,4 +1,4 @@
-"""The lake's files of the cases: journal, native columns, Parquet, and how what is read back differs from a SELECT."""
+"""Writes the cases' rows from the journal to Parquet files of the lake, and compares these with a SELECT."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from relay.lake.documents import DataFile, Field, Table, TableVersion
 from relay.lake.folder import Folder
 from relay.lake.types import evolve, fields_of
 from relay.lake.writer import seal
-from tests.lakerows import has_empty_label, maker, number_form
+from tests.support.lake_rows import has_empty_label, maker, number_form
 from tests.types.compare import DELETE, INSERT, QUESTION, Change, Row
 from tests.types.run import Outcome
 
@@ -25,7 +25,7 @@ _ONCE = 64 << 20
 
 
 def sealed_differences(outcomes: Iterable[Outcome], folder: Path) -> Iterator[str]:
-    """Seal the rows of each case as a file, and tell where what stands in it is not what the server prints."""
+    """Seal the rows of each case as a file. Yields the differences from what the server prints."""
     for journal, some in groupby(outcomes, key=lambda outcome: outcome.journal):
         cases = {outcome.table.name: outcome for outcome in some}
         for name, (version, file, rows) in _sealed(journal, set(cases), folder).items():
@@ -38,7 +38,7 @@ def sealed_differences(outcomes: Iterable[Outcome], folder: Path) -> Iterator[st
 def _sealed(
     journal: Path, names: set[str], folder: Path
 ) -> dict[str, tuple[TableVersion, DataFile, list[dict[str, Any]]]]:
-    """Of each table the columns, the file, and its rows as they are read back."""
+    """By table: its version, its file, and the rows in the file."""
     reader = ChangeReader(journal, wanted=lambda _, table: table in names)
     until = JournalReader(journal).flushed()
     versions: dict[str, TableVersion] = {}
@@ -88,7 +88,7 @@ def _differences(
 
 
 def _flat(change: Change) -> Iterator[tuple[str, Row]]:
-    """The rows of a file that tell a change, with their change types."""
+    """The rows of a file that belong to a change, with their change types."""
     whole = {INSERT: "insert", DELETE: "delete"}.get(change.kind)
     if change.before is not None:
         yield whole or "update_preimage", change.before
@@ -99,13 +99,13 @@ def _flat(change: Change) -> Iterator[tuple[str, Row]]:
 def _difference(
     field: Field, value: Any, beside: Field | None, aside: Any, text: bytes | None, make: Callable[[bytes], Any]
 ) -> str:
-    """How a value, and what stands beside it, differ from a text; nothing if they are that."""
+    """The difference between a value with its side column and a text; empty if there is none."""
     side = beside.side if beside else ""
     wanted: Any = (None, None)
     if text == b"" and has_empty_label(field.source_type):  # of two numbers; tests/spark/test_enum_keys.py knows which
         return "" if {value, aside} == {"", None} else f"{(value, aside)!r} instead of nothing, or no label"
     if text is not None and side == "raw":
-        # What is a question mark to the server, for want of a better character, has its bytes beside it too.
+        # A text with a question mark has its bytes in the side column if the server could not convert a character.
         wanted = text.decode(errors=QUESTION), aside if b"?" in text else None
         if wanted[0].encode() != text and aside is None:
             return f"{text!r:.100} has nothing beside it"

@@ -1,4 +1,4 @@
-"""What stands in the log of a table's rows, and how it differs from what the server prints."""
+"""Compares the log's lines with the server's output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from relay._native import JournalWriter, LineReader
 from relay.journal.frames import Definition
-from tests.linelines import Field, Number, binary, csv_lines, json_lines
+from tests.support.csv_lines import Field, Number, binary, csv_lines, json_lines
 from tests.types.compare import QUESTION, Row, changes
 from tests.types.run import Outcome
 
@@ -21,7 +21,7 @@ _EXACT = 2**53 - 1
 
 
 def log_differences(outcomes: list[Outcome], folder: Path, form: str) -> Iterator[str]:
-    """How the lines of all rows differ from what the server prints; nothing: they say the same."""
+    """The differences between the lines of all rows and what the server prints."""
     writer = JournalWriter(folder, 1 << 24)
     expected = []
     for outcome in outcomes:
@@ -31,7 +31,7 @@ def log_differences(outcomes: list[Outcome], folder: Path, form: str) -> Iterato
             writer.rows(writer.define(frame.definition), rows.kind, 100, 0, rows.rows, rows.body)
             writer.commit(100, 0)
         for right, (frame, change, before, after) in zip(outcome.expected, ours, strict=True):
-            # An image may lack columns: those it has are as they are for the server.
+            # An image may lack columns. The others must be as the server prints them.
             sides = [
                 None if mine is None else {name: theirs[name] if theirs else None for name in mine}
                 for mine, theirs in ((change.before, right.before), (change.after, right.after))
@@ -100,7 +100,7 @@ class _Bytes(bytes):
 
 
 class _Real(float):
-    """Equal to a number that is written in digits and means the same."""
+    """Equal to a text of digits with the same value."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Number) and float(other.digits) == float(self)

@@ -1,17 +1,17 @@
-"""The cases that are not equal to what the server prints, and why. Anything else that differs is wrong."""
+"""The known cases that differ from the server's output, and why. Any other difference is an error."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from tests.support.value_cases import MARIADB, MYSQL
 from tests.types.case import METADATA, TableCase
 from tests.types.run import Outcome
-from tests.value_cases import MARIADB, MYSQL
 
 
 class Listed(NamedTuple):
-    """Cases by family and a pattern of names, and where; why they are listed, and what is said of them then."""
+    """Cases by family, name pattern, server and metadata; `reason` is why, `shows` a part of the difference."""
 
     family: str
     name: str
@@ -53,7 +53,7 @@ RIGHT, KNOWN, WRONG, SPARE = "ok", "listed", "WRONG", "RIGHT?"
 
 
 def listing(case: TableCase, server: str, metadata: str) -> Listed | None:
-    """The case's place on the list, if it is on it there."""
+    """The entry for a case on this server with this metadata."""
     for listed in LISTED:
         here = server in listed.on and metadata in listed.metadata
         if here and case.family == listed.family and fnmatchcase(case.name, listed.name):
@@ -62,7 +62,7 @@ def listing(case: TableCase, server: str, metadata: str) -> Listed | None:
 
 
 def verdict(outcome: Outcome, server: str, metadata: str) -> str:
-    """RIGHT, KNOWN (and as the list says it), SPARE (listed, and right), or WRONG."""
+    """RIGHT, KNOWN (wrong as its entry says), SPARE (right, but listed), or WRONG."""
     listed = listing(outcome.table.case, server, metadata)
     if not outcome.wrong:
         return SPARE if listed else RIGHT

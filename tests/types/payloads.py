@@ -1,4 +1,4 @@
-"""The classic payloads of a row, taken apart."""
+"""Parses the classic payloads of a row."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class Cell(NamedTuple):
 
 
 def string(payload: bytes, at: int) -> tuple[bytes, int]:
-    """The string at `at`, without its terminator, and what comes after it."""
+    """The string at `at` without its terminator, and the offset after it."""
     length = int.from_bytes(payload[at : at + 4], "little")
     assert payload[at + 3 + length] == 0
     return payload[at + 4 : at + 3 + length], at + 4 + length
 
 
 def cells(payload: bytes, version: int = 1) -> tuple[list[Cell], bytes]:
-    """The columns of a Poll or PollV2 payload, and what stands behind it."""
+    """The columns of a Poll or PollV2 payload, and the offset after them."""
     at = 13 if version == 1 else 21
     _, at = string(payload, at)
     _, at = string(payload, at if version == 1 else at + 4)

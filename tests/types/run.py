@@ -1,4 +1,4 @@
-"""Runs the cases on a server, in one metadata mode, through the relay's own way: binlog, ingest, journal, rendering."""
+"""Runs the cases on a server, in one metadata mode, through the relay: binlog, ingest, journal, rendering."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ import pymysql
 
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, JournalReader
-from relay.binlog import facts
-from relay.binlog.answers import Answers, Policy
-from relay.binlog.catalog import Catalog
-from relay.binlog.definitions import Definitions
-from relay.binlog.rules import Rules
 from relay.errors import RelayError
+from relay.ingest.definitions import Definitions
+from relay.ingest.handler import IngestHandler, Policy
+from relay.ingest.reader_state import ReaderState
+from relay.ingest.rules import Rules
 from relay.journal import frames
-from relay.schema import look
+from relay.schema import source_tables
 from relay.schema.history import History
 from relay.schema.store import SCHEMA_FILE, Store
-from tests.binlogs import Fed, Place, place, record
+from relay.source import facts
+from tests.support.binlogs import Fed, StreamPosition, place, record
+from tests.support.random_tables import quoted
 from tests.types.case import TableCase
 from tests.types.compare import DELETE, INSERT, UPDATE, Change, Frame, ReadColumn, Row, Table, differences
 
-_MODE = "NO_ENGINE_SUBSTITUTION"  # takes dates with zero parts
+_MODE = "NO_ENGINE_SUBSTITUTION"  # allows dates with zero parts
 
 
 class Outcome(NamedTuple):
-    """What became of a case: what the server prints, the frames it is in, and how they differ (nothing: they agree).
+    """The result of a case: what the server prints, the frames with its rows, and the differences (`wrong`).
 
     `journal` is the folder of the journal with the frames.
     """
@@ -44,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 class Tables:
-    """All cases' tables on a server, in a database of their own; `run` fills, changes and empties them."""
+    """The tables of all cases in one database of a server; `run` fills, changes and empties them."""
 
     def __init__(self, server: DatabaseServer, cases: Iterable[TableCase]) -> None:
         self.server = server
@@ -59,7 +60,7 @@ class Tables:
         self._session.close()
 
     def run(self, metadata: str, folder: Path) -> list[Outcome]:
-        """Work on every table with that binlog_row_metadata, and read what the binlog tells of it."""
+        """Run every table with this binlog_row_metadata, and compare the binlog with the server's output."""
         together = [table for table in self.tables if not table.case.alone]
         groups = [together, *([table] for table in self.tables if table.case.alone)]
         with self._session.set((("GLOBAL binlog_row_metadata", metadata),)):
@@ -68,7 +69,7 @@ class Tables:
             ]
 
     def _run(self, tables: Sequence[Table], folder: Path) -> list[Outcome]:
-        """Work on some tables, and read one stream of that."""
+        """Run some tables, and read their changes in one stream."""
         start = place(self.server)
         expected = [self._worked(table) for table in tables]
         found, skipped = _journaled(self.server, start, folder)
@@ -95,7 +96,7 @@ class Tables:
         return Table(case, name, tuple(columns))
 
     def _worked(self, table: Table) -> list[Change]:
-        """Fill, change and empty the table; what its events are to tell."""
+        """Fill, change and empty the table. Returns the changes that its events must contain."""
         session, case = self._session, table.case
         with session.set(case.settings):
             for insert in case.inserts:
@@ -118,7 +119,7 @@ class Tables:
     def _versions(
         self, table: Table, period: tuple[str, str], filled: Sequence[Row], changed: Sequence[Row]
     ) -> list[Change]:
-        """What is told of rows of a versioned table: their update writes what they were; a delete ends their period."""
+        """The changes of a versioned table: an update also inserts the old row, and a delete ends the row's period."""
         begin, _ = period
         past = self._printed(table, "FOR SYSTEM_TIME ALL")
         were, ended = ([row for row in past if row[begin] == some[0][begin]] for some in (filled, changed))
@@ -130,16 +131,16 @@ class Tables:
         return updates + [Change(UPDATE, *pair) for pair in zip(changed, ended, strict=True)]
 
     def _printed(self, table: Table, when: str = "") -> list[Row]:
-        """The rows as the server prints them, in the order of the key, or else as they lie."""
+        """The rows as the server prints them, in the order of the key, or in storage order without a key."""
         names = [column.name for column in table.columns]
-        keys = [_quoted(column.name) for column in table.columns if column.key]
+        keys = [quoted(column.name) for column in table.columns if column.key]
         sort = f" ORDER BY {', '.join(keys)}" if keys else ""
-        rows = self._session.execute(f"SELECT {', '.join(map(_quoted, names))} FROM {table.name} {when}{sort}")
+        rows = self._session.execute(f"SELECT {', '.join(map(quoted, names))} FROM {table.name} {when}{sort}")
         return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 class _Session:
-    """A connection that prints as the relay does: UTF-8, UTC, and nothing made of the texts."""
+    """A connection that prints as the relay does: UTF-8, UTC, and texts that the driver does not convert."""
 
     def __init__(self, server: DatabaseServer, db: str) -> None:
         self._connection = server.connect(database=db, use_unicode=False, conv={})
@@ -157,7 +158,7 @@ class _Session:
 
     @contextmanager
     def set(self, settings: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """Variables for the time being, by name and value as SQL."""
+        """Set these variables (name, value as SQL) within the block."""
         before = []
         for name, value in settings:
             [(old,)] = self.execute(f"SELECT @@{name.replace(' ', '.')}")
@@ -173,12 +174,10 @@ class _Session:
         self._connection.close()
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _journaled(server: DatabaseServer, start: Place, folder: Path) -> tuple[dict[str, list[Frame]], dict[str, str]]:
-    """The frames of each table from `start` to the binlog's end, and why tables ("": anything else) were left out."""
+def _journaled(
+    server: DatabaseServer, start: StreamPosition, folder: Path
+) -> tuple[dict[str, list[Frame]], dict[str, str]]:
+    """The frames of each table from `start` to the binlog's end, and why a table ("": the stream) was skipped."""
     skipped: dict[str, str] = {}
 
     def log(event: str, **fields: object) -> None:
@@ -188,33 +187,33 @@ def _journaled(server: DatabaseServer, start: Place, folder: Path) -> tuple[dict
     folder.mkdir(parents=True)
     fed = Fed(folder, segment=1 << 24)
     with (
-        closing(Catalog(folder / "state.db")) as catalog,
+        closing(ReaderState(folder / "state.db")) as reader_state,
         closing(Store(folder / SCHEMA_FILE)) as store,
         closing(server.connect()) as asking,
     ):
-        server_facts, charset_of = facts.facts(asking), facts.collations(asking)
-        look.prepare(asking, server_facts)
+        server_facts, charset_of = facts.query_facts(asking), facts.collations(asking)
+        source_tables.prepare(asking, server_facts)
         definitions = Definitions(
-            catalog,
+            reader_state,
             History(store, lambda *_: None),
             Rules(skip_unknown=True),
             charset_of,
-            lambda table: look.ask(asking, server_facts, [table])[0],
+            lambda table: store.put_replies(source_tables.query_tables(asking, server_facts, [table])),
             log,
-            hidden_types=server_facts.mariadb,
+            incomplete_types=server_facts.mariadb,
         )
         policy = Policy(skip_unknown=True, send_partial=True)
-        answers = Answers(fed.ingest, fed.writer, definitions, store, charset_of, policy, log)
+        answers = IngestHandler(fed.ingest, fed.writer, definitions, store, charset_of, policy, log)
 
         def answer(asked: Attention) -> bool:
-            answers.answer(asked)
+            answers.handle(asked)
             return True
 
         fed.answer = answer
         fed.begin(start)
         try:
             fed.feed(record(server, start))
-            answers.passed()
+            answers.resolve_proven()
         except RelayError as error:
             skipped[""] = f"the stream stopped: {error}"
     fed.writer.flush()

@@ -1,12 +1,12 @@
-"""Cases that are about a whole table: NULLs, many columns, keys, images that lack columns, columns of special kinds."""
+"""Cases about a whole table: NULLs, many columns, keys, images without some columns, columns of special kinds."""
 
 from __future__ import annotations
 
 import itertools
 import random
 
+from tests.support.value_cases import MARIADB, MYSQL
 from tests.types.case import IMAGE, TableCase
-from tests.value_cases import MARIADB, MYSQL
 
 MINIMAL, NOBLOB = ((IMAGE, "MINIMAL"),), ((IMAGE, "NOBLOB"),)
 OLD_FORMAT = (("GLOBAL mysql56_temporal_format", "OFF"),)
@@ -14,11 +14,11 @@ _TYPES = ("INT", "VARCHAR(300)", "BIT(3)", "TEXT", "DATETIME(3)", "DECIMAL(9,4)"
 _VALUES = ("-7", "'text'", "5", "'long'", "'2024-02-29 01:02:03.5'", "-12.5", "X'00FF'", "'b'")
 _DIGITS = "123456789012345678901234567890123456789012345678901234567890123456789"
 _SCALES = [(p, s) for p in range(1, 66) for s in range(min(p, 30) + 1) if s in (0, 1, 2, 9, 10, p - 1, p, 30)]
-_ALL_PATTERNS = 6  # so many nullable columns are tried with every pattern of NULLs
+_ALL_PATTERNS = 6  # up to so many nullable columns, every pattern of NULLs is tried
 
 
 def numbers() -> list[TableCase]:
-    """DECIMAL of all sizes, BIT of every size, and rows as long as they may be."""
+    """DECIMAL and BIT of every size, and rows of the maximum length."""
     narrow, wide = ([pair for pair in _SCALES if (pair[0] > 40) == long] for long in (False, True))
     bits = [["0", "1", str(1 << n - 1), str((1 << n) - 1), str(0xA5A5A5A5A5A5A5A5 >> 64 - n)] for n in range(1, 65)]
     longest = {"CHARACTER SET latin1": 65524, "CHARACTER SET utf8mb3": 21841, "CHARACTER SET utf8mb4": 16381}
@@ -49,7 +49,7 @@ def numbers() -> list[TableCase]:
 
 
 def _decimals(precision: int, scale: int) -> list[str]:
-    """Zero, the largest, and some in between of a DECIMAL, of both signs."""
+    """Zero, the largest and some other values of a DECIMAL, with both signs."""
     digits, tens = precision - scale, _DIGITS[:precision]
     largest = "9" * digits + ("." + "9" * scale if scale else "")
     middle = (tens[:digits] or "0") + ("." + tens[digits:] if scale else "")
@@ -58,7 +58,7 @@ def _decimals(precision: int, scale: int) -> list[str]:
 
 
 def _sweep(family: str, name: str, types: list[str], rows: list[list[str]]) -> TableCase:
-    """A case of many columns, a type each; each row has as many values, given column by column."""
+    """A case with a column for each type. The values are given by column."""
     columns = ", ".join(f"v{number} {sql}" for number, sql in enumerate(types))
     values = ", ".join(f"({', '.join(row)}, -7)" for row in zip(*rows, strict=True))
     names = ", ".join(f"v{number}" for number in range(len(types)))
@@ -68,7 +68,7 @@ def _sweep(family: str, name: str, types: list[str], rows: list[list[str]]) -> T
 
 
 def nulls() -> list[TableCase]:
-    """NULL in every place of 1 to 17 columns: in all patterns of some, in random ones of more."""
+    """NULLs in 1 to 17 columns: every pattern for few columns, random patterns for more."""
     chance = random.Random(3)
     cases = []
     for count in range(1, 18):
@@ -124,7 +124,7 @@ def widths() -> list[TableCase]:
 
 
 def keys() -> list[TableCase]:
-    """Keys of several columns, late ones, of parts of columns, and none."""
+    """Keys of several columns, of late columns, of parts of columns, and no key."""
     columns = "a INT NOT NULL, b VARCHAR(20) NOT NULL, c INT, d DATE NOT NULL"
     rows = ["VALUES (1, 'x', NULL, '2024-01-01'), (1, 'y', 2, '2024-01-02'), (2, 'z', 3, '2024-01-03')"]
     kinds = {
@@ -179,7 +179,7 @@ def images() -> list[TableCase]:
 
 
 def kinds() -> list[TableCase]:
-    """Invisible, generated and hidden columns; versioned tables; formats of before."""
+    """Invisible, generated and hidden columns; versioned tables; old formats."""
     generated = "id INT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL, s VARCHAR(20) AS (CONCAT('x', a)) STORED, w INT"
     temporals = "id INT PRIMARY KEY, a TIME, b DATETIME, c TIMESTAMP NULL, w INT"
     old = [
@@ -273,7 +273,7 @@ def kinds() -> list[TableCase]:
 
 
 def partial_json() -> list[TableCase]:
-    """Updates of JSON that the binlog tells as differences."""
+    """Updates of JSON that the binlog stores as changes within the value."""
     document = """'{"a": 1, "b": [1, 2, {"c": "x"}], "d": "REPLACED", "e": null}'""".replace("REPLACED", "y" * 300)
     updates = {
         "replace": "j = JSON_SET(j, '$.a', 2)",

@@ -1,1 +1,4 @@
-"""Bodies of events, read into the structs of `relay.binlog.events`: a function an event, a table of them a module."""
+"""Parsers of event bodies, which return the structs of `relay.binlog.events`.
+
+Each module has a function for each event, and a table of them.
+"""

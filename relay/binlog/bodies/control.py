@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Final
 
-from relay.binlog.bodies.state import Reader, State, utf8
-from relay.binlog.cursor import Cursor
+from relay.binlog.bodies.state import Reader, State, undecoded, utf8
 from relay.binlog.events import (
     BinlogCheckpointEvent,
     Event,
@@ -21,20 +21,21 @@ from relay.binlog.events import (
     StartEncryptionEvent,
     StopEvent,
 )
+from relay.binlog.events.cursor import Cursor
 
 CHECKSUM_FIELDS: Final = 5
-"""Bytes at the end of a FORMAT_DESCRIPTION of a server that knows checksums: the algorithm and the checksum."""
+"""The bytes at the end of a FORMAT_DESCRIPTION from a server with checksums: the algorithm and the checksum."""
 _KNOW_CHECKSUMS: Final = {"mysql": (5, 6, 1), "mariadb": (5, 3, 0)}
 _VERSION_BYTES: Final = 50
 
 
 def is_mariadb(server_version: str) -> bool:
-    """Whether that is the version of a MariaDB server."""
+    """Whether this is the version of a MariaDB server."""
     return "mariadb" in server_version.lower()
 
 
 def knows_checksums(server_version: str) -> bool:
-    """Whether FORMAT_DESCRIPTIONs of that server end in `CHECKSUM_FIELDS`, switched on or not."""
+    """Whether FORMAT_DESCRIPTIONs of that server end in `CHECKSUM_FIELDS`, whether or not checksums are on."""
     release = tuple(int(part) for part in re.findall(r"\d+", server_version)[:3])
     return release >= _KNOW_CHECKSUMS["mariadb" if is_mariadb(server_version) else "mysql"]
 
@@ -91,17 +92,13 @@ def incident(header: Header, body: Cursor, state: State) -> Event:
     return IncidentEvent(header, body.integer(2), utf8(body.short_text()))
 
 
-def ignorable(header: Header, body: Cursor, state: State) -> Event:
-    return IgnorableEvent(header, body.rest())
-
-
 READERS: Final[dict[int, Reader]] = {
     EventType.STOP: stop,
     EventType.ROTATE: rotate,
     EventType.FORMAT_DESCRIPTION: format_description,
     EventType.INCIDENT: incident,
     EventType.HEARTBEAT: heartbeat,
-    EventType.IGNORABLE: ignorable,
+    EventType.IGNORABLE: partial(undecoded, IgnorableEvent),
     EventType.HEARTBEAT_V2: heartbeat_v2,
     EventType.BINLOG_CHECKPOINT: binlog_checkpoint,
     EventType.START_ENCRYPTION: start_encryption,

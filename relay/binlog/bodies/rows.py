@@ -1,4 +1,4 @@
-"""Bodies of events that describe tables and hold rows."""
+"""Bodies of events that describe tables or contain rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from relay.binlog import tablemap
 from relay.binlog.bodies.packed import inflated
 from relay.binlog.bodies.state import Reader, State, utf8
-from relay.binlog.cursor import Cursor
 from relay.binlog.events import (
     DeleteRowsEvent,
     Event,
@@ -23,24 +21,29 @@ from relay.binlog.events import (
     TableMapEvent,
     UpdateRowsEvent,
     WriteRowsEvent,
+    table_maps,
 )
+from relay.binlog.events.cursor import Cursor
 
 _TABLE_ID_BYTES: Final = 6
-_SHORT_ID_BYTES: Final = 4  # where the fixed part of the body has 6 bytes
+_SHORT_ID_BYTES: Final = 4  # in bodies whose fixed part has 6 bytes
 
 
 def table_map(header: Header, body: Cursor, state: State) -> Event:
-    """Servers repeat it for each statement: one that was seen is not parsed again, and shares what it describes."""
+    """Parse a TABLE_MAP.
+
+    Servers repeat it for each statement. A known one is not parsed again, and shares the column descriptions.
+    """
     known = state.table_maps.get(int.from_bytes(body.data[:_TABLE_ID_BYTES], "little"))
     event = known[1] if known and known[0] == body.data else _table_map(header, body, state)
-    described = tablemap.TableMap(event.table_id, event.database, event.table, event.columns)
-    event = structs.replace(event, header=header, definition=state.learned.definition(described))
+    described = table_maps.TableMap(event.table_id, event.database, event.table, event.columns)
+    event = structs.replace(event, header=header, definition=state.history.definition(described))
     state.table_maps[event.table_id] = (body.data, event)
     return event
 
 
 def _table_map(header: Header, body: Cursor, state: State) -> TableMapEvent:
-    parsed = tablemap.parse(body.data, state.position, mariadb=bool(state.mariadb))
+    parsed = table_maps.parse(body.data, state.position, mariadb=bool(state.mariadb))
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
     names = []
     for _ in range(2):
@@ -63,7 +66,7 @@ def _extra(data: Cursor, update: bool) -> ExtraRowInfo:
     while data:
         start = data.at
         match data.integer(1):
-            case 0:  # NDB: the length counts itself and the format
+            case 0:  # NDB: the length includes itself and the format
                 count, found["ndb_format"] = data.integer(1), data.integer(1)
                 if count < 2:
                     raise ValueError(f"{count} bytes are too few for NDB")
@@ -80,16 +83,16 @@ def _extra(data: Cursor, update: bool) -> ExtraRowInfo:
 
 def rows(kind: type[RowsEvent], version: int, compressed: bool, header: Header, body: Cursor, state: State) -> Event:
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
-    two = kind in (UpdateRowsEvent, PartialUpdateRowsEvent)
+    update = kind in (UpdateRowsEvent, PartialUpdateRowsEvent)
     extra = None
     if version == 2:
-        count = body.integer(2) - 2  # it counts itself
+        count = body.integer(2) - 2  # the length includes itself
         if count < 0:
             raise ValueError("its extra row information is shorter than its length")
-        extra = _extra(Cursor(body.take(count)), two) if count else None
+        extra = _extra(Cursor(body.take(count)), update) if count else None
     columns = body.length()
     bitmap = body.take(_bitmap_bytes(columns))
-    update_bitmap = body.take(_bitmap_bytes(columns)) if two else b""
+    update_bitmap = body.take(_bitmap_bytes(columns)) if update else b""
     images = inflated(body.rest()) if compressed else body.rest()
     return kind(  # type: ignore[return-value]
         header, header.event_type, table_id, flags, columns, bitmap, update_bitmap, len(images), images, version,
@@ -104,13 +107,13 @@ def rows_v0(header: Header, body: Cursor, state: State) -> Event:
 
 
 _KINDS: Final[tuple[type[RowsEvent], ...]] = (WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent)
-_FAMILIES: Final = (
+_FIRST_TYPES: Final = (
     (EventType.WRITE_ROWS_V1, 1, False),
     (EventType.WRITE_ROWS, 2, False),
     (EventType.WRITE_ROWS_COMPRESSED_V1, 1, True),
     (EventType.WRITE_ROWS_COMPRESSED, 2, True),
 )
-"""The first of three codes, the version, and whether images are compressed."""
+"""The first of three type codes, the version, and whether images are compressed."""
 
 READERS: Final[dict[int, Reader]] = {
     EventType.TABLE_MAP: table_map,
@@ -119,8 +122,8 @@ READERS: Final[dict[int, Reader]] = {
     EventType.DELETE_ROWS_V0: rows_v0,
     EventType.PARTIAL_UPDATE_ROWS: partial(rows, PartialUpdateRowsEvent, 2, False),
     **{
-        first + place: partial(rows, kind, version, compressed)
-        for first, version, compressed in _FAMILIES
-        for place, kind in enumerate(_KINDS)
+        first + offset: partial(rows, kind, version, compressed)
+        for first, version, compressed in _FIRST_TYPES
+        for offset, kind in enumerate(_KINDS)
     },
 }

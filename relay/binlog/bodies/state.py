@@ -1,4 +1,4 @@
-"""What a body needs to know of the events before it."""
+"""The state of a stream that event bodies depend on."""
 
 from __future__ import annotations
 
@@ -7,55 +7,56 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from relay._native import decode_text
-from relay.binlog.cursor import Cursor
 from relay.binlog.events import Event, EventType, Header, TableMapEvent
-from relay.binlog.learned import Learned
+from relay.binlog.events.cursor import Cursor
+from relay.schema.stream_history import StreamHistory
 
 
 @dataclass
 class State:
-    """Of one stream, in its order."""
+    """The state of one stream, after the events so far."""
 
     charset_of: Mapping[int, str]
     """Character sets by collation."""
-    learned: Learned
-    """What the statements so far tell of tables."""
+    history: StreamHistory
+    """The table definitions from the statements so far."""
     table_maps: dict[int, tuple[bytes, TableMapEvent]] = field(default_factory=dict)
-    """The last of each table number, and its body."""
+    """The last table map of each table number, with its body."""
     header_lengths: bytes = b""
-    """Bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
+    """The bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
     mariadb: bool | None = None
-    """Whether a MariaDB server wrote it, as its FORMAT_DESCRIPTION says; None before there was one."""
+    """Whether a MariaDB server wrote the stream, by its FORMAT_DESCRIPTION; None before the first."""
     position: str = ""
-    """Of the event that is being read, for errors."""
+    """The position of the current event, for errors."""
 
     def table_map(self, table_id: int) -> TableMapEvent | None:
-        """The last of that number."""
+        """The last table map of that number."""
         known = self.table_maps.get(table_id)
         return known and known[1]
 
     def header_length(self, kind: EventType, usual: int) -> int:
-        """Bytes of the fixed part of an event's body."""
+        """The bytes of the fixed part of an event's body; `usual` if unknown."""
         return self.header_lengths[kind - 1] if kind <= len(self.header_lengths) else usual
-
-    def text(self, collation: int | None, data: bytes) -> str:
-        """As `text_of`."""
-        return text_of(self.charset_of, collation, data)
 
 
 Reader: TypeAlias = Callable[[Header, Cursor, State], Event]
-"""Reads a body; raises `ValueError` where it is damaged."""
+"""Parses a body; raises `ValueError` if it is damaged."""
+
+
+def undecoded(kind: Callable[[Header, bytes], Event], header: Header, body: Cursor, state: State) -> Event:
+    """An event with the bytes of its body."""
+    return kind(header, body.rest())
 
 
 def utf8(data: bytes) -> str:
-    """Names and comments are UTF-8 on every server; U+FFFD stands for bytes that are none."""
+    """Decode a name or comment, which is UTF-8 on every server; invalid bytes become U+FFFD."""
     return data.decode("utf-8", "replace")
 
 
 def text_of(charset_of: Mapping[int, str], collation: int | None, data: bytes) -> str:
-    """Text in the character set of a collation; U+FFFD stands for bytes that are none of it.
+    """Decode text in the character set of a collation; invalid bytes become U+FFFD.
 
-    UTF-8 where no collation is told; ASCII where the character set is not known here.
+    The character set is UTF-8 without a collation, and ASCII if it is unknown here.
     """
     charset = charset_of.get(collation, "") if collation else "utf8mb4"
     if charset in ("binary", "utf8", "utf8mb3", "utf8mb4"):

@@ -1,13 +1,13 @@
-"""Bodies of events that hold statements."""
+"""Bodies of events with statements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from relay.binlog.bodies.packed import inflated
 from relay.binlog.bodies.state import Reader, State, text_of, utf8
-from relay.binlog.cursor import Cursor
 from relay.binlog.events import (
     AnnotateRowsEvent,
     AppendBlockEvent,
@@ -26,13 +26,15 @@ from relay.binlog.events import (
     RowsQueryEvent,
     UserVarEvent,
 )
+from relay.binlog.events.cursor import Cursor
 from relay.schema.queries import Session
 
-_TOO_MANY_NAMES: Final = 254  # in place of the number of updated databases
+_TOO_MANY_NAMES: Final = 254  # instead of the number of updated databases
 
 
-def _catalog(data: Cursor) -> str:
-    name = data.short_text()
+def _zero_terminated(data: Cursor, count: int) -> str:
+    """A name of `count` bytes, and the zero byte after it."""
+    name = data.take(count)
     data.take(1)
     return utf8(name)
 
@@ -53,7 +55,7 @@ def _flag(data: Cursor) -> bool:
 _VARIABLES: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
     0: ("flags2", lambda data: data.integer(4)),
     1: ("sql_mode", lambda data: data.integer(8)),
-    2: ("catalog", _catalog),
+    2: ("catalog", lambda data: _zero_terminated(data, data.integer(1))),
     3: ("auto_increment", lambda data: (data.integer(2), data.integer(2))),
     4: ("charset", lambda data: (data.integer(2), data.integer(2), data.integer(2))),
     5: ("time_zone", lambda data: utf8(data.short_text())),
@@ -80,7 +82,7 @@ _GTID_FLAGS3: Final = 130
 
 
 def query_status(data: Cursor) -> QueryStatus:
-    """Status variables, from the first to the end of `data`."""
+    """Parse status variables up to the end of `data`."""
     found: dict[str, Any] = {}
     while data:
         code = data.integer(1)
@@ -96,7 +98,7 @@ def query_status(data: Cursor) -> QueryStatus:
 
 
 class _Session(NamedTuple):
-    """What stands in front of each statement."""
+    """The fields before each statement."""
 
     thread_id: int
     seconds: int
@@ -110,48 +112,34 @@ def _session(body: Cursor) -> _Session:
     return _Session(thread_id, seconds, body.integer(2), database_bytes, body.integer(2))
 
 
-def _database(body: Cursor, count: int) -> str:
-    name = body.take(count)
-    body.take(1)
-    return utf8(name)
-
-
-def _statement(status: QueryStatus, data: bytes, state: State) -> str:
-    return state.text(status.charset[0] if status.charset else None, data)
-
-
-def _query(kind: type[QueryEvent], header: Header, body: Cursor, state: State, inflate: bool) -> Event:
-    session = _session(body)
+def _statement(
+    session: _Session, body: Cursor, charset_of: Mapping[int, str], *, compressed: bool = False
+) -> tuple[QueryStatus, str, str]:
+    """The end of a body: the status variables, the default database and the statement."""
     status = query_status(Cursor(body.take(session.status_bytes)))
-    database = _database(body, session.database_bytes)
-    statement = _statement(status, inflated(body.rest()) if inflate else body.rest(), state)
+    database = _zero_terminated(body, session.database_bytes)
+    data = inflated(body.rest()) if compressed else body.rest()
+    return status, database, text_of(charset_of, status.charset[0] if status.charset else None, data)
+
+
+def query(kind: type[QueryEvent], compressed: bool, header: Header, body: Cursor, state: State) -> Event:
+    session = _session(body)
+    status, database, statement = _statement(session, body, state.charset_of, compressed=compressed)
     return kind(header, session.thread_id, session.seconds, database, session.errornr, status, statement)
 
 
 def session_and_text(body: bytes, flags: int, charset_of: Mapping[int, str]) -> tuple[Session, str]:
-    """What stands around the statement of a QUERY event with this body and these flags, and the statement itself."""
+    """The context of the statement in the body of a QUERY event with these flags, and the statement."""
     cursor = Cursor(body)
     session = _session(cursor)
-    status = query_status(Cursor(cursor.take(session.status_bytes)))
-    database = _database(cursor, session.database_bytes)
-    text = text_of(charset_of, status.charset[0] if status.charset else None, cursor.rest())
+    status, database, text = _statement(session, cursor, charset_of)
     return Session(database, session.errornr, flags, status), text
-
-
-def query(header: Header, body: Cursor, state: State) -> Event:
-    return _query(QueryEvent, header, body, state, inflate=False)
-
-
-def query_compressed(header: Header, body: Cursor, state: State) -> Event:
-    return _query(QueryCompressedEvent, header, body, state, inflate=True)
 
 
 def execute_load_query(header: Header, body: Cursor, state: State) -> Event:
     session = _session(body)
     file_id, start, end, duplicates = body.integer(4), body.integer(4), body.integer(4), body.integer(1)
-    status = query_status(Cursor(body.take(session.status_bytes)))
-    database = _database(body, session.database_bytes)
-    statement = _statement(status, body.rest(), state)
+    status, database, statement = _statement(session, body, state.charset_of)
     return ExecuteLoadQueryEvent(
         header, session.thread_id, session.seconds, database, session.errornr, status, statement,
         file_id, start, end, duplicates,
@@ -191,12 +179,12 @@ def annotate_rows(header: Header, body: Cursor, state: State) -> Event:
 
 
 def rows_query(header: Header, body: Cursor, state: State) -> Event:
-    body.take(1)  # a length that is too short for most statements: the event's own counts
+    body.take(1)  # skip a length that is too short for most statements: the event's own length counts
     return RowsQueryEvent(header, utf8(body.rest()))
 
 
 READERS: Final[dict[int, Reader]] = {
-    EventType.QUERY: query,
+    EventType.QUERY: partial(query, QueryEvent, False),
     EventType.INTVAR: intvar,
     EventType.APPEND_BLOCK: append_block,
     EventType.DELETE_FILE: delete_file,
@@ -206,5 +194,5 @@ READERS: Final[dict[int, Reader]] = {
     EventType.EXECUTE_LOAD_QUERY: execute_load_query,
     EventType.ROWS_QUERY: rows_query,
     EventType.ANNOTATE_ROWS: annotate_rows,
-    EventType.QUERY_COMPRESSED: query_compressed,
+    EventType.QUERY_COMPRESSED: partial(query, QueryCompressedEvent, True),
 }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
 from relay._native import GtidSet
-from relay.binlog.bodies.state import Reader, State, utf8
-from relay.binlog.cursor import Cursor
+from relay.binlog.bodies.state import Reader, State, undecoded, utf8
 from relay.binlog.events import (
     AnonymousGtidEvent,
     Event,
@@ -27,6 +28,7 @@ from relay.binlog.events import (
     XaPrepareEvent,
     XidEvent,
 )
+from relay.binlog.events.cursor import Cursor
 
 _LONGEST_XA_PART: Final = 64
 
@@ -37,7 +39,7 @@ def xid(header: Header, body: Cursor, state: State) -> Event:
 
 def _xa_id(body: Cursor, format_id: int, gtrid_bytes: int, bqual_bytes: int) -> XaId:
     if max(gtrid_bytes, bqual_bytes) > _LONGEST_XA_PART:
-        raise ValueError(f"{gtrid_bytes} and {bqual_bytes} bytes are no parts of an XA id")
+        raise ValueError(f"{gtrid_bytes} and {bqual_bytes} bytes are not valid lengths of an XA id")
     return XaId(format_id, body.take(gtrid_bytes), body.take(bqual_bytes))
 
 
@@ -77,15 +79,15 @@ _LOGICAL_TIMES: Final = 2
 
 
 def _twice(body: Cursor, count: int, follows: int) -> tuple[int, int]:
-    """A number and its original, which is there only where it is another."""
+    """Two numbers: this server's, and the original one, which is present only if it differs."""
     number = body.integer(count)
     if not number & follows:
         return number, number
     return number ^ follows, body.integer(count)
 
 
-def _gtid(kind: type[GtidEvent], header: Header, body: Cursor) -> Event:
-    """Later servers each added something at the end."""
+def gtid(kind: type[GtidEvent], header: Header, body: Cursor, state: State) -> Event:
+    """Parse a GTID event. Later servers have appended fields."""
     found: dict[str, Any] = {
         "commit_flag": body.integer(1), "source_id": str(UUID(bytes=body.take(16))), "sequence_nr": body.signed(8),
     }  # fmt: skip
@@ -104,49 +106,36 @@ def _gtid(kind: type[GtidEvent], header: Header, body: Cursor) -> Event:
     return kind(header, **found)
 
 
-def gtid(header: Header, body: Cursor, state: State) -> Event:
-    return _gtid(GtidEvent, header, body)
-
-
-def anonymous_gtid(header: Header, body: Cursor, state: State) -> Event:
-    return _gtid(AnonymousGtidEvent, header, body)
+_TAGGED_FIELDS: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
+    0: ("commit_flag", Cursor.varlen),
+    1: ("source_id", lambda body: str(UUID(bytes=bytes(body.varlen() for _ in range(16))))),
+    2: ("sequence_nr", Cursor.signed_varlen),
+    3: ("tag", lambda body: utf8(body.take(body.varlen()))),
+    4: ("last_committed", Cursor.signed_varlen),
+    5: ("sequence_number", Cursor.signed_varlen),
+    6: ("immediate_commit_timestamp", Cursor.varlen),
+    7: ("original_commit_timestamp", Cursor.varlen),
+    8: ("transaction_length", Cursor.varlen),
+    9: ("immediate_server_version", Cursor.varlen),
+    10: ("original_server_version", Cursor.varlen),
+    11: ("commit_group_ticket", Cursor.varlen),
+}
 
 
 def gtid_tagged(header: Header, body: Cursor, state: State) -> Event:
-    """A serialised message: version, size, the last field that must be known, then each field's number and value."""
+    """Parse a serialised message: version, size, last field that must be known, then number and value of each field."""
     for _ in range(3):
         body.varlen()
     found: dict[str, Any] = {}
     while body:
         start = body.at
-        match body.varlen():
-            case 0:
-                found["commit_flag"] = body.varlen()
-            case 1:
-                found["source_id"] = str(UUID(bytes=bytes(body.varlen() for _ in range(16))))
-            case 2:
-                found["sequence_nr"] = body.signed_varlen()
-            case 3:
-                found["tag"] = utf8(body.take(body.varlen()))
-            case 4:
-                found["last_committed"] = body.signed_varlen()
-            case 5:
-                found["sequence_number"] = body.signed_varlen()
-            case 6:
-                found["immediate_commit_timestamp"] = body.varlen()
-            case 7:
-                found["original_commit_timestamp"] = body.varlen()
-            case 8:
-                found["transaction_length"] = body.varlen()
-            case 9:
-                found["immediate_server_version"] = body.varlen()
-            case 10:
-                found["original_server_version"] = body.varlen()
-            case 11:
-                found["commit_group_ticket"] = body.varlen()
-            case _:
-                body.at = start
-                found["unknown"] = body.rest()
+        field = body.varlen()
+        if field not in _TAGGED_FIELDS:
+            body.at = start
+            found["unknown"] = body.rest()
+            break
+        name, read = _TAGGED_FIELDS[field]
+        found[name] = read(body)
     for name in ("commit_timestamp", "server_version"):
         if f"immediate_{name}" in found:
             found.setdefault(f"original_{name}", found[f"immediate_{name}"])
@@ -160,21 +149,13 @@ def previous_gtids(header: Header, body: Cursor, state: State) -> Event:
     return PreviousGtidsEvent(header, str(GtidSet.decode(body.rest())))
 
 
-def transaction_context(header: Header, body: Cursor, state: State) -> Event:
-    return TransactionContextEvent(header, body.rest())
-
-
-def view_change(header: Header, body: Cursor, state: State) -> Event:
-    return ViewChangeEvent(header, body.rest())
-
-
 READERS: Final[dict[int, Reader]] = {
     EventType.XID: xid,
-    EventType.GTID: gtid,
-    EventType.ANONYMOUS_GTID: anonymous_gtid,
+    EventType.GTID: partial(gtid, GtidEvent),
+    EventType.ANONYMOUS_GTID: partial(gtid, AnonymousGtidEvent),
     EventType.PREVIOUS_GTIDS: previous_gtids,
-    EventType.TRANSACTION_CONTEXT: transaction_context,
-    EventType.VIEW_CHANGE: view_change,
+    EventType.TRANSACTION_CONTEXT: partial(undecoded, TransactionContextEvent),
+    EventType.VIEW_CHANGE: partial(undecoded, ViewChangeEvent),
     EventType.XA_PREPARE: xa_prepare,
     EventType.GTID_TAGGED: gtid_tagged,
     EventType.MARIADB_GTID: mariadb_gtid,

@@ -1,14 +1,14 @@
-"""Binlog events as typed structs: what `relay.binlog.decoder.Decoder` makes of the bytes that a server sends.
+"""Binlog events as typed structs, which `relay.binlog.decoder.Decoder` decodes from the bytes of a server.
 
-Every event is frozen and has its `header` first. `Event` is the union of them all: msgspec encodes it to JSON or
-MessagePack, the key `event` saying which one it is, and back.
+Every event is frozen; its first field is `header`. `Event` is the union of all: msgspec converts it to JSON or
+MessagePack and back, with the event's type in the key `event`.
 """
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from relay.binlog.columntypes import MapColumn
+from relay.binlog.events.column_types import MapColumn
 from relay.binlog.events.control import (
     BinlogCheckpointEvent,
     FormatDescriptionEvent,
@@ -66,16 +66,16 @@ from relay.binlog.events.transactions import (
 
 
 class TransactionPayloadEvent(BinlogEvent, frozen=True, tag="TRANSACTION_PAYLOAD"):
-    """MySQL (binlog_transaction_compression): the events of a transaction in one."""
+    """MySQL (binlog_transaction_compression): one event that contains all events of a transaction."""
 
     compression_type: int
     """0: zstd; 255: none."""
     payload_size: int
-    """Bytes as they stand in the event."""
+    """Bytes of the payload in the event."""
     uncompressed_size: int
-    """Bytes of the events in it."""
+    """Bytes of the uncompressed events."""
     events: tuple[Event, ...]
-    """The events; their headers have no checksums and no positions."""
+    """The contained events; their headers have no checksums and no positions."""
 
 
 Event: TypeAlias = (

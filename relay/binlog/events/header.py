@@ -1,4 +1,4 @@
-"""What every binlog event begins with, and the codes that tell events apart."""
+"""The common header of binlog events, and the event type codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class EventType(IntEnum):
-    """The code in an event's header. Up to 42 as MySQL has them, from 160 on as MariaDB has them."""
+    """The type code in an event's header: up to 42 MySQL's codes, from 160 on MariaDB's."""
 
     UNKNOWN = 0
     START_V3 = 1
@@ -71,49 +71,51 @@ class HeaderFlag(IntFlag):
     """Bits of `Header.flags`."""
 
     BINLOG_IN_USE = 0x01
-    """Of a FORMAT_DESCRIPTION: the file is being written, or its server died over it."""
+    """In a FORMAT_DESCRIPTION: the file is being written, or its server crashed while writing it."""
     THREAD_SPECIFIC = 0x04
-    """Depends on its session's temporary tables."""
+    """The event depends on its session's temporary tables."""
     SUPPRESS_USE = 0x08
     """The statement does not depend on the default database."""
     ARTIFICIAL = 0x20
-    """Made by the sending thread; stands in no file."""
+    """Made by the sending thread; the event is in no file."""
     RELAY_LOG = 0x40
     """Made by a replica for its relay log."""
     IGNORABLE = 0x80
-    """Whoever does not know it may pass over it."""
+    """Readers that do not know the event may ignore it."""
     NO_FILTER = 0x100
-    """MySQL: not subject to a replica's filters."""
+    """MySQL: a replica's filters do not apply."""
     MTS_ISOLATE = 0x200
-    """MySQL: not to be executed beside others."""
+    """MySQL: do not execute in parallel with other events."""
     ACCEPT_OWN = 0x4000
-    """MariaDB: a server takes it though it is the one that first wrote it."""
+    """MariaDB: a server accepts the event even if it wrote it first."""
     SKIP_REPLICATION = 0x8000
-    """MariaDB: written with skip_replication on; replicas may leave it out."""
+    """MariaDB: written with skip_replication on; replicas may skip it."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The common header, 19 bytes in front of each event, and the checksum behind it."""
+    """The common header, 19 bytes before each event, and the checksum after it."""
 
     checksum: int | None
-    """CRC-32 of the event as it was sent; None where events carry none. Verified when the event was decoded."""
+    """CRC-32 of the event as it was sent; None if events have no checksums. The decoder verified it."""
     event_type: int
     """An `EventType`, or a newer code."""
     timestamp: int
-    """Seconds since 1970 at which the statement began; 0 in events that the sending thread made."""
+    """Start of the statement, in seconds since 1970; 0 in events made by the sending thread."""
     server_id: int
     """The server that first wrote the event."""
     event_length: int
     """Bytes of the whole event: header, body and checksum."""
     next_event_pos: int
-    """Low 32 bits of the event's end in its file. 0 where the server does not say: in events made by the sending
-    thread, and inside transactions of MariaDB 11.4 and later."""
+    """Low 32 bits of the event's end in its file.
+
+    0 if unknown: in events made by the sending thread, and inside transactions of MariaDB 11.4 and later.
+    """
     flags: int
     """`HeaderFlag` bits."""
 
 
 class BinlogEvent(msgspec.Struct, frozen=True, tag_field="event"):
-    """What all events have."""
+    """The base of all events."""
 
     header: Header
-    """What each begins with."""
+    """The common header."""

@@ -1,4 +1,4 @@
-"""Events that hold statements, and what statements need to be executed again."""
+"""Events with statements, and with the session values and files that statements depend on."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from relay.binlog.events.header import BinlogEvent
 
 
 class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The status variables of a QUERY: what of its session the statement depends on; None where the server wrote none.
+    """The status variables of a QUERY: the session values that the statement depends on.
 
-    The number in each description is the variable's code. Collations are the server's numbers.
+    A field is None if the server did not write it. The number in each description is the variable's code. Collations
+    are the server's numbers.
     """
 
     flags2: int | None = None
@@ -30,19 +31,19 @@ class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     charset_database: int | None = None
     """8: collation_database."""
     table_map_for_update: int | None = None
-    """9: which tables of a multi-table update are written, a bit each."""
+    """9: the tables that a multi-table update writes, one bit each."""
     master_data_written: int | None = None
-    """10: bytes that the statement had in the original's binlog."""
+    """10: length of the statement in the original's binlog, in bytes."""
     invoker: tuple[str, str] | None = None
-    """11: user and host that a definer or grantor is to be."""
+    """11: user and host of the definer or grantor."""
     updated_db_names: tuple[str, ...] | None = None
-    """12: databases that the statement writes to; empty if there are more than the server lists."""
+    """12: databases that the statement changes; empty if there are more than the server lists."""
     microseconds: int | None = None
     """13 (MySQL) or 128 (MariaDB): fraction of the second in the header's timestamp."""
     explicit_defaults_for_timestamp: bool | None = None
     """16: the session's variable of that name."""
     ddl_xid: int | None = None
-    """17 (MySQL) or 129 (MariaDB): number of the engine's transaction that the definition was made in."""
+    """17 (MySQL) or 129 (MariaDB): number of the engine's transaction of the DDL statement."""
     default_collation_for_utf8mb4: int | None = None
     """18: the session's variable of that name."""
     sql_require_primary_key: bool | None = None
@@ -54,39 +55,39 @@ class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     gtid_flags3: int | None = None
     """130: MariaDB's `GtidExtra` bits of an ALTER TABLE in two phases."""
     start_alter_seq_no: int | None = None
-    """130, where the bits say COMMIT or ROLLBACK: sequence number of the ALTER that began."""
+    """130, if the bits contain COMMIT or ROLLBACK: sequence number of the ALTER's beginning."""
     character_set_collations: tuple[tuple[int, int], ...] | None = None
-    """131: MariaDB's variable of that name, as pairs of a character set's and its default collation's number."""
+    """131: MariaDB's variable of that name, as pairs of numbers: a character set and its default collation."""
     unknown: bytes = b""
-    """From the first variable on whose code is not known here; what follows cannot be told apart."""
+    """Undecoded bytes, from the first variable with an unknown code on."""
 
 
 class QueryEvent(BinlogEvent, frozen=True, tag="QUERY"):
-    """A statement: a definition, transaction control, or, in statement format, a change of rows."""
+    """A statement: DDL, transaction control, or, in statement format, a change of rows."""
 
     thread_id: int
     """The session, as in SHOW PROCESSLIST."""
     seconds: int
-    """How long the statement ran."""
+    """Run time of the statement."""
     database: str
     """The session's default database."""
     errornr: int
-    """The server's error number that the statement ended with, 0 for none."""
+    """The server's error number for the statement, 0 for none."""
     status: QueryStatus
-    """What of its session it depends on."""
+    """The session values that the statement depends on."""
     statement: str
-    """The statement, converted from the session's character set; U+FFFD stands for bytes that are none of it."""
+    """The statement, converted from the session's character set; U+FFFD replaces invalid bytes."""
 
 
 class QueryCompressedEvent(QueryEvent, frozen=True, tag="QUERY_COMPRESSED"):
-    """A QUERY whose statement MariaDB compressed (log_bin_compress); it is inflated here."""
+    """A QUERY whose statement MariaDB compressed (log_bin_compress); the struct has it uncompressed."""
 
 
 class IntvarEvent(BinlogEvent, frozen=True, tag="INTVAR"):
-    """A number for the statement that follows."""
+    """An integer for the statement that follows."""
 
     type: int
-    """1: what LAST_INSERT_ID() gives; 2: the first AUTO_INCREMENT value."""
+    """1: the value of LAST_INSERT_ID(); 2: the first AUTO_INCREMENT value."""
     value: int
     """The number."""
 
@@ -104,16 +105,16 @@ class UserVarEvent(BinlogEvent, frozen=True, tag="USERVAR"):
     """The value of a user variable for the statement that follows."""
 
     name: str
-    """Without the @."""
+    """The name, without the @."""
     is_null: bool
-    """Whether it is NULL; then there is nothing more."""
+    """Whether the value is NULL; the other fields are then empty."""
     type: int
-    """What the value is: 0 text, 1 a double, 2 an integer, 4 a decimal."""
+    """Type of the value: 0 text, 1 a double, 2 an integer, 4 a decimal."""
     charset_nr: int
     """Collation of a text."""
     value: bytes
-    """Text in its character set; 8 bytes little-endian of a double or integer; precision, scale and digits of a decimal
-    as in a column of that type."""
+    """Text in its character set; a double or integer as 8 bytes, little-endian; a decimal as precision, scale and the
+    digits as in a column of that type."""
     flags: int
     """1: the integer is unsigned."""
 
@@ -122,49 +123,49 @@ class BeginLoadQueryEvent(BinlogEvent, frozen=True, tag="BEGIN_LOAD_QUERY"):
     """The first block of a file that LOAD DATA reads, in statement format."""
 
     file_id: int
-    """Number of the file, for the events that follow."""
+    """Number of the file, used by the events that follow."""
     block_data: bytes
-    """What the file begins with."""
+    """The beginning of the file."""
 
 
 class AppendBlockEvent(BinlogEvent, frozen=True, tag="APPEND_BLOCK"):
-    """A further block of a file that LOAD DATA reads."""
+    """The next block of a file that LOAD DATA reads."""
 
     file_id: int
     """Number of the file."""
     block_data: bytes
-    """What comes next in the file."""
+    """The block's contents."""
 
 
 class DeleteFileEvent(BinlogEvent, frozen=True, tag="DELETE_FILE"):
-    """The LOAD DATA failed: its file is not needed."""
+    """The LOAD DATA failed; its file is not needed."""
 
     file_id: int
     """Number of the file."""
 
 
 class ExecuteLoadQueryEvent(QueryEvent, frozen=True, tag="EXECUTE_LOAD_QUERY"):
-    """The LOAD DATA statement whose file came before."""
+    """The LOAD DATA statement for the file sent before it."""
 
     file_id: int
     """Number of the file."""
     fn_pos_start: int
-    """Where, in bytes of the statement, the file's name and what belongs to it begins."""
+    """Byte offset in the statement where the file name and its options begin."""
     fn_pos_end: int
-    """Where it ends."""
+    """Byte offset where they end."""
     dup_handling: int
-    """What happens to rows whose key is there already: 0 an error, 1 IGNORE, 2 REPLACE."""
+    """Handling of duplicate keys: 0 an error, 1 IGNORE, 2 REPLACE."""
 
 
 class AnnotateRowsEvent(BinlogEvent, frozen=True, tag="ANNOTATE_ROWS"):
-    """MariaDB: the statement whose row events follow. Sent to those who ask for it."""
+    """MariaDB: the statement whose row events follow. Sent only on request."""
 
     statement: str
-    """The statement as UTF-8; U+FFFD stands for bytes that are none."""
+    """The statement as UTF-8; U+FFFD replaces invalid bytes."""
 
 
 class RowsQueryEvent(BinlogEvent, frozen=True, tag="ROWS_QUERY"):
     """MySQL (binlog_rows_query_log_events): the statement whose row events follow."""
 
     statement: str
-    """The statement as UTF-8; U+FFFD stands for bytes that are none."""
+    """The statement as UTF-8; U+FFFD replaces invalid bytes."""

@@ -20,7 +20,7 @@ class XaId(msgspec.Struct, frozen=True):
     """The id of an XA transaction."""
 
     format_id: int
-    """Its format, as the client gave it; 1 by default."""
+    """Format id given by the client; 1 by default."""
     gtrid: bytes
     """Global part, at most 64 bytes."""
     bqual: bytes
@@ -32,10 +32,10 @@ class XaId(msgspec.Struct, frozen=True):
 
 
 class XaPrepareEvent(BinlogEvent, frozen=True, tag="XA_PREPARE"):
-    """XA PREPARE: the changes before it wait for an XA COMMIT or XA ROLLBACK, which comes as a statement of its own."""
+    """XA PREPARE: the changes before it wait for an XA COMMIT or XA ROLLBACK, which comes as a separate statement."""
 
     one_phase: bool
-    """XA COMMIT ... ONE PHASE: nothing more comes, they are committed."""
+    """XA COMMIT ... ONE PHASE: the changes are committed, and no further statement comes."""
     xid: XaId
     """The transaction's id."""
 
@@ -44,47 +44,47 @@ class MariadbGtidFlag(IntFlag):
     """Bits of `MariadbGtidEvent.flags`."""
 
     STANDALONE = 0x01
-    """One event without COMMIT follows, such as DDL."""
+    """One event without COMMIT follows, for example DDL."""
     GROUP_COMMIT_ID = 0x02
-    """There is a `commit_id`."""
+    """`commit_id` is set."""
     TRANSACTIONAL = 0x04
-    """It can be rolled back."""
+    """The group can be rolled back."""
     ALLOW_PARALLEL = 0x08
-    """It may be tried in parallel with those before."""
+    """The group may run in parallel with earlier ones."""
     WAITED = 0x10
-    """It waited for a row lock of another."""
+    """The group waited for another one's row lock."""
     DDL = 0x20
-    """It is a definition."""
+    """The group is DDL."""
     PREPARED_XA = 0x40
-    """It ends in XA PREPARE."""
+    """The group ends in XA PREPARE."""
     COMPLETED_XA = 0x80
-    """It is XA COMMIT or XA ROLLBACK."""
+    """The group is an XA COMMIT or XA ROLLBACK."""
 
 
 class GtidExtra(IntFlag):
     """Bits of `MariadbGtidEvent.flags_extra`."""
 
     MULTI_ENGINE = 0x01
-    """There is `extra_engines`."""
+    """`extra_engines` is set."""
     START_ALTER = 0x02
     """An ALTER TABLE in two phases begins."""
     COMMIT_ALTER = 0x04
-    """It is committed: there is `sa_seq_no`."""
+    """The ALTER TABLE is committed: `sa_seq_no` is set."""
     ROLLBACK_ALTER = 0x08
-    """It is rolled back: there is `sa_seq_no`."""
+    """The ALTER TABLE is rolled back: `sa_seq_no` is set."""
     THREAD_ID = 0x10
-    """There is `thread_id`."""
+    """`thread_id` is set."""
 
 
 class MariadbGtid(msgspec.Struct, frozen=True):
     """A global transaction id of MariaDB."""
 
     domain_id: int
-    """Numbers of one domain follow one another."""
+    """The domain; numbers within a domain are consecutive."""
     server_id: int
     """The server that first wrote the transaction."""
     sequence_nr: int
-    """Its number within the domain."""
+    """Number within the domain."""
 
     def __str__(self) -> str:
         """domain-server-sequence"""
@@ -92,24 +92,24 @@ class MariadbGtid(msgspec.Struct, frozen=True):
 
 
 class MariadbGtidEvent(BinlogEvent, frozen=True, tag="MARIADB_GTID"):
-    """A group of events begins: MariaDB's GTID event."""
+    """Beginning of a group of events: MariaDB's GTID event."""
 
     sequence_nr: int
     """The GTID's number within its domain."""
     domain_id: int
-    """The GTID's domain; its server stands in the header."""
+    """The GTID's domain; its server is in the header."""
     flags: int
     """`MariadbGtidFlag` bits."""
     commit_id: int | None = None
-    """Groups of one id were committed together, and can be executed in parallel."""
+    """Groups with the same id were committed together and can be executed in parallel."""
     xid: XaId | None = None
-    """Of a group that prepares or completes an XA transaction."""
+    """The XA transaction that the group prepares or completes."""
     flags_extra: int = 0
     """`GtidExtra` bits."""
     extra_engines: int | None = None
-    """How many engines take part beyond the first; 255 where the server does not count them."""
+    """Number of engines involved besides the first; 255 if the server does not count them."""
     sa_seq_no: int | None = None
-    """Sequence number of the GTID with which the ALTER TABLE began that ends here."""
+    """Sequence number of the GTID that began the ALTER TABLE that ends here."""
     thread_id: int | None = None
     """The session (MariaDB 11.5 and later)."""
 
@@ -120,41 +120,41 @@ class MariadbGtidEvent(BinlogEvent, frozen=True, tag="MARIADB_GTID"):
 
 
 class GtidListEvent(BinlogEvent, frozen=True, tag="GTID_LIST"):
-    """MariaDB: where the binlog stood at the beginning of the file, or at the place where a stream begins."""
+    """MariaDB: the GTIDs before the beginning of the file, or before the position where a stream begins."""
 
     gtid_cnt: int
-    """How many there are."""
+    """Number of GTIDs."""
     gtid: tuple[MariadbGtid, ...]
-    """The last of each domain and server; the last of each domain comes last."""
+    """The last GTID of each domain and server; within a domain, its last GTID comes last."""
     flags: int
-    """1: a replica's UNTIL position is reached; 2: its GTIDs are to be ignored."""
+    """1: a replica's UNTIL position is reached; 2: ignore these GTIDs."""
 
 
 class GtidEvent(BinlogEvent, frozen=True, tag="GTID"):
-    """A transaction begins: MySQL's GTID event. What older servers do not write is None."""
+    """Beginning of a transaction: MySQL's GTID event. Fields that older servers do not write are None."""
 
     commit_flag: int
-    """1: it may have changes made in statement format; 0: rows only."""
+    """1: the transaction may have changes in statement format; 0: rows only."""
     source_id: str
-    """UUID of the server that committed it first."""
+    """UUID of the server that first committed the transaction."""
     sequence_nr: int
-    """Its number there; 0 if it has no GTID."""
+    """Number of the transaction on that server; 0 without a GTID."""
     last_committed: int | None = None
-    """`sequence_number` of the last transaction that it must wait for in parallel execution."""
+    """`sequence_number` of the last transaction that this one must wait for in parallel execution."""
     sequence_number: int | None = None
-    """Its number within the file."""
+    """Number of the transaction within the file."""
     immediate_commit_timestamp: int | None = None
-    """Microseconds since 1970 of its commit on the server that wrote this."""
+    """Time of the commit on the server that wrote this event, in microseconds since 1970."""
     original_commit_timestamp: int | None = None
-    """Microseconds since 1970 of its first commit."""
+    """Time of the first commit, in microseconds since 1970."""
     transaction_length: int | None = None
-    """Bytes from this event to the transaction's end."""
+    """Bytes from the beginning of this event to the end of the transaction."""
     immediate_server_version: int | None = None
-    """Version of the server that wrote this: 90704 for 9.7.4."""
+    """Version of the server that wrote this event: 90704 for 9.7.4."""
     original_server_version: int | None = None
-    """Version of the server that committed it first."""
+    """Version of the server that first committed the transaction."""
     commit_group_ticket: int | None = None
-    """Number of the group that it was committed with, in group replication."""
+    """Number of the transaction's commit group, in group replication."""
 
     @property
     def gtid(self) -> str:
@@ -163,16 +163,16 @@ class GtidEvent(BinlogEvent, frozen=True, tag="GTID"):
 
 
 class AnonymousGtidEvent(GtidEvent, frozen=True, tag="ANONYMOUS_GTID"):
-    """As GTID, from a server that gave the transaction none."""
+    """Like GTID, for a transaction without a GTID."""
 
 
 class GtidTaggedEvent(GtidEvent, frozen=True, tag="GTID_TAGGED"):
-    """As GTID, with a tag (MySQL 8.3 and later)."""
+    """Like GTID, with a tag (MySQL 8.3 and later)."""
 
     tag: str = ""
     """The tag."""
     unknown: bytes = b""
-    """From the first field on that is not known here."""
+    """Undecoded bytes, from the first unknown field on."""
 
     @property
     def gtid(self) -> str:
@@ -181,21 +181,21 @@ class GtidTaggedEvent(GtidEvent, frozen=True, tag="GTID_TAGGED"):
 
 
 class PreviousGtidsEvent(BinlogEvent, frozen=True, tag="PREVIOUS_GTIDS"):
-    """MySQL: all transactions that stand in the files before this one, those purged with them."""
+    """MySQL: all transactions in the files before this one, purged files included."""
 
     gtid_set: str
     """As the server prints it."""
 
 
 class TransactionContextEvent(BinlogEvent, frozen=True, tag="TRANSACTION_CONTEXT"):
-    """MySQL's group replication: what a transaction needs to be certified."""
+    """MySQL's group replication: data for the certification of a transaction."""
 
     body: bytes
-    """Everything between header and checksum."""
+    """All bytes between header and checksum."""
 
 
 class ViewChangeEvent(BinlogEvent, frozen=True, tag="VIEW_CHANGE"):
-    """MySQL's group replication: members came or went."""
+    """MySQL's group replication: members joined or left."""
 
     body: bytes
-    """Everything between header and checksum."""
+    """All bytes between header and checksum."""

@@ -1,1 +1,1 @@
-"""The rows that were there before the export began, fetched table by table while changes keep flowing."""
+"""The snapshot: reads the rows from before the export, table by table, while changes keep flowing."""

@@ -1,7 +1,7 @@
-"""Pages of a table in the order of its primary key: the SELECT that goes on behind a row.
+"""Pages of a table in the order of its primary key: builds the SELECT that continues after a row.
 
-A key is kept in the log as texts, one a column, and comes back as SQL that compares as the column does: numbers as they
-are (ENUM and SET by their number, which is how they are sorted), dates quoted, text by its bytes in hex.
+The log keeps a key as texts, one for each column. They become SQL that compares as the column does: numbers as they are
+(ENUM and SET by their number, which is their sort order), dates quoted, text by its bytes in hex.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from relay.schema.table import Column
 
 
 class KeyPart(NamedTuple):
-    """A column of the primary key; `descending` as the index is."""
+    """A column of the primary key; `descending` as in the index."""
 
     column: Column
     descending: bool = False
@@ -35,7 +35,7 @@ _HEX: Final = r"([0-9a-f]{2})*"
 
 
 def expression(part: KeyPart) -> str:
-    """What to select so that `text` can be made of it."""
+    """The SQL expression whose value `text` converts."""
     name, kind = quoted(part.column.name), part.column.type.name
     if kind in _NUMBERS or kind == "decimal":
         return f"{name} + 0"
@@ -43,14 +43,17 @@ def expression(part: KeyPart) -> str:
 
 
 def text(part: KeyPart, value: bytes) -> str:
-    """A value of `expression` as it is kept."""
+    """Convert a value of `expression` to the text that the log keeps."""
     return value.decode() if _shape(part) is not _HEX else value.hex()
 
 
 def page(
     source: str, expressions: Sequence[str], key: Sequence[KeyPart], after: Sequence[str] | None, rows: int
 ) -> str:
-    """The next rows of a table, `after` the row with that key. Raises `RelayError` (lake_damaged) for no such key."""
+    """Return the SELECT for the next `rows` rows after the key `after`.
+
+    Raises `RelayError` (lake_damaged) for an invalid key.
+    """
     names = [quoted(part.column.name) for part in key]
     order = ", ".join(f"{name} DESC" if part.descending else name for name, part in zip(names, key, strict=True))
     where = f" WHERE {_behind(key, after)}" if after is not None else ""
@@ -58,9 +61,9 @@ def page(
 
 
 def _behind(key: Sequence[KeyPart], after: Sequence[str]) -> str:
-    """(a, b) > (x, y) as servers can use an index for it: a >= x AND (a > x OR (a = x AND b > y))."""
+    """The condition (a, b) > (x, y), as servers use an index for it: a >= x AND (a > x OR (a = x AND b > y))."""
     if len(key) != len(after):
-        raise _damaged(f"a key of {len(after)} columns where the table's has {len(key)}")
+        raise _damaged(f"the saved key has {len(after)} columns, the table's {len(key)}")
     values = [_literal(part, kept) for part, kept in zip(key, after, strict=True)]
     condition = ""
     for part, value in reversed(list(zip(key, values, strict=True))):
@@ -74,8 +77,8 @@ def _behind(key: Sequence[KeyPart], after: Sequence[str]) -> str:
 
 def _literal(part: KeyPart, kept: str) -> str:
     shape, kind = _shape(part), part.column.type.name
-    if re.fullmatch(shape, kept) is None:  # nothing else is ever put into a statement
-        raise _damaged(f"{kept!r:.100} is no value of the key's {part.column.name}, {kind}")
+    if re.fullmatch(shape, kept) is None:  # only valid values may get into a statement
+        raise _damaged(f"{kept!r:.100} is not a value of the key column {part.column.name}, {kind}")
     if shape is _HEX:
         return f"_{part.column.type.charset or 'binary'} X'{kept}'"
     if kind in _QUOTED:
@@ -88,4 +91,4 @@ def _shape(part: KeyPart) -> str:
 
 
 def _damaged(cause: str) -> RelayError:
-    return RelayError(StopCode.LAKE_DAMAGED, "go on with a snapshot", cause)
+    return RelayError(StopCode.LAKE_DAMAGED, "continue a snapshot", cause)

@@ -1,4 +1,4 @@
-"""What is fetched of a table: its columns as they stand, the version that their rows are written in, and its key."""
+"""The plan for reading a table: its current columns, the version of its rows, and its key."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import msgspec
 import pyarrow as pa
 from pymysql.connections import Connection
 
-from relay.binlog.connect import query
-from relay.binlog.facts import ServerFacts
 from relay.ddl.syntax import Generated, IndexKind, TableName
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
@@ -18,19 +16,21 @@ from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.snapshot.keys import KeyPart
 from relay.lake.snapshot.select import Selected, can_become, quoted, selected
 from relay.lake.types import arrow_type, evolve, fields_of
-from relay.schema import look
+from relay.schema import source_tables
 from relay.schema import table as schema
 from relay.schema.matching import definition
+from relay.source.connect import query
+from relay.source.facts import ServerFacts
 
 _SYSTEM: Final = ("mysql", "information_schema", "performance_schema", "sys")
 
 
 class Plan(NamedTuple):
-    """How a table is fetched.
+    """How a table is read.
 
-    `selects` has an entry a column, in the binlog's order; `version` is that of the rows' files. `key` is empty if the
-    table has none, and if it is on a part of a column: then rows cannot be asked for in its order. `source` is the
-    table as SQL, all its rows of the past too where it keeps them, as the binlog does.
+    `selects` has one entry for each column, in the binlog's order; `version` is that of the files. `key` is empty if
+    the table has no key, or one on a prefix of a column: rows cannot be read in its order. `source` is the table as
+    SQL, including the history rows of a system-versioned table, as in the binlog.
     """
 
     table: Table
@@ -41,13 +41,13 @@ class Plan(NamedTuple):
 
     @property
     def key_names(self) -> list[str]:
-        """The key as `Snapshot.key` has it."""
+        """The key in the form of `Snapshot.key`."""
         return [part.column.name + (" DESC" if part.descending else "") for part in self.key]
 
     def arrays(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
-        """The arrays of the version's fields out of the results of `selects`, each of binary.
+        """Convert the results of `selects`, arrays of binary, to the arrays of the version's fields.
 
-        Raises `pyarrow.ArrowInvalid` if a value is none of its column's type.
+        Raises `pyarrow.ArrowInvalid` if a value does not fit its column's type.
         """
         values: list[pa.Array] = []
         beside: dict[str, pa.Array | None] = {}
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
 
 
 def tables(connection: Connection[Any], wanted: Callable[[str, str], bool]) -> list[Table]:
-    """The tables of the source that the account may see, by name, but for the server's own."""
+    """The source's tables that the account may see, by name, without the system schemas."""
     rows = query(
         connection,
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
@@ -81,21 +81,21 @@ def plan(
     versions: Sequence[TableVersion],
     keeps: Callable[[str], bool],
 ) -> Plan:
-    """How to fetch a table as it stands, columns that `keeps` refuses left out; `versions` are those that the lake has.
+    """Plan the reading of a table as it is now, without the columns for which `keeps` returns False.
 
-    `connection` is one to ask for definitions (`relay.schema.look.prepare`).
-    Raises `RelayError` (source_denied) if the account may not read the table or it is gone, (unsupported_column) if its
+    `versions` are those in the lake; `connection` is one that `relay.schema.source_tables.prepare` has set up. Raises
+    `RelayError`: source_denied if the account may not read the table or it is gone, unsupported_column if its
     definition is not understood; `SourceLost`.
     """
-    found = look.state(connection, server, TableName(table.schema, table.table))
+    found = source_tables.query_state(connection, server, TableName(table.schema, table.table))
     if not isinstance(found, schema.Table):
-        raise not_to_be_read(table, found)
+        raise unreadable_error(table, found)
     key, primary = _key(found), found.key
-    if not all(map(keeps, primary)):  # what remains of a key does not tell rows apart
+    if not all(map(keeps, primary)):  # the rest of a key does not identify rows
         key, primary = [], frozenset()
     columns = [column for column in found.columns if keeps(column.name)]
     kept = msgspec.structs.replace(found, columns=tuple(columns), key=primary)
-    described = definition(kept, look.dialect(server))
+    described = definition(kept, source_tables.dialect_of(server))
     version = _version(table, columns, described, versions)
     own = [field for field in version.fields if not field.side]
     return Plan(
@@ -107,33 +107,33 @@ def plan(
     )
 
 
-def not_to_be_read(table: Table, found: schema.State = schema.ABSENT) -> RelayError:
-    """The error for a table without a definition; `found` is what the source says of it."""
-    if isinstance(found, schema.Unknown) and found.cause != look.DENIED:
+def unreadable_error(table: Table, found: schema.State = schema.ABSENT) -> RelayError:
+    """The error for a table without a usable definition; `found` is the source's reply."""
+    if isinstance(found, schema.Unknown) and found.cause != source_tables.DENIED:
         return RelayError(
             StopCode.UNSUPPORTED_COLUMN,
             "snapshot",
-            f"its definition is not understood: {found.cause}",
+            f"its definition is unknown: {found.cause}",
             position=str(table),
-            hint="leave the table out (ExcludeTables)",
+            hint="exclude the table (ExcludeTables)",
         )
     return RelayError(
         StopCode.SOURCE_DENIED,
         "snapshot",
-        "the table is gone, or the account may not read it",
+        "the table is gone, or the account is not allowed to read it",
         position=str(table),
         hint=f"GRANT SELECT ON {quoted(table.schema)}.{quoted(table.table)} to the account; `relay check` names it",
     )
 
 
 def _key(table: schema.Table) -> list[KeyPart]:
-    """The primary key; nothing if a part of it is the beginning of a column only."""
+    """The primary key; empty if a part of it is only a prefix of a column."""
     index = next((index for index in table.indexes or () if index.kind is IndexKind.PRIMARY), None)
     if index is None or any(part.length for part in index.parts):
         return []
     by_name = {column.name: column for column in table.columns}
     parts = [KeyPart(by_name[part.name], part.descending) for part in index.parts]
-    # Rows of the past are told apart by when they ended.
+    # History rows are identified by their end.
     return parts + [
         KeyPart(column)
         for column in table.columns
@@ -144,7 +144,7 @@ def _key(table: schema.Table) -> list[KeyPart]:
 def _version(
     table: Table, columns: Sequence[schema.Column], described: Definition, versions: Sequence[TableVersion]
 ) -> TableVersion:
-    """The newest version, if rows of these columns can be written in it; else the one that follows it."""
+    """The newest version if it fits rows of these columns, else the version that follows it."""
     fields, key = fields_of(described)
     if versions:
         newest = versions[-1].fields
@@ -159,6 +159,6 @@ def _version(
 
 
 def _fits(column: schema.Column, described: Column, field: Field) -> bool:
-    """Whether the field is what the column's own would be: labels and lengths may be told in another way."""
+    """Whether the field is equivalent to the column's own: labels and lengths may be spelled differently."""
     [own, *_], _ = fields_of(Definition("", "", 0, 0, 0, True, [described]))
     return field.type == own.type or (column.type.name in ("enum", "set") and can_become(column, field.type))

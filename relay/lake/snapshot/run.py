@@ -1,33 +1,32 @@
-"""The snapshot of a lake's tables: which of them, one after the other, and what to do when one has to begin again."""
+"""Snapshots of a lake's tables: selects the tables, reads them one by one, and restarts a table if necessary."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
-from relay.binlog.rules import Rules
-from relay.config import Config
+from relay.base.log import Log
+from relay.config.tree import Config
+from relay.datadir.lockfile import locked
 from relay.errors import ErrorCode, RelayError
+from relay.ingest.rules import Rules
 from relay.lake import paths
 from relay.lake.documents import Snapshot, Table, TableState
-from relay.lake.log import LakeLog
+from relay.lake.log import LakeLog, versions_of
 from relay.lake.snapshot import estimate, plan
 from relay.lake.snapshot.pace import MOST_ROWS
-from relay.lake.snapshot.source import reach
+from relay.lake.snapshot.source import open_source
 from relay.lake.snapshot.table import Outdated, TableSnapshot, Work
 from relay.lake.storage import Storage
-from relay.lockfile import held
-from relay.log import Log
 
-_LOOK_SECONDS: Final = 0.2
+_POLL_SECONDS: Final = 0.2
 
 
 class Progress(NamedTuple):
-    """Of one table: rows read, of about so many."""
+    """The progress of one table: rows read, and an estimate of the total."""
 
     table: Table
     rows: int
@@ -35,9 +34,9 @@ class Progress(NamedTuple):
 
 
 class Snapshots:
-    """Fetches the rows of tables that the lake does not know whole. A context: it holds a connection to the source.
+    """Reads the rows of tables that are incomplete in the lake. A context manager: it holds a connection to the source.
 
-    Failures leave as `SourceLost`, after which another attempt may succeed, and as `RelayError`.
+    Raises `SourceLost` if another attempt may succeed, else `RelayError`.
     """
 
     def __init__(
@@ -51,27 +50,29 @@ class Snapshots:
         show: Callable[[Progress], None] = lambda _: None,
         most_rows: int = MOST_ROWS,
     ) -> None:
-        """`patterns`: tables as `schema.table`; `alive` is called now and then, also while this waits, and may raise;
-        `show` when something was read; `most_rows` are asked for at a time."""
+        """`patterns` select tables as `schema.table`. `most_rows` is the most rows of a page.
+
+        `alive` is called regularly, also while waiting, and may raise; `show` is called after each page.
+        """
         self._config = config
         self._lake = LakeLog(storage)
-        self._patterns = patterns
+        self._selected = Rules(patterns)
         self._log = log
         self._alive = alive
         self._show = show
         self._most_rows = most_rows
         source = config.source
         self._rules = Rules(source.tables, source.exclude_tables, source.exclude_columns)
-        place = self._lake.state().place
-        if place is None or not place.identity:
+        exported = self._lake.state().place
+        if exported is None or not exported.identity:
             raise RelayError(
                 ErrorCode.USAGE,
                 "snapshot",
-                "nothing was exported to this lake yet, so that later changes would be missed",
+                "nothing was exported to this lake yet: later changes would be lost",
                 position=storage.url(),
                 hint="run `relay start` with [Lake] Path, or `relay export`, first",
             )
-        self.source = reach(config, place.identity)
+        self.source = open_source(config, exported.identity, alive)
 
     def __enter__(self) -> Self:
         return self
@@ -80,52 +81,50 @@ class Snapshots:
         self.source.close()
 
     def todo(self) -> list[Table]:
-        """Tables of the source that are still to be read, by name."""
+        """The source's tables that still have to be read, by name."""
         state = self._lake.state()
-        tables = plan.tables(self.source.asking, self._wanted)
-        return [table for table in tables if is_wanting(state.tables.get(paths.table_key(table)))]
+        tables = plan.tables(self.source.metadata, self._wanted)
+        return [table for table in tables if needs_reading(state.tables.get(paths.table_key(table)))]
 
     def unseen(self) -> list[Table]:
-        """Tables of the lake that wait for a snapshot, and that the source does not have or the account may not see."""
-        seen = set(plan.tables(self.source.asking, self._wanted))
+        """Tables of the lake that need a snapshot but do not exist in the source, or that the account may not see."""
+        seen = set(plan.tables(self.source.metadata, self._wanted))
         known = self._lake.state().tables.values()
-        return sorted(
-            one.table for one in known if is_wanting(one) and one.table not in seen and self._wanted(*_names(one.table))
-        )
+        missing = [one.table for one in known if needs_reading(one) and one.table not in seen]
+        return sorted(table for table in missing if self._wanted(table.schema, table.table))
 
     @staticmethod
     def unseen_error(table: Table) -> RelayError:
-        """Why such a table is not read."""
-        return plan.not_to_be_read(table)
+        """The error for a table that `unseen` returns."""
+        return plan.unreadable_error(table)
 
     def waiting(self) -> list[Table]:
-        """Tables that are read, and complete as soon as the export has passed where that ended."""
-        known = self._lake.state().tables.values()
-        return [one.table for one in known if is_waiting(one)]
+        """Tables whose rows are all read. They are complete once the export has passed the end of the reading."""
+        return [one.table for one in self._lake.state().tables.values() if awaits_export(one)]
 
-    def is_followed(self, patience: float) -> bool:
-        """Whether an export passes what was read, within so many seconds; then nothing waits any more."""
+    def wait_until_complete(self, patience: float) -> bool:
+        """Wait up to `patience` seconds until no table is `waiting`. Returns False if one still is."""
         until = time.monotonic() + patience
         while self.waiting():
             self._alive()
             if time.monotonic() > until:
                 return False
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         return True
 
     def sizes(self, tables: Sequence[Table]) -> dict[Table, int]:
-        """The rows that the source guesses the tables have."""
-        return estimate.guesses(self.source.asking, tables)
+        """The source's estimate of rows in each table."""
+        return estimate.row_estimates(self.source.metadata, tables)
 
     def fetch(self, table: Table) -> None:
-        """Read a table up to its last row, from its beginning or from where the log says that it was left."""
+        """Read a table to its last row, from its first row or from where the log says that the snapshot is."""
         while True:
             known = self._lake.state().tables.get(paths.table_key(table))
-            if not is_wanting(known):
+            if not needs_reading(known):
                 return
-            how = self._plan(table)
+            current = self._plan(table)
             begun = known.snapshot if known else None
-            if begun is not None and not self._goes_on(begun, how):
+            if begun is not None and not self._can_continue(begun, current):
                 begun = None
             work = Work(
                 self._lake,
@@ -138,7 +137,7 @@ class Snapshots:
             )
             self._log("snapshot_begins", table=table, rows=begun.rows if begun else 0)
             try:
-                TableSnapshot(work, how, begun).run()
+                TableSnapshot(work, current, begun).run()
             except Outdated as reason:
                 self._log("snapshot_begins_again", table=table, reason=reason)
                 continue
@@ -146,54 +145,47 @@ class Snapshots:
             return
 
     def _wanted(self, schema: str, table: str) -> bool:
-        patterns = (pattern.split(".", 1) for pattern in self._patterns)
-        chosen = any(fnmatchcase(schema, first) and fnmatchcase(table, second) for first, second in patterns)
-        return chosen and self._rules.wants(schema, table)
+        return self._selected.wants(schema, table) and self._rules.wants(schema, table)
 
     def _plan(self, table: Table) -> plan.Plan:
-        known = self._lake.state().tables.get(paths.table_key(table))
         return plan.plan(
-            self.source.asking,
+            self.source.metadata,
             self.source.server,
             table,
-            known.versions if known else [],
+            versions_of(self._lake.state().tables, table),
             lambda column: self._rules.keeps(table.schema, table.table, column),
         )
 
-    def _goes_on(self, begun: Snapshot, how: plan.Plan) -> bool:
+    def _can_continue(self, begun: Snapshot, current: plan.Plan) -> bool:
         return (
-            begun.version == how.version.version
+            begun.version == current.version.version
             and begun.identity == self.source.server.identity
             and begun.after is not None
-            # The key is the source's of this moment: the export, which tells versions, may not have come to its change.
-            and begun.key == how.key_names
+            # Versions come from the export, which may not have reached a change of the key: compare the key too.
+            and begun.key == current.key_names
         )
 
 
 def only_one(config: Config) -> AbstractContextManager[None]:
-    """Keeps a second snapshot away from this DataDir. Raises `RelayError` (already_running)."""
+    """Lock the DataDir against a second snapshot. Raises `RelayError` (already_running)."""
     path = Path(config.relay.data_dir) / "snapshot.lock"
-    return held(
+    return locked(
         path,
         lambda pid: RelayError(
             ErrorCode.ALREADY_RUNNING,
             "snapshot",
-            f"process {pid} is at it",
+            f"process {pid} already makes one",
             position=str(path),
-            hint="a relay with [Lake] Snapshot = auto does it itself: `relay stat` shows how far it is",
+            hint="a relay with [Lake] Snapshot = auto makes snapshots itself: `relay stat` shows its progress",
         ),
     )
 
 
-def _names(table: Table) -> tuple[str, str]:
-    return table.schema, table.table
-
-
-def is_wanting(known: TableState | None) -> bool:
-    """Whether rows of the table are still to be read."""
+def needs_reading(known: TableState | None) -> bool:
+    """Whether rows of the table still have to be read."""
     return known is None or (known.complete_from is None and not (known.snapshot and known.snapshot.done))
 
 
-def is_waiting(known: TableState) -> bool:
-    """Whether all rows of the table are read, and the export is still to pass where that ended."""
+def awaits_export(known: TableState) -> bool:
+    """Whether all rows of the table are read but the export has not passed the end of the reading."""
     return known.complete_from is None and known.snapshot is not None and known.snapshot.done

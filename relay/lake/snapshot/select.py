@@ -1,4 +1,4 @@
-"""How each column of a table is asked for, so that what the server prints becomes the value the binlog has of it."""
+"""The SQL expression for each column, and the conversion of the server's text to the value that the binlog has."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relay.schema.table import Column
 _MOMENTS: Final = frozenset({"date", "datetime", "timestamp"})
 _INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _FLOATS: Final = frozenset({"float", "double"})
-_WHAT_COLUMNS_BECOME: Final[dict[str, str]] = {
+_LAKE_TYPES: Final[dict[str, str]] = {
     **dict.fromkeys(_INTEGERS, r"tinyint|smallint|int|bigint|decimal\(20,0\)"),
     "decimal": r"decimal\(\d+,\d+\)|string",
     "float": "float|double",
@@ -31,15 +31,15 @@ _WHAT_COLUMNS_BECOME: Final[dict[str, str]] = {
     "enum": "string|binary|int",
     "set": r"array<string>|array<binary>|decimal\(20,0\)",
 }
-"""The types of the lake that a column's values can be made, by the server's name of its type; others: text or bytes."""
+"""The lake types that values of a column can be converted to, by the server's type name. Others: text or bytes."""
 
 Convert = Callable[[pa.Array], Sequence[pa.Array | None]]
 
 
 class Selected(NamedTuple):
-    """A column as SQL, and what makes the arrays of its fields, its value's and its side's, out of one of binary.
+    """A column as SQL, and the conversion of its binary array to two arrays: the values and the side column.
 
-    The side's is None where nothing had to be kept beside the value.
+    The side array is None if nothing has to be kept beside the value.
     """
 
     expression: str
@@ -47,21 +47,21 @@ class Selected(NamedTuple):
 
 
 def quoted(name: str) -> str:
-    """A name as SQL."""
+    """Quote a name for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def can_become(column: Column, kind: str) -> bool:
-    """Whether values of the column can be made that type of the lake."""
-    return re.fullmatch(_WHAT_COLUMNS_BECOME.get(column.type.name, "string|binary"), kind) is not None
+    """Whether values of the column can be converted to that type of the lake."""
+    return re.fullmatch(_LAKE_TYPES.get(column.type.name, "string|binary"), kind) is not None
 
 
 def selected(column: Column, field: Field) -> Selected:
-    """How a column is fetched whose value has this field in the lake."""
+    """How to read a column whose value has this field in the lake."""
     kind, name, data_type = arrow_type(field.type), quoted(column.name), column.type.name
     charset = column.type.charset or _UNNAMED
-    if column.implicit == "hash":  # the server does not give it
-        return Selected("NULL", lambda got: (values.parsed(got, kind), None))
+    if column.implicit == "hash":  # the server does not return it
+        return Selected("NULL", lambda got: (values.numbers(got, kind), None))
     number = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
     if data_type in _MOMENTS:
         return Selected(name, lambda got: values.moments(got, kind))
@@ -71,13 +71,14 @@ def selected(column: Column, field: Field) -> Selected:
         digits = column.type.length or 0
         return Selected(name, lambda got: (values.durations(got, digits), None))
     if data_type in _FLOATS:
-        # FLOAT is printed with six digits, FLOAT(M,D) and DOUBLE(M,D) with D: this makes doubles, which are printed
-        # with all that they need. Unlike a sum a product leaves -0 what it is.
-        return Selected(f"{name} * 1e0", lambda got: (values.parsed(got, kind), None))
+        # FLOAT is printed with six digits, FLOAT(M,D) and DOUBLE(M,D) with D digits. The product is a double, which is
+        # printed with all its digits. Unlike a sum, it preserves -0.
+        return Selected(f"{name} * 1e0", lambda got: (values.numbers(got, kind), None))
     if data_type == "decimal" or (number and data_type != "bit"):
-        # Without the zeros of ZEROFILL; of ENUM and SET the number; but a decimal that is a string is what is printed.
-        return Selected(f"{name} + 0" if number else name, lambda got: (values.parsed(got, kind), None))
-    if {"", Bytes(b"")} & {*column.type.labels}:  # which prints as no label at all does
+        # `+ 0` removes the zeros of ZEROFILL and yields the number of ENUM and SET. A decimal kept as string stays as
+        # printed.
+        return Selected(f"{name} + 0" if number else name, lambda got: (values.numbers(got, kind), None))
+    if {"", Bytes(b"")} & {*column.type.labels}:  # an empty label prints like a value without one
         marked = f"CONCAT(IF({name} + 0 = 0, '0', '1'), CAST({name} AS BINARY))"
         if data_type == "enum":
             return Selected(marked, lambda got: values.labels(got, charset, kind))
@@ -92,4 +93,4 @@ def selected(column: Column, field: Field) -> Selected:
 
 
 _UNNAMED: Final = "utf8mb4"
-"""The character set of JSON and of types that print ASCII, whose definitions name none."""
+"""The character set of JSON and of types that print ASCII, whose definitions have none."""

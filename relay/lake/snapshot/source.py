@@ -1,83 +1,88 @@
-"""The source, reached as the account that reads tables: the one for schema queries, which is [Server]'s by default."""
+"""Connections to the source with the account that reads tables: that for schema queries, by default [Server]'s."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pymysql.connections import Connection
 
-from relay.binlog.connect import Account, connect
-from relay.binlog.facts import ServerFacts, facts
-from relay.binlog.failures import SourceLost
-from relay.config import Config
+from relay.config.tree import Config
 from relay.errors import RelayError, StopCode
-from relay.schema import look
+from relay.schema import source_tables
+from relay.source.connect import Account, connect
+from relay.source.facts import ServerFacts, query_facts
+from relay.source.failures import SourceLost
+from relay.source.login import idle
 
 
 class Source(NamedTuple):
-    """A server; the account that reads tables, and its connection for questions about them; and one of the account
-    that reads the binlog, for questions about that."""
+    """A server with two connections.
+
+    `metadata` is a connection of `account`, which reads tables. `binlog` is a connection of the account that reads the
+    binlog; if both accounts are the same, it is the same connection.
+    """
 
     account: Account
-    asking: Connection[Any]
+    metadata: Connection[Any]
     server: ServerFacts
     binlog: Connection[Any]
 
     def close(self) -> None:
         """Close both connections."""
-        self.asking.close()
-        if self.binlog is not self.asking:
+        self.metadata.close()
+        if self.binlog is not self.metadata:
             self.binlog.close()
 
 
-def accounts(config: Config) -> list[Account]:
-    """The account on each host that may be the source."""
+def accounts(config: Config, alive: Callable[[], None] = idle) -> list[Account]:
+    """The account, once for each host that may be the source. `alive` is called while a command gets its password."""
     server, wanted = config.server, config.schema_account
     hosts = server.ip_addr if wanted.host in server.ip_addr else [wanted.host]
     port = server.port if wanted.host in server.ip_addr else wanted.port
-    return [Account.at(config, host, port, wanted.login, wanted.password) for host in hosts]
+    return [Account.at(config, host, port, wanted.login, wanted.password, alive) for host in hosts]
 
 
-def reach(config: Config, identity: str) -> Source:
-    """The server with that identity, which the lake is exported from.
+def open_source(config: Config, identity: str, alive: Callable[[], None]) -> Source:
+    """Connect to the server with that identity: the one from which the lake is exported.
 
-    Raises `RelayError` (wrong_source) if all hosts answer and none is that; `SourceLost` if one does not.
+    Raises `RelayError` (wrong_source) if all hosts reply and none has the identity, `SourceLost` if one does not reply.
     """
     lost, others = None, []
-    for account in accounts(config):
+    for account in accounts(config, alive):
         try:
-            asking = connect(account)
-            server = facts(asking)
+            metadata = connect(account)
+            server = query_facts(metadata)
         except SourceLost as error:
             lost = error
             continue
         if server.identity == identity:
-            look.prepare(asking, server)
-            return Source(account, asking, server, _for_binlog(config, account, asking, identity))
-        asking.close()
+            source_tables.prepare(metadata, server)
+            return Source(account, metadata, server, _for_binlog(config, account, metadata, identity))
+        metadata.close()
         others.append(f"{account.address} is {server.identity}")
     if lost is not None:
         raise lost
     raise RelayError(
         StopCode.WRONG_SOURCE,
         "snapshot",
-        f"{'; '.join(others)}, the lake is exported from {identity}",
-        hint="read from the server that the relay reads from: Host in [MySQL] or IPAddr in [Server] names another",
+        f"{'; '.join(others)}, but the lake is exported from {identity}",
+        hint="use the server that the relay reads from: Host in [MySQL] or IPAddr in [Server] is another",
     )
 
 
-def _for_binlog(config: Config, account: Account, asking: Connection[Any], identity: str) -> Connection[Any]:
+def _for_binlog(config: Config, account: Account, metadata: Connection[Any], identity: str) -> Connection[Any]:
     server = config.server
     if account.login == server.login:
-        return asking
+        return metadata
     lost: SourceLost | None = None
     for host in server.ip_addr:
         try:
-            connection = connect(Account.at(config, host))
-            if facts(connection).identity == identity:
+            connection = connect(Account.at(config, host, alive=account.alive))
+            if query_facts(connection).identity == identity:
                 return connection
             connection.close()
         except SourceLost as error:
             lost = error
-    asking.close()
+    metadata.close()
     raise lost or SourceLost(f"none of {', '.join(server.ip_addr)} is {identity}, which the lake is exported from")

@@ -1,7 +1,7 @@
-"""What a server prints, made the typed columns that rows from the binlog have. Nothing here does I/O.
+"""Converts the server's text to the typed columns that rows from the binlog have. No I/O.
 
-Each function takes one column of a result as the text protocol brings it, an Arrow array of binary, and gives an array
-of the same length; some give a second one, for the side column that keeps what the type cannot hold.
+Each function takes one column of a result in the text protocol, an Arrow array of binary, and returns an array of the
+same length. Some return a second one for the side column, which keeps what the type cannot hold.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Pair = tuple[pa.Array, pa.Array]
 _UTF8: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
 _SRID_BYTES: Final = 4
 _NO_CALENDAR: Final = "^0000|-00"
-"""Dates that no calendar has, but for the thirtieth of February and its like."""
+"""Dates that no calendar has, except days like the thirtieth of February."""
 
 
-def parsed(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Numbers of any kind. Raises `pyarrow.ArrowInvalid` for text that is none."""
+def numbers(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Convert numbers of any type. Raises `pyarrow.ArrowInvalid` for text that is not a number."""
     text = values.cast(pa.string())
-    if pa.types.is_float32(kind):  # printed as the double that it is
+    if pa.types.is_float32(kind):  # printed as a double
         return text.cast(pa.float64()).cast(kind)
     return text.cast(kind)
 
@@ -35,13 +35,8 @@ def booleans(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pc.not_equal(values, pa.scalar(b"\0", values.type)).cast(kind)
 
 
-def bytes_as_they_are(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """BIT, BINARY, BLOB, VECTOR and whatever else is its bytes."""
-    return values.cast(kind)
-
-
 def moments(values: pa.Array, kind: pa.DataType) -> Pair:
-    """DATE, DATETIME and TIMESTAMP; and the text of those that no calendar has, which are NULL."""
+    """DATE, DATETIME and TIMESTAMP; and the text of dates that no calendar has, whose value is NULL."""
     text = values.cast(pa.string())
     odd = pc.match_substring_regex(text, _NO_CALENDAR)
     typed = _dated(pc.if_else(odd, None, text), kind)
@@ -52,7 +47,7 @@ def _dated(text: pa.Array, kind: pa.DataType) -> pa.Array:
     naive = pa.timestamp("us") if pa.types.is_timestamp(kind) else kind
     try:
         return text.cast(naive).cast(kind)
-    except pa.ArrowInvalid:  # a day that its month has not, which ALLOW_INVALID_DATES lets in
+    except pa.ArrowInvalid:  # a day that its month does not have, possible with ALLOW_INVALID_DATES
         known = pa.array([None if value is None or not _is_date(value) else value for value in text.to_pylist()])
         return known.cast(pa.string()).cast(naive).cast(kind)
 
@@ -66,7 +61,7 @@ def _is_date(text: str) -> bool:
 
 
 def durations(values: pa.Array, digits: int) -> pa.Array:
-    """TIME with so many digits of a fraction, in microseconds: from -838:59:59.999999 to 838:59:59.999999."""
+    """TIME with `digits` fractional digits, in microseconds: from -838:59:59.999999 to 838:59:59.999999."""
     text = values.cast(pa.string())
     negative = pc.starts_with(text, "-")
     text = pc.utf8_ltrim(text, characters="-")
@@ -86,15 +81,15 @@ def durations(values: pa.Array, digits: int) -> pa.Array:
 
 
 def texts(values: pa.Array, charset: str) -> Pair:
-    """Text in a character set; and the bytes of those that hold what is no character of it.
+    """Text in a character set; and the bytes of texts that are invalid in it.
 
-    There each byte that is no part of a character is a question mark, as in rows from the binlog.
+    In those, each invalid byte becomes a question mark, as in rows from the binlog.
     """
     if charset in _UTF8:
         try:
             return values.cast(pa.string()), pa.nulls(len(values), pa.binary())
         except pa.ArrowInvalid:
-            pass  # one by one, then
+            pass  # convert each distinct value
     known = {value: utf8_of(charset, value) for value in values.unique().to_pylist() if value is not None}
     listed = values.to_pylist()
     text = pa.array([None if value is None else known[value][0] for value in listed], pa.string())
@@ -103,8 +98,11 @@ def texts(values: pa.Array, charset: str) -> Pair:
 
 
 def labels(values: pa.Array, charset: str, kind: pa.DataType) -> Pair:
-    """ENUM with a label that is empty: the first byte of a value is 0 where it is no label at all, else 1. That is
-    NULL, and the text that is printed of it, which is empty, stands beside it."""
+    """ENUM with an empty label, and its side column.
+
+    The first byte of a value is 0 if it has no label, else 1. Without a label the value is NULL and its side column has
+    the printed text, which is empty.
+    """
     encoded = values.dictionary_encode()
     known = encoded.dictionary.to_pylist()
     own = pa.array([value[1:] if value.startswith(b"1") else None for value in known], pa.binary())
@@ -114,12 +112,12 @@ def labels(values: pa.Array, charset: str, kind: pa.DataType) -> Pair:
 
 
 def sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
-    """SET as lists of labels; with none of them the list is empty."""
+    """SET as lists of labels; without labels the list is empty."""
     return pc.if_else(pc.equal(values, pa.scalar(b"", values.type)), pa.scalar([], kind), _split(values, charset, kind))
 
 
 def marked_sets(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
-    """SET with a label that is empty: the first byte of a value is 0 where it has no label, else 1."""
+    """SET with an empty label: the first byte of a value is 0 if it has no label, else 1."""
     encoded = values.dictionary_encode()
     none = pc.equal(encoded.dictionary, pa.scalar(b"0", values.type))
     known = pa.array([value[1:] for value in encoded.dictionary.to_pylist()], pa.binary())
@@ -133,7 +131,7 @@ def _split(values: pa.Array, charset: str, kind: pa.DataType) -> pa.Array:
 
 
 def shapes(values: pa.Array) -> Pair:
-    """GEOMETRY as WKB; and its SRID. Servers that are not strict make empty values, which have neither."""
+    """GEOMETRY as WKB; and its SRID. Servers in non-strict mode produce empty values, which have neither."""
     listed = values.to_pylist()
     wkb = [value[_SRID_BYTES:] if value and len(value) >= _SRID_BYTES else value for value in listed]
     srid = [

@@ -1,5 +1,5 @@
 /**
- * What the relay answers: docs/http.md describes these documents. Times are Unix seconds.
+ * The documents of the relay, as in docs/http.md. Times are Unix seconds.
  *
  * @typedef {{code: string, text: string, hint: string}} Stop
  * @typedef {{insert: number, update: number, delete: number}} Counts
@@ -61,26 +61,26 @@
  *   clients: {id: number, name: string, kinds: string}[], streams: CDCStream[], definition: TableSchema | null}} TableDetail
  */
 
-/** How long an answer may take, in milliseconds. */
+/** Time limit for a reply, in milliseconds. */
 const PATIENCE = 8000;
 
-/** @param {string} path @returns {Promise<any>} the document; an `Error` with words for people if there is none */
+/** @param {string} path @returns {Promise<any>} the document; an `Error` with a readable message if there is none */
 async function get(path) {
   let response;
   try {
     response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   } catch (error) {
     const late = error instanceof DOMException && error.name === "TimeoutError";
-    throw new Error(late ? `no answer within ${PATIENCE / 1000} s` : "it cannot be reached", { cause: error });
+    throw new Error(late ? `no reply within ${PATIENCE / 1000} s` : "it is not reachable", { cause: error });
   }
   if (!response.ok) throw new Error(await reason(response));
   return response.json();
 }
 
-/** Why a request was not answered with a document. @param {Response} response */
+/** Why a request got no document. @param {Response} response */
 async function reason(response) {
-  const document = await response.json().catch(() => ({})); // something between here and the relay may have answered
-  return document.error ?? `it answered with status ${response.status}`;
+  const document = await response.json().catch(() => ({})); // a proxy may have replied
+  return document.error ?? `it replied with status ${response.status}`;
 }
 
 /** @returns {Promise<Stat>} */

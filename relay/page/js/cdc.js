@@ -1,4 +1,4 @@
-/** The CDC port: its processes together, who is connected, and how far each stream is. It has a section if it is on. */
+/** The CDC port: its processes, connections and streams. The section exists only if the port is enabled. */
 
 import { Chart } from "./chart.js";
 import { StreamDetail } from "./cdcdetail.js";
@@ -6,20 +6,19 @@ import { peer, streamKey, streams, total, trouble, users } from "./cdcstreams.js
 import { byId, h, name, setText } from "./dom.js";
 import { Facts } from "./facts.js";
 import { ago, bytes, count, exact, NONE, plural, qualified, rate, visible } from "./format.js";
-import { Grid } from "./grid.js";
-import { Badge } from "./icon.js";
+import { figure, Grid } from "./grid.js";
+import { stateCell } from "./icon.js";
 import { appear, showStops } from "./outputs.js";
-import { level } from "./states.js";
 
 /** @typedef {import("./api.js").CDC} CDC */
 /** @typedef {import("./api.js").CDCStream} CDCStream */
 
-/** How many users are named. */
+/** Number of users that are listed. */
 const NAMED = 12;
 
 export class Cdc {
   constructor() {
-    /** @type {import("./main.js").View | null} */
+    /** @type {import("./rates.js").View | null} */
     this.view = null;
     this.section = byId("cdc");
     this.stops = byId("cdc-stops");
@@ -43,23 +42,23 @@ export class Cdc {
     this.grid = new Grid(byId("cdc-list"), {
       title: "cdc-title",
       noun: "connection",
-      empty: "Nobody is connected.",
+      empty: "No client is connected.",
       order: { column: "behind", descending: true },
       key: streamKey,
       search: (stream) =>
         [stream.user, stream.uuid, peer(stream), stream.state, stream.form, tableOf(stream), stream.gtid].join(" "),
       heading: ({ user }) => (user ? name(user) : h("bdi", {}, "(not logged in)")),
-      detail: () => new StreamDetail(this),
+      detail: () => new StreamDetail(() => this.view.rates),
       columns: [
         { id: "name", label: "User", by: ({ user }) => user },
         { id: "table", label: "Table", by: tableOf, cell: table },
-        { id: "status", label: "State", room: 2, by: ({ state }) => state, cell: state },
+        { id: "status", label: "State", room: 2, by: state, cell: () => stateCell(state) },
         { id: "form", label: "Form", room: 3, by: ({ form }) => form, text: ({ form }) => form.toUpperCase() || NONE },
         { id: "address", label: "Address", room: 4, by: peer, text: peer },
         {
           id: "gtid",
           label: "GTID",
-          title: "The last transaction that was sent",
+          title: "Last transaction sent",
           room: 4,
           by: ({ position }) => position,
           text: ({ version, gtid }) => (version ? gtid : NONE),
@@ -67,46 +66,26 @@ export class Cdc {
         {
           id: "behind",
           label: "Behind",
-          title: "Bytes of the journal that it has not been sent",
+          title: "Bytes of the journal not sent yet",
           by: ({ lag_bytes }) => lag_bytes,
           text: ({ version, lag_bytes }) => (version ? bytes(lag_bytes) : NONE),
         },
         {
           id: "rate",
           label: "Rows/s",
-          title: "Rows sent a second",
+          title: "Rows sent per second",
           room: 2,
           by: (stream) => speed(stream) ?? -1,
           text: (stream) => rate(speed(stream)),
         },
-        {
-          id: "rows",
-          label: "Rows",
-          title: "Rows sent; an update is two",
-          room: 3,
-          by: ({ rows }) => rows,
-          text: ({ rows }) => count(rows),
-        },
-        {
-          id: "size",
-          label: "Bytes",
-          title: "Bytes sent",
-          room: 3,
-          by: (stream) => stream.bytes,
-          text: (stream) => bytes(stream.bytes),
-        },
-        {
-          id: "since",
-          label: "Connected",
-          room: 4,
-          by: ({ since }) => since,
-          text: ({ since }) => ago(since, this.view.stat.at),
-        },
+        figure("rows", "Rows", ({ rows }) => rows, count, { title: "Rows sent; an update is two", room: 3 }),
+        figure("size", "Bytes", (stream) => stream.bytes, bytes, { title: "Bytes sent", room: 3 }),
+        figure("since", "Connected", ({ since }) => since, (at) => ago(at, this.view.stat.at), { room: 4 }),
       ],
     });
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update(view) {
     this.view = view;
     const { cdc } = view.stat;
@@ -130,9 +109,9 @@ export class Cdc {
     );
     const why = trouble(cdc);
     this.trouble.hidden = !why;
-    setText(this.trouble, why && `Nobody can log in by the file of users: ${visible(why)}`);
+    setText(this.trouble, why && `Nobody can log in: the file of users cannot be read: ${visible(why)}`);
     const unseen = total(cdc, "left_out");
-    setText(this.note, unseen ? `${plural(unseen, "connection")} more, which have no room here.` : "");
+    setText(this.note, unseen ? `${plural(unseen, "connection")} more, not shown here.` : "");
     const named = users(cdc);
     const known = named.slice(0, NAMED).map(([user, many]) => `${visible(user)} (${exact(many)})`);
     const more = named.length > NAMED ? [`${exact(named.length - NAMED)} more`] : [];
@@ -141,13 +120,13 @@ export class Cdc {
     facts.show("State", states(cdc));
     facts.show("Users connected", [...known, ...more].join(", ") || "none");
     facts.show("Furthest behind", bytes(streams(cdc).reduce((most, { lag_bytes }) => Math.max(most, lag_bytes), 0)));
-    facts.show("Sending", `${rate(rates.of("cdc rows"))} rows/s, ${bytes(rates.of("cdc bytes"))} a second`);
+    facts.show("Sending", `${rate(rates.of("cdc rows"))} rows/s, ${bytes(rates.of("cdc bytes"))} per second`);
     facts.show("Sent so far", `${plural(total(cdc, "rows"), "row")}, ${bytes(total(cdc, "bytes"))}`);
-    facts.show("Logins refused", exact(total(cdc, "refused")));
+    facts.show("Logins rejected", exact(total(cdc, "refused")));
   }
 }
 
-/** One word if all processes are in the same state. @param {CDC} cdc */
+/** One state if all processes have the same. @param {CDC} cdc */
 function states({ processes }) {
   const found = processes.map(({ state }, i) => `cdc-${i} ${state}`);
   return new Set(processes.map(({ state }) => state)).size === 1 ? processes[0].state : found.join(", ");
@@ -165,9 +144,7 @@ function table() {
   return { element, show };
 }
 
-function state() {
-  const badge = new Badge();
-  /** @param {CDCStream} stream */
-  const show = ({ state }) => badge.show(level(state), state.replace("_", " "));
-  return { element: badge.element, show };
+/** @param {CDCStream} stream */
+function state({ state }) {
+  return state;
 }

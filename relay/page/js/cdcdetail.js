@@ -1,4 +1,4 @@
-/** What an open row tells of a connection to the CDC port. */
+/** Details of a connection to the CDC port. */
 
 import { peer, streamKey } from "./cdcstreams.js";
 import { h } from "./dom.js";
@@ -8,9 +8,9 @@ import { bytes, exact, instant, NONE, qualified, rate } from "./format.js";
 /** @typedef {import("./api.js").CDCStream} CDCStream */
 
 export class StreamDetail {
-  /** @param {import("./cdc.js").Cdc} cdc */
-  constructor(cdc) {
-    this.cdc = cdc;
+  /** @param {() => import("./rates.js").Rates} rates */
+  constructor(rates) {
+    this.rates = rates;
     const connection = h("section", {}, h("h3", {}, "Connection"));
     const stream = h("section", {}, h("h3", {}, "Stream"));
     this.connection = new Facts(connection);
@@ -20,7 +20,7 @@ export class StreamDetail {
 
   /** @param {CDCStream} stream */
   show(stream) {
-    const { rates } = this.cdc.view;
+    const rates = this.rates();
     const key = streamKey(stream);
     const there = stream.version > 0;
     this.connection.show("User", stream.user || "not logged in");
@@ -30,12 +30,12 @@ export class StreamDetail {
     this.connection.show("Connected", instant(stream.since));
     this.connection.show("Bytes sent", `${exact(stream.bytes)} (${bytes(stream.bytes)})`);
     this.connection.show("Bytes per second", bytes(rates.of(`cdc bytes ${key}`)));
-    this.stream.show("Table", stream.table ? qualified(stream.schema, stream.table) : "none asked for");
-    this.stream.show("Waits", stream.table && !there ? "for its first definition" : "");
+    this.stream.show("Table", stream.table ? qualified(stream.schema, stream.table) : "none requested");
+    this.stream.show("Waiting", stream.table && !there ? "for its first definition" : "");
     this.stream.show("Version", there ? String(stream.version) : "");
     this.stream.show("Form", stream.form.toUpperCase());
     this.stream.show("GTID", there ? stream.gtid : "", "code");
-    this.stream.show("Place in the journal", there ? exact(stream.position) : "");
+    this.stream.show("Journal position", there ? exact(stream.position) : "");
     this.stream.show("Behind", there ? bytes(stream.lag_bytes) : NONE);
     this.stream.show("Rows sent", exact(stream.rows));
     this.stream.show("Rows per second", rate(rates.of(`cdc rows ${key}`)));

@@ -1,19 +1,19 @@
-/** What the stat document tells of the CDC port, all its processes together. Pure. */
+/** The CDC port in the stat document, all its processes together. Pure. */
 
 /** @typedef {import("./api.js").CDC} CDC */
 /** @typedef {import("./api.js").CDCStream} CDCStream */
 
-/** Those that have room in the document. @param {CDC | null} cdc @returns {CDCStream[]} */
+/** All streams in the document. @param {CDC | null} cdc @returns {CDCStream[]} */
 export function streams(cdc) {
   return cdc ? cdc.processes.flatMap((process) => process.streams) : [];
 }
 
-/** A connection's own name, another one once it has logged in. @param {CDCStream} stream */
+/** The key of a connection; it changes at the login. @param {CDCStream} stream */
 export function streamKey({ address, port, since, user }) {
-  return `${address} ${port} ${since} ${user}`; // the user alone may hold blanks
+  return `${address} ${port} ${since} ${user}`; // only the user may contain blanks
 }
 
-/** The client's end of the connection. @param {CDCStream} stream */
+/** The address and port of the client. @param {CDCStream} stream */
 export function peer({ address, port }) {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
@@ -26,13 +26,13 @@ export function total({ processes }, figure) {
   return processes.reduce((sum, process) => sum + process[figure], 0);
 }
 
-/** Why the file of users cannot be read, "" if it can. @param {CDC} cdc */
+/** The error of reading the file of users, or "". @param {CDC} cdc */
 export function trouble({ processes }) {
   return processes.find((process) => process.trouble)?.trouble ?? "";
 }
 
 /**
- * Users that are logged in, with their connections; those with the most come first.
+ * Users that are logged in, with the numbers of their connections; the largest first.
  * @param {CDC} cdc @returns {[string, number][]}
  */
 export function users(cdc) {

@@ -4,8 +4,15 @@ import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { h } from "./dom.js";
 import { clock, NONE } from "./format.js";
 
-/** How a curve is drawn; none is told by its colour alone. @typedef {"main" | "second" | "third"} Stroke */
+/** How a curve is drawn; colour alone distinguishes none. @typedef {"main" | "second" | "third"} Stroke */
 /** @typedef {{label: string, stroke: Stroke}} Series */
+
+/** A curve for each kind of row. @type {Series[]} */
+export const BY_KIND = [
+  { label: "insert", stroke: "main" },
+  { label: "update", stroke: "second" },
+  { label: "delete", stroke: "third" },
+];
 
 const STROKES = {
   main: { colour: "--accent", width: 1.75, dash: [] },
@@ -14,14 +21,14 @@ const STROKES = {
 };
 const AXIS_FONT = "11px system-ui, sans-serif";
 const HOUR = 3600;
-/** What is shown of a relay that is younger, in seconds. */
+/** Least span of a chart, in seconds, for a relay that started recently. */
 const LEAST = 300;
 const HEIGHT = 110;
-/** Pixels from the left edge below which a label of the time would meet those of the values. */
+/** Pixels from the left edge in which a time label would overlap the value labels. */
 const EDGE = 16;
 const POWERS_OF_TWO = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
-/** @type {Set<Chart>} those that are on the page */
+/** @type {Set<Chart>} the charts on the page */
 const shown = new Set();
 const dark = matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", () => shown.forEach((chart) => chart.redraw()));
@@ -59,10 +66,10 @@ export class Chart {
   show(at, ...curves) {
     this.data = [at, ...curves];
     this.plot?.setData(this.data, true);
-    if (!this.pointed()) this.tell(at.length - 1, false);
+    if (!this.pointed()) this.showValues(at.length - 1, false);
   }
 
-  /** Ends it: nothing of it is kept. */
+  /** Frees the chart. */
   close() {
     shown.delete(this);
     this.sizes.disconnect();
@@ -92,8 +99,14 @@ export class Chart {
     else if (this.plot.width !== width) this.plot.setSize({ width, height: HEIGHT });
   }
 
+  /** Shows the values under the pointer, or the newest. */
+  updateLegend() {
+    if (this.pointed()) this.showValues(this.plot.cursor.idx, true);
+    else this.showValues(this.data[0].length - 1, false);
+  }
+
   /** Writes the values at an index into the legend. @param {number | null} index @param {boolean} timed */
-  tell(index, timed) {
+  showValues(index, timed) {
     this.legend.forEach((element, i) => {
       const value = index === null ? null : this.data[i + 1][index];
       element.textContent = value === null || value === undefined ? NONE : this.format(value);
@@ -137,9 +150,7 @@ export class Chart {
       ],
       series: [{}, ...this.series.map(({ stroke }, i) => this.line(STROKES[stroke], i === 0))],
       hooks: {
-        setCursor: [
-          () => (this.pointed() ? this.tell(this.plot.cursor.idx, true) : this.tell(this.data[0].length - 1, false)),
-        ],
+        setCursor: [() => this.updateLegend()],
       },
     };
   }
@@ -159,7 +170,7 @@ export class Chart {
 }
 
 /**
- * What a chart shows: as much of the last hour as there is, but no few seconds as wide as an hour.
+ * The span that a chart shows: the part of the last hour with data, but at least LEAST seconds.
  * @param {number | null} oldest
  * @param {number | null} newest
  * @returns {[number, number]}

@@ -1,4 +1,4 @@
-/** What an open row tells of a client: all its figures, filters, drops by reason, last deliveries and last hour. */
+/** Details of a client: figures, filters, drops by reason, last deliveries, charts of the last hour. */
 
 import * as api from "./api.js";
 import { Chart } from "./chart.js";
@@ -10,15 +10,15 @@ import { Refresher } from "./poller.js";
 
 const EVERY = 2000;
 const DISCARD = [
-  "the newest rows go when it is full",
-  "the oldest rows go when it is full",
-  "the newest rows go when it is full",
+  "drops the newest rows when full",
+  "drops the oldest rows when full",
+  "drops the newest rows when full",
 ];
 
 export class ClientDetail {
-  /** @param {number} id @param {import("./clients.js").Clients} clients */
-  constructor(id, clients) {
-    this.clients = clients;
+  /** @param {number} id @param {() => number} now time of the newest stat document */
+  constructor(id, now) {
+    this.now = now;
     this.waiting = new Chart({
       title: "Queue depth",
       series: [{ label: "rows waiting", stroke: "main" }],
@@ -55,13 +55,12 @@ export class ClientDetail {
       EVERY,
       () => api.client(id),
       (detail) => this.answered(detail),
-      (error) => this.failed(error),
+      this.note,
     );
   }
 
   /** @param {api.Client} client */
   show(client) {
-    const { at } = this.clients.view.stat;
     const list = this.facts;
     list.show("Name", client.name);
     list.show("ID", String(client.id));
@@ -69,7 +68,7 @@ export class ClientDetail {
     list.show("Address", client.address, "code");
     list.show("Started", client.first_seen ? instant(client.first_seen) : "");
     list.show("Last seen", client.last_seen ? instant(client.last_seen) : "not since the relay started");
-    list.show("Inactive", client.last_seen ? duration(Math.max(0, at - client.last_seen)) : "");
+    list.show("Inactive", client.last_seen ? duration(Math.max(0, this.now() - client.last_seen)) : "");
     list.show("Matched", exact(client.matched));
     list.show("Confirmed", exact(client.confirmed));
     list.show("Served", exact(client.served));
@@ -77,14 +76,8 @@ export class ClientDetail {
     list.show("Repeats", client.repeats ? `the same row ${exact(client.repeats + 1)} times, not confirmed` : "");
     list.show("Max queue", exact(client.max_waiting));
     for (const [reason, label] of REASONS) this.drops.show(label, exact(client.dropped[reason]));
-    list.show("Lagging", client.lagging ? "its queue goes on in the journal" : "");
-    reconcile(
-      this.filters,
-      client.filters,
-      (filter) => JSON.stringify(filter),
-      filterItem,
-      () => {},
-    );
+    list.show("Lagging", client.lagging ? "its queue continues in the journal" : "");
+    reconcile(this.filters, client.filters, (filter) => JSON.stringify(filter), filterItem);
     this.refresher.tick();
   }
 
@@ -106,11 +99,6 @@ export class ClientDetail {
       showDelivery,
     );
     setText(this.note, deliveries.length ? "" : "None yet since the relay started.");
-  }
-
-  /** @param {Error} error */
-  failed(error) {
-    setText(this.note, `The relay did not say: ${error.message}.`);
   }
 }
 

@@ -1,21 +1,21 @@
-/** Clients: who they are, what they asked for, and how their queues stand. */
+/** The list of clients, with their filters and queues. */
 
 import { ClientDetail } from "./clientdetail.js";
 import { byId, name, setText } from "./dom.js";
 import { dropped, droppedByReason } from "./drops.js";
 import { ago, count, exact, qualified, rate } from "./format.js";
-import { Grid } from "./grid.js";
-import { Badge } from "./icon.js";
-import { level } from "./states.js";
+import { figure, Grid } from "./grid.js";
+import { stateCell } from "./icon.js";
 
 /** @typedef {import("./api.js").Client} Client */
 
 export class Clients {
   constructor() {
-    /** @type {import("./main.js").View | null} */
+    /** @type {import("./rates.js").View | null} */
     this.view = null;
     this.note = byId("clients-note");
     const now = () => this.view.stat.at;
+    const since = (at) => ago(at, now());
     const speed = ({ id }) => this.view.rates.of(`confirmed ${id}`);
     this.grid = new Grid(byId("clients-list"), {
       title: "clients-title",
@@ -25,72 +25,34 @@ export class Clients {
       key: ({ id }) => String(id),
       search: (client) => `${client.id} ${client.name} ${client.address} ${client.status} ${filters(client)}`,
       heading: (client) => name(client.name),
-      detail: (client) => new ClientDetail(client.id, this),
+      detail: (client) => new ClientDetail(client.id, now),
       columns: [
         { id: "name", label: "Name", by: (client) => client.name },
-        { id: "id", label: "ID", room: 4, by: ({ id }) => id, text: ({ id }) => String(id) },
-        { id: "status", label: "Status", by: ({ status }) => status, cell: status },
+        figure("id", "ID", ({ id }) => id, String, { room: 4 }),
+        { id: "status", label: "Status", by: status, cell: () => stateCell(status) },
         { id: "filters", label: "Filters", room: 4, by: ({ filters }) => filters.length, text: filters },
-        {
-          id: "queue",
-          label: "Queue",
-          title: "Rows waiting",
-          by: ({ waiting }) => waiting,
-          text: ({ waiting }) => count(waiting),
-        },
-        {
-          id: "max",
-          label: "Max queue",
-          title: "The most rows that were waiting",
-          room: 3,
-          by: (c) => c.max_waiting,
-          text: (c) => count(c.max_waiting),
-        },
+        figure("queue", "Queue", (c) => c.waiting, count, { title: "Rows waiting" }),
+        figure("max", "Max queue", (c) => c.max_waiting, count, { title: "Largest number of rows waiting", room: 3 }),
         {
           id: "rate",
           label: "Rows/s",
-          title: "Rows confirmed a second",
+          title: "Rows confirmed per second",
           room: 2,
           by: (c) => speed(c) ?? -1,
           text: (c) => rate(speed(c)),
         },
-        {
-          id: "served",
-          label: "Served",
-          title: "Rows handed out, repeats included",
-          room: 3,
-          by: (c) => c.served,
-          text: (c) => count(c.served),
-        },
-        {
-          id: "discarded",
-          label: "Discarded",
-          title: "Rows that were asked for and not delivered",
+        figure("served", "Served", (c) => c.served, count, { title: "Rows served, repeats included", room: 3 }),
+        figure("discarded", "Discarded", dropped, count, {
+          title: "Rows that matched and were not delivered",
           room: 2,
-          by: dropped,
-          text: (c) => count(dropped(c)),
-        },
-        {
-          id: "started",
-          label: "Started",
-          title: "First seen",
-          room: 4,
-          by: (c) => c.first_seen,
-          text: (c) => ago(c.first_seen, now()),
-        },
-        {
-          id: "seen",
-          label: "Last seen",
-          title: "Last request",
-          room: 2,
-          by: (c) => c.last_seen,
-          text: (c) => ago(c.last_seen, now()),
-        },
+        }),
+        figure("started", "Started", (c) => c.first_seen, since, { title: "First seen", room: 4 }),
+        figure("seen", "Last seen", (c) => c.last_seen, since, { title: "Last request", room: 2 }),
       ],
     });
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update(view) {
     this.view = view;
     const drops = droppedByReason(view.stat.clients).map(({ rows, words }) => `${exact(rows)} ${words}`);
@@ -104,9 +66,7 @@ function filters({ filters }) {
   return filters.map(({ schema, table, kinds }) => `${qualified(schema, table)} (${kinds})`).join(", ");
 }
 
-function status() {
-  const badge = new Badge();
-  /** @param {Client} client */
-  const show = ({ status }) => badge.show(level(status), status);
-  return { element: badge.element, show };
+/** @param {Client} client */
+function status({ status }) {
+  return status;
 }

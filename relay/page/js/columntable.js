@@ -1,6 +1,6 @@
 /** A table's columns with their types and metadata. */
 
-import { h, reconcile, setText } from "./dom.js";
+import { h, makeTable, reconcile, scrolling, setText } from "./dom.js";
 import { visible } from "./format.js";
 
 /** @typedef {import("./api.js").Column} Column */
@@ -11,25 +11,23 @@ export class ColumnTable {
   constructor() {
     this.identity = h("p", { class: "note" });
     this.body = h("tbody");
-    const heads = HEADS.map((label) => h("th", { scope: "col" }, label));
-    this.table = h("table", { class: "small definition" }, h("thead", {}, h("tr", {}, ...heads)), this.body);
-    const scrolls = h("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "Columns" }, this.table);
-    this.element = h("div", {}, this.identity, scrolls);
+    this.table = makeTable("small definition", HEADS, this.body);
+    this.element = h("div", {}, this.identity, scrolling("Columns", this.table));
   }
 
   /** @param {import("./api.js").TableSchema | null} definition */
   show(definition) {
     this.table.hidden = definition === null;
     if (definition === null) {
-      setText(this.identity, "Its definition was not seen yet.");
+      setText(this.identity, "Its definition was not read yet.");
       return;
     }
     const { schema_uid: schema, table_uid: table, version, proven, columns } = definition;
-    const names = proven ? "" : " Names are not proven: columns are known by position.";
+    const names = proven ? "" : " Names are unproven: columns are known by position only.";
     setText(this.identity, `Schema UID ${hex(schema, 8)}, table UID ${hex(table, 8)}, version ${version}.${names}`);
     const numbered = columns.map((column, index) => ({ column, index }));
     const key = ({ index, column }) => `${index} ${column.name} ${column.type} ${column.meta}`;
-    reconcile(this.body, numbered, key, columnRow, () => {});
+    reconcile(this.body, numbered, key, columnRow);
   }
 }
 

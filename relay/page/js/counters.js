@@ -1,9 +1,9 @@
-/** Counters of what was read: rows by kind, traffic, binlog events by type; and gaps that were accepted. */
+/** Counters: rows by kind, traffic, binlog events by type; and accepted gaps. */
 
 import { byId, h, reconcile, setText } from "./dom.js";
 import { bytes, exact, instant, visible } from "./format.js";
 
-/** Types of the original's page, which shows them even if none came. */
+/** Types that the page of the original always shows. */
 const ALWAYS = [
   "QUERY_EVENT",
   "ROTATE_EVENT",
@@ -23,7 +23,7 @@ export class Counters {
     this.gaps = byId("gaps-rows");
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat: { rows, traffic, events, gaps } }) {
     const { bytes: size, ...rest } = traffic;
     const named = [
@@ -38,13 +38,7 @@ export class Counters {
       ...Object.entries(all).map(([type, n]) => [type, exact(n)]),
     ]);
     this.gapSection.hidden = !gaps.length;
-    reconcile(
-      this.gaps,
-      gaps,
-      ({ at, before }) => `${at} ${before}`,
-      gapRow,
-      () => {},
-    );
+    reconcile(this.gaps, gaps, ({ at, before }) => `${at} ${before}`, gapRow);
   }
 }
 

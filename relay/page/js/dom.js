@@ -1,4 +1,4 @@
-/** Making and changing elements. Whatever comes from the relay becomes text, never markup. */
+/** Makes and changes elements. Data of the relay becomes text, never markup. */
 
 import { qualified, visible } from "./format.js";
 
@@ -24,7 +24,7 @@ export function byId(id) {
   return found;
 }
 
-/** Changes the text only if it is another one. @param {Node} node @param {string} text */
+/** Sets the text if it differs. @param {Node} node @param {string} text */
 export function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -40,7 +40,7 @@ export function setAttribute(element, name, value) {
   if (element.getAttribute(name) !== text) element.setAttribute(name, text);
 }
 
-/** A name from outside, apart from the direction of the text around it. @param {string} text */
+/** A name from outside, isolated from the direction of the text around it. @param {string} text */
 export function name(text) {
   return h("bdi", {}, visible(text) || "(no name)");
 }
@@ -50,6 +50,18 @@ export function tableName(schema, table) {
   return h("bdi", {}, qualified(schema, table));
 }
 
+/** A table with a header of one row. @param {string} className @param {string[]} heads
+ * @param {HTMLTableSectionElement} body */
+export function makeTable(className, heads, body) {
+  const cells = heads.map((label) => h("th", { scope: "col" }, label));
+  return h("table", { class: className }, h("thead", {}, h("tr", {}, ...cells)), body);
+}
+
+/** A frame in which a wide table scrolls. @param {string} label @param {HTMLElement} content */
+export function scrolling(label, content) {
+  return h("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": label }, content);
+}
+
 /**
  * Keeps the children of `parent` as `items`, one each by key, made once and then updated.
  * @template T
@@ -57,9 +69,9 @@ export function tableName(schema, table) {
  * @param {T[]} items
  * @param {(item: T) => string} key
  * @param {(item: T) => HTMLElement} make
- * @param {(element: HTMLElement, item: T) => void} update
+ * @param {(element: HTMLElement, item: T) => void} [update] none: an element never changes
  */
-export function reconcile(parent, items, key, make, update) {
+export function reconcile(parent, items, key, make, update = () => {}) {
   const children = /** @type {HTMLElement[]} */ ([...parent.children]);
   const known = new Map(children.map((child) => [child.dataset.key, child]));
   const wanted = items.map((item) => {
@@ -74,7 +86,7 @@ export function reconcile(parent, items, key, make, update) {
   arrange(parent, wanted);
 }
 
-/** Puts `nodes` into `parent` in this order; those that stand right are not touched, so focus stays where it is.
+/** Puts `nodes` into `parent` in this order. Nodes in the right place are not touched, so they keep the focus.
  * @param {Element} parent @param {Node[]} nodes */
 export function arrange(parent, nodes) {
   const keep = new Set(nodes);

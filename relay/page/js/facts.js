@@ -12,7 +12,7 @@ export class Facts {
     this.rows = new Map();
   }
 
-  /** What is not known or does not apply, "", is left out. @param {string} label @param {string} text
+  /** Shows a fact; hides it if the text is empty. @param {string} label @param {string} text
    * @param {string} [className] */
   show(label, text, className = "") {
     let fact = this.rows.get(label);

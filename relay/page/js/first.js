@@ -1,12 +1,12 @@
-/** Asks for the first document while the page's other modules are still on their way. */
+/** Requests the first document while the other modules load. */
 
 import { stat } from "./api.js";
 
 /** @type {ReturnType<typeof stat> | null} */
 let first = stat();
-first.catch(() => {}); // whoever takes it is told
+first.catch(() => {}); // `next` reports it
 
-/** The stat document: the one asked for first, then new ones. */
+/** The stat document: first the one requested above, then new ones. */
 export function next() {
   const document = first ?? stat();
   first = null;

@@ -5,7 +5,7 @@ const three = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
 const UNITS = ["", " k", " M", " G", " T", " P", " E"];
 const BYTE_UNITS = [" B", " KiB", " MiB", " GiB", " TiB", " PiB"];
 
-/** What stands where nothing is known. */
+/** The text of an unknown value. */
 export const NONE = "–";
 
 /** @param {number} value @param {number} base @param {string[]} units */
@@ -106,12 +106,12 @@ export function ago(then, now) {
 const ESCAPES = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Co}\p{Cn}]/gu;
 const JOINERS = /^[\u200c\u200d]$/u;
-/** The end of a text after which a joiner changes nothing that is seen. */
+/** The end of a text after which a joiner has no visible effect. */
 const NOT_JOINING = /(?:^|[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}\p{P}\p{Z}\p{C}])$/u;
 
 /**
- * A name from outside: characters that would not be seen, break the line or turn the text around are written as
- * escapes: whatever is in a name is seen. Joiners stay where emoji and some scripts are made of them.
+ * A name from outside. Characters that are invisible, break the line or change the direction of the text are written
+ * as escapes. Joiners stay where emoji and some scripts need them.
  * @param {string} text
  */
 export function visible(text) {
@@ -122,7 +122,7 @@ export function visible(text) {
 }
 
 /**
- * A table's full name that cannot be taken for another one's: `a.b`.c is not a.`b.c`.
+ * A table's full name, without ambiguity: `a.b`.c is not a.`b.c`.
  * @param {string} schema @param {string} table
  */
 export function qualified(schema, table) {

@@ -1,47 +1,31 @@
-/** A list that is sorted by its headers, filtered, opened row by row, and quick with thousands of rows. */
+/** A list with sorting, a filter and row details, fast with thousands of rows. */
 
 import { h, setAttribute, setText } from "./dom.js";
 import { exact, plural } from "./format.js";
-import { held, matching, sorted } from "./order.js";
+import { keepOrder, matching, sorted } from "./order.js";
 import { GridWindow } from "./window.js";
 
-/**
- * @template T
- * @typedef {object} GridColumn
- * @property {string} id for the style sheet: its width and alignment
- * @property {string} label
- * @property {string} [title] what the label does not say
- * @property {string} [group] label of the group of columns it belongs to
- * @property {1 | 2 | 3 | 4} [room] 1: always there; 2: not on a phone; 3: not on a tablet; 4: only where it is wide
- * @property {(row: T) => number | string} by what it is sorted by
- * @property {(row: T) => string} [text] what a plain cell shows
- * @property {() => {element: Element, show: (row: T) => void}} [cell] makes another cell; the first column's is made here
- */
+/** @template T @typedef {import("./window.js").GridOptions<T>} GridOptions */
+/** @template T @typedef {import("./window.js").Detail<T>} Detail */
 
-/**
- * @template T
- * @typedef {{element: Element, show: (row: T) => void, close: () => void}} Detail
- */
-
-/**
- * @template T
- * @typedef {object} GridOptions
- * @property {string} title id of the element that names the list
- * @property {string} noun of one row
- * @property {GridColumn<T>[]} columns the first one names the row
- * @property {Record<string, (row: T) => number>} [groups] what the groups are sorted by
- * @property {(row: T) => string} key
- * @property {(row: T) => string} search the text that the filter looks at
- * @property {(row: T) => Element} [heading] what the first cell shows, if that is not plain text
- * @property {(row: T) => Detail<T>} detail what an open row shows
- * @property {{column: string, descending: boolean}} order the first one
- * @property {string} empty what is said when there are none
- */
-
-/** Whether something points without touching: a finger that has gone still counts as hovering. */
+/** Whether the pointer can hover: after a touch, :hover remains. */
 const pointer = matchMedia("(hover: hover)");
-/** How many rows are shown until more are asked for. */
+/** Number of rows shown at first. */
 const FEW = 25;
+
+/**
+ * A column of figures, sorted by the number that `show` writes.
+ * @template T
+ * @param {string} id
+ * @param {string} label
+ * @param {(row: T) => number} by
+ * @param {(figure: number) => string} show
+ * @param {Partial<import("./window.js").GridColumn<T>>} [more]
+ * @returns {import("./window.js").GridColumn<T>}
+ */
+export function figure(id, label, by, show, more = {}) {
+  return { id, label, by, text: (row) => show(by(row)), ...more };
+}
 
 /** @template T */
 export class Grid {
@@ -82,7 +66,7 @@ export class Grid {
     this.arrange(false);
   }
 
-  /** Closes open rows that are no longer there. */
+  /** Closes the details of rows that no longer exist. */
   closeGone() {
     if (!this.open.size) return;
     const there = new Set(this.rows.map(this.options.key));
@@ -93,7 +77,7 @@ export class Grid {
     }
   }
 
-  /** Somebody points at a row or works in it: rows must not change places now. */
+  /** The user points at or works in a row: rows must keep their order. */
   busy() {
     return (pointer.matches && this.body.matches(":hover")) || this.body.contains(document.activeElement);
   }
@@ -102,8 +86,8 @@ export class Grid {
   arrange(still) {
     const { key, search, noun, empty } = this.options;
     const found = matching(this.rows, this.query, search);
-    const by = this.by();
-    const rows = still ? held(found, this.shown, key) : sorted(found, { by, key, descending: this.order.descending });
+    const order = { by: this.by(), key, descending: this.order.descending };
+    const rows = still ? keepOrder(found, this.shown, key) : sorted(found, order);
     this.shown = rows.map(key);
     const few = this.all ? rows : rows.slice(0, FEW);
     setAttribute(this.table, "aria-rowcount", rows.length + this.heads);
@@ -115,7 +99,7 @@ export class Grid {
     this.window.show(few);
   }
 
-  /** How many match the filter. */
+  /** Number of rows that match the filter. */
   get matches() {
     return this.shown.length;
   }

@@ -1,4 +1,4 @@
-/** From a stat document to what an operator should know first. Pure. */
+/** Findings about a stat document: what an operator should know first. Pure. */
 
 import { trouble } from "./cdcstreams.js";
 import { bytes, duration, exact, plural } from "./format.js";
@@ -13,25 +13,25 @@ import { bytes, duration, exact, plural } from "./format.js";
  * @property {string} title
  * @property {string} text
  * @property {string} hint what to do; "" if nothing
- * @property {boolean} [alert] it is read out at once, and does not change while it stands
+ * @property {boolean} [alert] screen readers read it at once; its text does not change
  */
 
-/** Behind the source by more than this, in seconds, is worth a word. */
+/** A lag above this, in seconds, is a finding. */
 const LATE = 60;
-/** Parts of the binlog's expiry that may be left before it is worth a word, and before it is urgent. */
+/** Parts of the binlog's expiry: with less time left, a warning, and an urgent one. */
 const SCARCE = 0.25;
 const URGENT = 0.05;
-/** Part of the journal's cap from which on its end is in sight. */
+/** Part of the journal's largest size from which on it is nearly full. */
 const FULL = 0.9;
-/** Seconds without a heartbeat after which a process hangs, as the supervisor has it (relay/health.py). */
+/** Seconds without a heartbeat after which a process hangs, as for the supervisor. */
 const HANGS = 60;
-/** The same for those that may wait for a slow store. */
+/** The same for processes that may wait for slow storage. */
 const HANGS_SLOW = 600;
 const SLOW = new Set(["exporter", "snapshotter", "logger"]);
-/** Seconds without a sign of the source, heartbeats included. */
+/** Seconds without an event or heartbeat of the source. */
 const SILENT = 60;
 
-/** The gravest first. @param {Stat} stat @param {Rates} rates @returns {Finding[]} */
+/** The most severe first. @param {Stat} stat @param {Rates} rates @returns {Finding[]} */
 export function findings(stat, rates) {
   const found = [
     ...stops(stat),
@@ -40,8 +40,8 @@ export function findings(stat, rates) {
     ...processes(stat),
     ...journal(stat),
     ...users(stat),
-    ...losers(stat, rates),
-    ...held(stat),
+    ...losing(stat, rates),
+    ...requested(stat),
   ];
   const rank = { stop: 0, warn: 1, busy: 2, idle: 2, ok: 3 };
   return found.sort((a, b) => rank[a.level] - rank[b.level]);
@@ -52,13 +52,13 @@ function* stops({ stop, lake, log, cdc }) {
   /** @type {[string, string, import("./api.js").Stop | null | undefined, string][]} */
   const named = [
     ["relay", "Stopped", stop, ""],
-    ["export", "The lake's export has stopped", lake?.export.stop, "Clients are served as before. "],
-    ["snapshot", "The lake's snapshot has stopped", lake?.snapshot.stop, "Clients are served as before. "],
-    ["log", "The log of changes has stopped", log?.status.stop, "Clients are served as before. "],
+    ["export", "The export to the lake stopped", lake?.export.stop, "Clients are still served. "],
+    ["snapshot", "The snapshot of the lake stopped", lake?.snapshot.stop, "Clients are still served. "],
+    ["log", "The log of changes stopped", log?.status.stop, "Clients are still served. "],
   ];
   for (const [i, process] of (cdc?.processes ?? []).entries()) {
-    const title = `The CDC port's process cdc-${i} has stopped`;
-    named.push([`cdc-${i}`, title, process.stop, "Other clients are served as before. "]);
+    const title = `The CDC process cdc-${i} stopped`;
+    named.push([`cdc-${i}`, title, process.stop, "Other clients are still served. "]);
   }
   for (const [id, title, why, before] of named) {
     if (why) yield { ...finding(id, "stop", `${title}: ${why.code}`, before + why.text, why.hint), alert: true };
@@ -70,13 +70,13 @@ function* loss({ source: { loss_seconds: left, watch } }) {
   if (left === null || !watch.expiry || left > watch.expiry * SCARCE) return;
   const level = left <= watch.expiry * URGENT ? "stop" : "warn";
   const title =
-    left > 0 ? `Data will be lost in ${duration(left)}` : "The source may have purged what was not read yet";
+    left > 0 ? `Data will be lost in ${duration(left)}` : "The source may have purged unread events";
   yield finding(
     "loss",
     level,
     title,
-    `The source keeps its binlog for ${duration(watch.expiry)}; the oldest change not read is about to leave it.`,
-    "Let the relay catch up, or make the source keep its binlog longer.",
+    `The source keeps its binlog for ${duration(watch.expiry)}; it soon purges the oldest unread change.`,
+    "Let the relay catch up, or let the source keep its binlog longer.",
   );
 }
 
@@ -88,20 +88,28 @@ function* source({
 }) {
   if (stop) return;
   if (link === "reconnecting") {
-    const text = `${host}:${port} has not been heard for ${duration(silent)}. Clients get what is in the journal.`;
+    const text = `No event from ${host}:${port} for ${duration(silent)}. Clients get the rows in the journal.`;
     yield finding(
       "source",
       "warn",
-      "The source does not answer",
+      "The source does not reply",
       text,
-      "The relay tries again by itself; its log says why.",
+      "The relay retries by itself; see its log for the cause.",
+    );
+  } else if (link === "no_password") {
+    yield finding(
+      "source",
+      "warn",
+      "There is no password for the source",
+      `${watch.trouble || "PasswordCommand fails."} Clients get the rows in the journal.`,
+      "The relay retries by itself; see its log for the cause.",
     );
   } else if (link === "streaming" && silent > SILENT) {
     yield finding(
       "source",
       "warn",
       "The source is silent",
-      `Nothing for ${duration(silent)}, not even a heartbeat.`,
+      `No event and no heartbeat for ${duration(silent)}.`,
       "",
     );
   }
@@ -113,14 +121,14 @@ function* source({
     yield finding(
       "watch",
       "warn",
-      "Lag and time to data loss are not known",
+      "Lag and time to data loss are unknown",
       watch.trouble,
-      "`relay check` names what is missing.",
+      "`relay check` reports what is missing.",
     );
   }
 }
 
-/** Those that are down, or hang; not those that stopped by name. @param {Stat} stat */
+/** Processes that are down or hang, except those with a fatal error. @param {Stat} stat */
 function* processes({ stop, lake, log, cdc, processes }) {
   const stops = {
     reader: stop,
@@ -133,7 +141,7 @@ function* processes({ stop, lake, log, cdc, processes }) {
   if (down.length) {
     const title = down.length === 1 ? `The process ${down[0]} is down` : `${down.length} processes are down`;
     const text = down.length === 1 ? "" : down.join(", ");
-    yield finding("down", "warn", title, text, "The supervisor starts it again; the log says why it ended.");
+    yield finding("down", "warn", title, text, "The supervisor restarts it; see the log for the cause.");
   }
   for (const { name, silent_seconds: silent } of processes) {
     const patience = SLOW.has(name) ? HANGS_SLOW : HANGS;
@@ -143,17 +151,17 @@ function* processes({ stop, lake, log, cdc, processes }) {
   }
 }
 
-/** Rows that a client has not fetched are about to be cut. @param {Stat} stat */
+/** The journal will soon drop rows that clients have not fetched. @param {Stat} stat */
 function* journal({ journal: { first, committed, max_bytes: cap } }) {
   const size = committed - first;
   if (!cap || size < cap * FULL) return;
-  const text = `It has ${bytes(size)} of at most ${bytes(cap)}. Beyond that, rows are cut that clients have not fetched.`;
+  const text = `It has ${bytes(size)} of at most ${bytes(cap)}. At the limit it drops rows that clients have not fetched.`;
   yield finding(
     "journal",
     "warn",
     "The journal is nearly full",
     text,
-    "Let slow clients catch up, `relay client forget` those that are gone, or raise JournalMaxBytes.",
+    "Let slow clients catch up, remove unused ones with `relay client forget`, or raise JournalMaxBytes.",
   );
 }
 
@@ -161,43 +169,43 @@ function* journal({ journal: { first, committed, max_bytes: cap } }) {
 function* users({ cdc }) {
   const why = cdc && trouble(cdc);
   if (!why) return;
-  const hint = "Make it readable for the relay, which then reads it by itself.";
+  const hint = "Make the file readable for the relay; the relay retries by itself.";
   yield finding("users", "warn", "Users of the CDC port cannot log in", why, hint);
 }
 
 /** Clients that are losing rows now. @param {Stat} stat @param {Rates} rates */
-function* losers({ clients }, rates) {
-  const losing = clients.filter(({ id }) => (rates.of(`dropped ${id}`) ?? 0) > 0);
-  if (!losing.length) return;
+function* losing({ clients }, rates) {
+  const found = clients.filter(({ id }) => (rates.of(`dropped ${id}`) ?? 0) > 0);
+  if (!found.length) return;
   const names =
-    losing
+    found
       .slice(0, 3)
       .map(({ name }) => name)
-      .join(", ") + (losing.length > 3 ? " and others" : "");
+      .join(", ") + (found.length > 3 ? " and others" : "");
   yield finding(
     "losers",
     "warn",
-    `${plural(losing.length, "client")} losing rows now`,
+    `${plural(found.length, "client")} losing rows now`,
     names,
-    "The reasons are in the client's row below: a limit it asked for, or retention.",
+    "See the client's row below for the reasons: a limit of its filters, or retention.",
   );
 }
 
-/** What somebody wanted to be so. @param {Stat} stat */
-function* held({ state, traffic, gaps }) {
+/** States that an operator requested or accepted. @param {Stat} stat */
+function* requested({ state, traffic, gaps }) {
   if (state === "paused" || state === "pausing") {
-    yield finding("held", "idle", "Paused", "Nothing more is read from the source.", "`relay resume` goes on.");
+    yield finding("held", "idle", "Paused", "The relay does not read from the source.", "`relay resume` continues.");
   } else if (state === "draining") {
-    yield finding("held", "busy", "Draining", "Nothing more is read; clients get what is left.", "");
+    yield finding("held", "busy", "Draining", "The relay does not read; clients get the remaining rows.", "");
   } else if (state === "starting") {
-    yield finding("held", "busy", "Starting", "The source does not send its binlog yet.", "");
+    yield finding("held", "busy", "Starting", "The relay is not connected to the binlog yet.", "");
   }
   if (traffic.skipped) {
-    const what = `${exact(traffic.skipped)} events or tables that are not understood were left out, as OnUnknown = skip says.`;
-    yield finding("skipped", "idle", "Something was skipped", what, "");
+    const what = `The relay skipped ${exact(traffic.skipped)} unknown events or tables (OnUnknown = skip).`;
+    yield finding("skipped", "idle", "Events were skipped", what, "");
   }
   if (gaps.length) {
-    yield finding("gaps", "idle", plural(gaps.length, "accepted gap"), "Events were lost there for every client.", "");
+    yield finding("gaps", "idle", plural(gaps.length, "accepted gap"), "Events were lost for every client.", "");
   }
 }
 

@@ -1,4 +1,6 @@
-/** Marks of a state: each has a shape of its own, so that none is told by its colour alone. */
+/** Marks of a state: each has a shape of its own, so that colour alone distinguishes none. */
+
+import { level } from "./states.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -48,4 +50,12 @@ export class Badge {
     this.element.dataset.level = level;
     if (this.words.textContent !== words) this.words.textContent = words;
   }
+}
+
+/** A cell with a row's state. @template T @param {(row: T) => string} state */
+export function stateCell(state) {
+  const badge = new Badge();
+  /** @param {T} row */
+  const show = (row) => badge.show(level(state(row)), state(row).replace("_", " "));
+  return { element: badge.element, show };
 }

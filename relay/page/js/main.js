@@ -1,4 +1,4 @@
-/** Puts the parts of the page together and keeps them live. */
+/** Assembles the parts of the page and updates them. */
 
 import * as api from "./api.js";
 import { Cdc } from "./cdc.js";
@@ -18,12 +18,9 @@ import { Tables } from "./tables.js";
 import { Topbar } from "./topbar.js";
 import { Verdict } from "./verdict.js";
 
-/** What every part is given: the newest document, and rates from it and those before it.
- * @typedef {{stat: api.Stat, rates: Rates}} View */
-
 const EVERY = 1000;
 
-// On a phone the way to the lists is short: facts are folded.
+// On a phone, fold the facts so that the lists are near.
 if (matchMedia("(max-width: 40rem)").matches) {
   for (const panel of document.querySelectorAll("details.panel")) panel.removeAttribute("open");
 }
@@ -49,15 +46,15 @@ const parts = [
   topbar,
 ];
 
-/** Milliseconds that figures are called live for. */
+/** Milliseconds for which figures count as live. */
 const LIVE = 3500;
 
-/** When the newest figures came, 0 before the first. */
+/** Time of the newest figures, 0 before the first. */
 let answeredAt = 0;
-/** Since when they are waited for: a hidden page does not ask. */
+/** Time since which the page waits: a hidden page does not ask. */
 let waitingSince = performance.now();
 
-/** Version of the relay that this page came from. */
+/** Version of the relay that served this page. */
 let version = "";
 
 /** @param {api.Stat} stat */
@@ -78,12 +75,12 @@ function answered(stat) {
 function silent(why) {
   const age = answeredAt ? duration((performance.now() - answeredAt) / 1000) : "";
   document.body.dataset.fresh = "no";
-  topbar.stale(age ? `no answer, ${age} old` : "no answer");
+  topbar.stale(age ? `no reply, ${age} old` : "no reply");
   verdict.silent(why, age);
 }
 
 setInterval(() => {
-  if (!document.hidden && performance.now() - waitingSince > LIVE) silent("it takes its time");
+  if (!document.hidden && performance.now() - waitingSince > LIVE) silent("the reply is late");
 }, EVERY);
 document.addEventListener("visibilitychange", () => {
   waitingSince = performance.now();

@@ -1,4 +1,4 @@
-/** A state of affairs as a block of words: what it is, why, and what to do. */
+/** A finding as a block of text: what, why, and what to do. */
 
 import { h, setAttribute, setText } from "./dom.js";
 import { visible } from "./format.js";

@@ -27,13 +27,13 @@ function compare(a, b) {
 }
 
 /**
- * Rows in the order that is shown already, with their new figures; new ones at the end.
+ * Rows in the order in which they are shown now, with their new figures; new rows at the end.
  * @template T
  * @param {T[]} rows
  * @param {string[]} shown keys
  * @param {(row: T) => string} key
  */
-export function held(rows, shown, key) {
+export function keepOrder(rows, shown, key) {
   const left = new Map(rows.map((row) => [key(row), row]));
   const kept = [];
   for (const id of shown) {
@@ -46,7 +46,7 @@ export function held(rows, shown, key) {
 }
 
 /**
- * Those of which the text has every word of the query, in any case.
+ * The rows whose text has every word of the query, in any case.
  * @template T
  * @param {T[]} rows
  * @param {string} query

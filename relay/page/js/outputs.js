@@ -1,4 +1,4 @@
-/** What else follows the journal: the lake and the log of changes. Each has a section only if it is configured. */
+/** The lake and the log of changes. Each has a section only if it is configured. */
 
 import { byId, reconcile } from "./dom.js";
 import { Facts } from "./facts.js";
@@ -13,7 +13,7 @@ export class Outputs {
     this.log = { section: byId("log"), stops: byId("log-stops"), facts: new Facts(byId("log-facts")) };
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat: { lake, log } }) {
     appear(this.lake.section, lake !== null);
     appear(this.log.section, log !== null);
@@ -35,9 +35,9 @@ export class Outputs {
     facts.show("Sequence", exact(written.seq));
     facts.show(
       "Written",
-      `${plural(written.rows, "row")} in ${plural(written.files, "file")} since the exporter began`,
+      `${plural(written.rows, "row")} in ${plural(written.files, "file")} since the exporter started`,
     );
-    facts.show("Last word of the export", written.at ? instant(written.at) : "none yet");
+    facts.show("Last report", written.at ? instant(written.at) : "none yet");
     facts.show("Snapshot", snapshot.state);
     facts.show(
       "Snapshot of",
@@ -55,12 +55,12 @@ export class Outputs {
     facts.show("Behind", `${duration(seconds)}, ${bytes(left)}`);
     facts.show("File", status.log_file, "code");
     facts.show("Up to", status.file && `${status.file}:${status.offset}`, "code");
-    facts.show("Written", `${plural(status.lines, "line")}, ${bytes(status.bytes)} since the logger began`);
-    facts.show("Last word", status.at ? instant(status.at) : "none yet");
+    facts.show("Written", `${plural(status.lines, "line")}, ${bytes(status.bytes)} since the logger started`);
+    facts.show("Last report", status.at ? instant(status.at) : "none yet");
   }
 }
 
-/** Shows or hides a section, and its name in the navigation. @param {HTMLElement} section @param {boolean} there */
+/** Shows or hides a section and its link in the navigation. @param {HTMLElement} section @param {boolean} there */
 export function appear(section, there) {
   section.hidden = !there;
   byId(`nav-${section.id}`).hidden = !there;

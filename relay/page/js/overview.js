@@ -1,7 +1,7 @@
-/** The figures that matter most, and how they went over the last hour. */
+/** The most important figures, and charts of the last hour. */
 
 import * as api from "./api.js";
-import { Chart } from "./chart.js";
+import { BY_KIND, Chart } from "./chart.js";
 import { byId, h, setText } from "./dom.js";
 import { bytes, duration, exact, NONE, rate, short } from "./format.js";
 import { Refresher } from "./poller.js";
@@ -9,20 +9,12 @@ import { Refresher } from "./poller.js";
 const EVERY = 5000;
 
 export class Overview {
-  /** @param {{draw: (history: api.History) => void}[]} others that have charts of the last hour, too */
+  /** @param {{draw: (history: api.History) => void}[]} other parts with charts of the last hour */
   constructor(others) {
     this.figures = byId("figures");
     /** @type {Map<string, {value: Element, note: Element}>} */
     this.tiles = new Map();
-    this.rows = new Chart({
-      title: "Rows read per second",
-      series: [
-        { label: "insert", stroke: "main" },
-        { label: "update", stroke: "second" },
-        { label: "delete", stroke: "third" },
-      ],
-      format: rate,
-    });
+    this.rows = new Chart({ title: "Rows read per second", series: BY_KIND, format: rate });
     this.queues = new Chart({
       title: "Queue depth",
       series: [{ label: "rows waiting", stroke: "main" }],
@@ -42,19 +34,20 @@ export class Overview {
       EVERY,
       api.history,
       (history) => [this, ...others].forEach((part) => part.draw(history)),
-      (error) => setText(this.note, `The last hour is as it was when the relay told it last: ${error.message}.`),
+      this.note,
+      "The charts are not up to date",
     );
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat, rates }) {
     const { source, clients, journal, usage } = stat;
-    this.tile("Rows read", rate(rates.of("rows")), "a second");
-    this.tile("Rows confirmed", rate(rates.of("confirmed")), "a second, all clients");
+    this.tile("Rows read", rate(rates.of("rows")), "per second");
+    this.tile("Rows confirmed", rate(rates.of("confirmed")), "per second, all clients");
     this.tile(
       "Lag",
       duration(source.lag_seconds),
-      source.lag_bytes === null ? "not known" : `${bytes(source.lag_bytes)} of binlog`,
+      source.lag_bytes === null ? "unknown" : `${bytes(source.lag_bytes)} of binlog`,
     );
     this.tile("Time to data loss", ...loss(source));
     const waiting = clients.reduce((sum, client) => sum + client.waiting + client.in_flight, 0);
@@ -92,6 +85,6 @@ export class Overview {
 export function loss({ loss_seconds: left, watch: { expiry } }) {
   if (expiry === 0) return ["never", "no binlog expiry"];
   if (expiry === null || left === null)
-    return [NONE, expiry === null ? "not known" : `binlog kept for ${duration(expiry)}`];
+    return [NONE, expiry === null ? "unknown" : `binlog kept for ${duration(expiry)}`];
   return [left > 0 ? duration(left) : "now", `binlog kept for ${duration(expiry)}`];
 }

@@ -1,4 +1,6 @@
-/** Asks again and again, one request at a time, and only while the page is seen. */
+/** Polls, one request at a time, only while the page is visible. */
+
+import { setText } from "./dom.js";
 
 /** @template T */
 export class Poller {
@@ -22,17 +24,17 @@ export class Poller {
     if (document.hidden || this.asking) return;
     this.asking = true;
     const began = performance.now();
-    const tell = await outcome(this);
+    const report = await outcome(this);
     this.asking = false;
     if (!document.hidden) {
       this.timer = setTimeout(() => this.resume(), Math.max(50, this.every - (performance.now() - began)));
     }
-    tell();
+    report();
   }
 }
 
 /**
- * Loads; what comes of it is told apart from that, so that a fault in telling is not taken for one in loading.
+ * Loads, and returns a function that reports the outcome: an error while reporting is no error of loading.
  * @template T
  * @param {{load: () => Promise<T>, answered: (answer: T) => void, failed: (error: Error) => void}} asker
  */
@@ -46,7 +48,7 @@ async function outcome(asker) {
 }
 
 /**
- * Loads something that an open part of the page shows, at most each so many milliseconds, when told that time passed.
+ * Loads the data of an open part of the page when ticked, at most once per `every` milliseconds.
  * @template T
  */
 export class Refresher {
@@ -54,18 +56,20 @@ export class Refresher {
    * @param {number} every
    * @param {() => Promise<T>} load
    * @param {(answer: T) => void} answered
-   * @param {(error: Error) => void} failed
+   * @param {Element} note shows why there is no data
+   * @param {string} [failure] what that means
    */
-  constructor(every, load, answered, failed) {
+  constructor(every, load, answered, note, failure = "Not available") {
     this.every = every;
     this.load = load;
     this.answered = answered;
-    this.failed = failed;
+    /** @param {Error} error */
+    this.failed = (error) => setText(note, `${failure}: ${error.message}.`);
     this.next = 0;
     this.asking = false;
   }
 
-  /** What is shown is out of date: the next tick loads. */
+  /** Makes the next tick load. */
   expire() {
     this.next = 0;
   }
@@ -76,8 +80,8 @@ export class Refresher {
     if (this.asking || now < this.next) return;
     this.next = now + this.every;
     this.asking = true;
-    const tell = await outcome(this);
+    const report = await outcome(this);
     this.asking = false;
-    tell();
+    report();
   }
 }

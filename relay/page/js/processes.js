@@ -22,7 +22,7 @@ export class Processes {
     this.badges = new WeakMap();
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat: { processes }, rates }) {
     const show = (row, process) => this.show(row, process, rates.of(`cpu ${process.name} ${process.pid}`));
     reconcile(

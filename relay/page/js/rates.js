@@ -4,8 +4,10 @@ import { streamKey, streams, total } from "./cdcstreams.js";
 import { dropped } from "./drops.js";
 
 /** @typedef {import("./api.js").Stat} Stat */
+/** What every part of the page gets: the newest document, and the rates.
+ * @typedef {{stat: Stat, rates: Rates}} View */
 
-/** How many seconds a rate is taken over. */
+/** Number of seconds that a rate covers. */
 const SPAN = 5;
 
 /** @typedef {{at: number, started: number, counters: Map<string, number>}} Sample */
@@ -25,7 +27,7 @@ export class Rates {
     while (this.samples.length > 2 && this.samples[1].at <= stat.at - SPAN) this.samples.shift();
   }
 
-  /** How much a counter grew in a second; null before there are two samples of it. @param {string} name */
+  /** Growth of a counter per second; null before there are two samples of it. @param {string} name */
   of(name) {
     const first = this.samples[0];
     const last = this.samples.at(-1);

@@ -1,10 +1,10 @@
-/** All definitions seen. They are asked for while the section is open only: there may be many. */
+/** All definitions read so far. The page requests them only while the section is open: there may be many. */
 
 import * as api from "./api.js";
 import { ColumnTable } from "./columntable.js";
 import { byId, h, setText, tableName } from "./dom.js";
 import { exact, visible } from "./format.js";
-import { Grid } from "./grid.js";
+import { figure, Grid } from "./grid.js";
 import { Refresher } from "./poller.js";
 import { TableHistory } from "./tablehistory.js";
 import { tableKey } from "./tables.js";
@@ -19,7 +19,7 @@ export class Schema {
     this.grid = new Grid(this.place, {
       title: "schema-title",
       noun: "table",
-      empty: "No definition was seen yet.",
+      empty: "No definitions were read yet.",
       order: { column: "name", descending: false },
       key: tableKey,
       search: ({ schema, table, columns }) => `${schema}.${table} ${columns.map((column) => column.name).join(" ")}`,
@@ -27,20 +27,9 @@ export class Schema {
       detail: columnsOf,
       columns: [
         { id: "name", label: "Table", by: ({ schema, table }) => `${schema}.${table}` },
-        {
-          id: "count",
-          label: "Columns",
-          by: ({ columns }) => columns.length,
-          text: ({ columns }) => exact(columns.length),
-        },
+        figure("count", "Columns", ({ columns }) => columns.length, exact),
         { id: "key", label: "Primary key", room: 2, by: primary, text: (table) => visible(primary(table)) },
-        {
-          id: "version",
-          label: "Version",
-          room: 2,
-          by: ({ version }) => version,
-          text: ({ version }) => String(version),
-        },
+        figure("version", "Version", ({ version }) => version, String, { room: 2 }),
         { id: "names", label: "Names", room: 3, by: names, text: names },
       ],
     });
@@ -48,9 +37,7 @@ export class Schema {
       setText(this.note, "");
       this.grid.show(tables);
     };
-    this.refresher = new Refresher(EVERY, api.schema, answered, (error) =>
-      setText(this.note, `The relay did not say: ${error.message}.`),
-    );
+    this.refresher = new Refresher(EVERY, api.schema, answered, this.note);
     this.count = 0;
     this.disclosure.addEventListener("toggle", () => this.ask());
     byId("nav-schema").addEventListener("click", () => {

@@ -1,4 +1,4 @@
-/** The server read from, the relay itself, and its journal. */
+/** The source, the relay, and its journal. */
 
 import { byId } from "./dom.js";
 import { Facts } from "./facts.js";
@@ -12,7 +12,7 @@ export class Source {
     this.journal = new Facts(byId("journal-facts"));
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat, rates }) {
     this.showSource(stat);
     this.showRelay(stat, rates.of("bytes"));
@@ -24,23 +24,23 @@ export class Source {
     const { watch } = source;
     const list = this.source;
     list.show("Server", `${source.host}:${source.port}`);
-    list.show("State", stop ? "not read any more" : source.state);
-    list.show("Heard", ago(at - source.silent_seconds, at));
+    list.show("State", stop ? "not read" : source.state);
+    list.show("Last signal", ago(at - source.silent_seconds, at));
     list.show("Binlog file", source.file, "code");
     list.show("Binlog position", source.file && String(source.position), "code");
     list.show("End of binlog", watch.file && `${watch.file}:${watch.position}`, "code");
     list.show(
       "Lag",
-      source.lag_seconds === null ? "not known" : `${duration(source.lag_seconds)}, ${bytes(source.lag_bytes)}`,
+      source.lag_seconds === null ? "unknown" : `${duration(source.lag_seconds)}, ${bytes(source.lag_bytes)}`,
     );
     list.show("Time to data loss", loss(source).join(", "));
     list.show("Last event", source.last_event ? `${instant(source.last_event)}, on the source's clock` : "none yet");
-    list.show("Asked for it", watch.at ? ago(watch.at, at) : "not yet");
-    list.show("No answer", watch.trouble);
+    list.show("End checked", watch.at ? ago(watch.at, at) : "not yet");
+    list.show("Check failed", watch.trouble);
     list.show("GTID set", source.gtid_set, "code wide");
   }
 
-  /** @param {import("./api.js").Stat} stat @param {number | null} pace bytes a second */
+  /** @param {import("./api.js").Stat} stat @param {number | null} pace bytes per second */
   showRelay({ at, version, protocol, state, started, clients, processes, addresses, traffic, rows }, pace) {
     const list = this.relay;
     list.show("State", state);
@@ -51,7 +51,7 @@ export class Source {
     list.show("Processes", exact(processes.length));
     list.show("Transactions read", exact(traffic.transactions));
     list.show("Rows read", exact(rows.insert + rows.update + rows.delete));
-    const speed = pace === null ? "" : `, ${bytes(Math.round(pace))} a second`;
+    const speed = pace === null ? "" : `, ${bytes(Math.round(pace))} per second`;
     list.show("Bytes read", bytes(traffic.bytes) + speed);
     list.show("Rows served", exact(clients.reduce((sum, client) => sum + client.served, 0)));
     for (const [name, address] of Object.entries(addresses)) list.show(`Address, ${name}`, address, "code");

@@ -1,4 +1,4 @@
-/** What the words for states mean to somebody who looks: a level, which has a mark and a colour. */
+/** The level of each state: it has a mark and a colour. */
 
 /** @typedef {import("./icon.js").Level} Level */
 
@@ -25,6 +25,7 @@ const LEVELS = {
   waiting: "busy",
   "catching up": "busy",
   reconnecting: "warn",
+  no_password: "warn",
   down: "warn",
   stopped: "stop",
 };

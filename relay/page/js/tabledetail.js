@@ -1,16 +1,16 @@
-/** What an open row tells of a table: rows by minute, all counts, who follows it, and its columns. */
+/** Details of a table: rows per minute, all counts, its clients and its columns. */
 
 import * as api from "./api.js";
 import { peer, streamKey } from "./cdcstreams.js";
-import { Chart } from "./chart.js";
+import { BY_KIND, Chart } from "./chart.js";
 import { ColumnTable } from "./columntable.js";
-import { h, name as bdiName, reconcile, setText } from "./dom.js";
+import { h, makeTable, name as bdiName, reconcile, setText } from "./dom.js";
 import { Facts } from "./facts.js";
 import { bytes, exact, instant, short } from "./format.js";
 import { Refresher } from "./poller.js";
 
 const EVERY = 5000;
-/** CDC connections that are named. */
+/** Number of CDC connections that are listed. */
 const SLOWEST = 10;
 /** @type {[string, "hour" | "day" | "total"][]} */
 const SPANS = [
@@ -24,11 +24,7 @@ export class TableDetail {
   constructor(schema, table) {
     this.chart = new Chart({
       title: "Rows per minute",
-      series: [
-        { label: "insert", stroke: "main" },
-        { label: "update", stroke: "second" },
-        { label: "delete", stroke: "third" },
-      ],
+      series: BY_KIND,
       format: short,
       stepped: true,
     });
@@ -38,9 +34,8 @@ export class TableDetail {
     this.note = h("p", { class: "note" });
     this.streams = h("ul", { class: "plain" });
     this.unseen = h("p", { class: "note" });
-    this.cdc = h("div", { hidden: true }, h("h3", {}, "CDC connections that ask for it"), this.streams, this.unseen);
+    this.cdc = h("div", { hidden: true }, h("h3", {}, "CDC connections with this table"), this.streams, this.unseen);
     this.columns = new ColumnTable();
-    const heads = ["Counted over", "Insert", "Update", "Delete"].map((label) => h("th", { scope: "col" }, label));
     const names = h("div");
     this.element = h(
       "div",
@@ -50,9 +45,9 @@ export class TableDetail {
         {},
         names,
         h("h3", {}, "Rows"),
-        h("table", { class: "small numbers" }, h("thead", {}, h("tr", {}, ...heads)), this.counts),
+        makeTable("small numbers", ["Counted over", "Insert", "Update", "Delete"], this.counts),
         this.last,
-        h("h3", {}, "Clients that ask for it"),
+        h("h3", {}, "Clients with this table"),
         this.clients,
         this.note,
         this.cdc,
@@ -67,7 +62,7 @@ export class TableDetail {
       EVERY,
       () => api.table(schema, table),
       (detail) => this.answered(detail),
-      (error) => this.failed(error),
+      this.note,
     );
   }
 
@@ -91,24 +86,13 @@ export class TableDetail {
   /** @param {api.TableDetail} detail */
   answered({ minutes, clients, streams, definition }) {
     this.chart.show(minutes.at, minutes.insert, minutes.update, minutes.delete);
-    reconcile(
-      this.clients,
-      clients,
-      ({ id, kinds }) => `${id} ${kinds}`,
-      follower,
-      () => {},
-    );
+    reconcile(this.clients, clients, ({ id, kinds }) => `${id} ${kinds}`, follower);
     setText(this.note, clients.length ? "" : "None.");
     this.cdc.hidden = !streams.length;
     reconcile(this.streams, streams.slice(0, SLOWEST), streamKey, streamItem, showStream);
     const more = streams.length - SLOWEST;
-    setText(this.unseen, more > 0 ? `${exact(more)} more, not so far behind.` : "");
+    setText(this.unseen, more > 0 ? `${exact(more)} more with less lag.` : "");
     this.columns.show(definition);
-  }
-
-  /** @param {Error} error */
-  failed(error) {
-    setText(this.note, `The relay did not say: ${error.message}.`);
   }
 }
 
@@ -137,6 +121,6 @@ function streamItem(stream) {
 
 /** @param {Element} item @param {api.CDCStream} stream */
 function showStream(item, stream) {
-  const place = stream.version ? `${bytes(stream.lag_bytes)} behind` : "waits for it";
+  const place = stream.version ? `${bytes(stream.lag_bytes)} behind` : "waiting";
   setText(item.lastElementChild, ` (${stream.form.toUpperCase()}) from ${peer(stream)}, ${place}`);
 }

@@ -1,7 +1,7 @@
-/** A table's schema history: what it was, since when, by which statement, and what proves it. */
+/** A table's schema history: its versions with position, statement and proof. */
 
 import * as api from "./api.js";
-import { h, reconcile, setText } from "./dom.js";
+import { h, makeTable, reconcile, scrolling, setText } from "./dom.js";
 import { visible } from "./format.js";
 import { Refresher } from "./poller.js";
 
@@ -13,15 +13,13 @@ export class TableHistory {
   constructor(schema, table) {
     this.note = h("p", { class: "note" });
     this.body = h("tbody");
-    const heads = HEADS.map((label) => h("th", { scope: "col" }, label));
-    const versions = h("table", { class: "small versions" }, h("thead", {}, h("tr", {}, ...heads)), this.body);
-    const scrolls = h("div", { class: "scrolls", tabindex: 0, role: "group", "aria-label": "History" }, versions);
-    this.element = h("section", { class: "wide" }, h("h3", {}, "History"), this.note, scrolls);
+    const versions = scrolling("History", makeTable("small versions", HEADS, this.body));
+    this.element = h("section", { class: "wide" }, h("h3", {}, "History"), this.note, versions);
     this.refresher = new Refresher(
       EVERY,
       () => api.tableHistory(schema, table),
       (history) => this.answered(history),
-      (error) => setText(this.note, `The relay did not say: ${error.message}.`),
+      this.note,
     );
   }
 
@@ -31,8 +29,8 @@ export class TableHistory {
 
   /** @param {api.TableHistory} history */
   answered({ damaged, versions }) {
-    setText(this.note, damaged && `Damaged: ${visible(damaged)}. What is older is not known.`);
-    reconcile(this.body, versions, JSON.stringify, versionRow, () => {});
+    setText(this.note, damaged && `Damaged: ${visible(damaged)}. Older versions are unknown.`);
+    reconcile(this.body, versions, JSON.stringify, versionRow);
   }
 }
 
@@ -40,7 +38,7 @@ export class TableHistory {
 function versionRow({ file, position, proof, statement, current, gtid, ...state }) {
   const since = file ? `${file}:${position}` : "the beginning";
   const cells = [
-    h("th", { scope: "row" }, h("bdi", {}, visible(since)), current ? "" : ", of an earlier source"),
+    h("th", { scope: "row" }, h("bdi", {}, visible(since)), current ? "" : ", from an earlier source"),
     h("td", {}, proof),
     h("td", {}, h("bdi", {}, visible(columnsText(state)))),
     h("td", {}, h("bdi", { class: "code" }, visible(statement))),
@@ -50,7 +48,7 @@ function versionRow({ file, position, proof, statement, current, gtid, ...state 
 
 /** @param {{state: string, cause: string, columns: api.SchemaColumn[]}} version */
 function columnsText({ state, cause, columns }) {
-  if (state === "absent") return "there is no such table";
-  if (state === "unknown") return `not known: ${cause}`;
+  if (state === "absent") return "the table does not exist";
+  if (state === "unknown") return `unknown: ${cause}`;
   return columns.map(({ name, type }) => `${name} ${type}`).join(", ");
 }

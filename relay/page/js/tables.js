@@ -1,8 +1,8 @@
-/** Tables: what happened in each, whoever asked for it. Counted in rows. */
+/** The list of tables with their numbers of changed rows, requested by clients or not. */
 
 import { byId, setText, tableName } from "./dom.js";
 import { ago, count, exact, instant, visible } from "./format.js";
-import { Grid } from "./grid.js";
+import { figure, Grid } from "./grid.js";
 import { TableDetail } from "./tabledetail.js";
 
 /** @typedef {import("./api.js").TableUsage} TableUsage */
@@ -33,7 +33,7 @@ export class Tables {
     this.grid = new Grid(byId("tables-list"), {
       title: "tables-title",
       noun: "table",
-      empty: "No row was read yet.",
+      empty: "No rows were read yet.",
       order: { column: "Rolling hour", descending: true },
       key: tableKey,
       search: ({ schema, table }) => `${schema}.${table}`,
@@ -43,30 +43,25 @@ export class Tables {
       columns: [
         { id: "name", label: "Table", by: ({ schema, table }) => `${schema}.${table}` },
         ...SPANS.flatMap(([span, group, room]) =>
-          KINDS.map(([kind, label]) => ({
-            id: `${span}-${kind}`,
-            label,
-            group,
-            room,
-            by: (usage) => usage[span][kind],
-            text: (usage) => count(usage[span][kind]),
-          })),
+          KINDS.map(([kind, label]) =>
+            figure(`${span}-${kind}`, label, (usage) => usage[span][kind], count, { group, room }),
+          ),
         ),
-        { id: "last", label: "Last row", room: 2, by: ({ last }) => last, text: ({ last }) => ago(last, this.at) },
+        figure("last", "Last row", ({ last }) => last, (at) => ago(at, this.at), { room: 2 }),
       ],
     });
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat: { at, usage } }) {
     this.at = at;
     this.trouble.hidden = !usage.trouble;
-    setText(this.trouble, usage.trouble && `The counting does not go on: ${visible(usage.trouble)}`);
-    const missed = usage.missed ? ` ${exact(usage.missed)} changes were deleted before they could be counted.` : "";
-    const left = usage.left_out ? ` ${exact(usage.left_out)} with the fewest rows of the day are not listed.` : "";
+    setText(this.trouble, usage.trouble && `Counting stopped: ${visible(usage.trouble)}`);
+    const missed = usage.missed ? ` ${exact(usage.missed)} changes were deleted before they were counted.` : "";
+    const left = usage.left_out ? ` ${exact(usage.left_out)} tables with the fewest rows of the day are not listed.` : "";
     setText(
       this.since,
-      usage.since ? `Rows, counted since ${instant(usage.since)}; an update is one.${left}${missed}` : "",
+      usage.since ? `Rows since ${instant(usage.since)}; an update counts as one.${left}${missed}` : "",
     );
     this.grid.show(usage.tables);
   }

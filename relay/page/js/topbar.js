@@ -1,4 +1,4 @@
-/** The bar that stays: state, source, how fresh the figures are, and the filter of all lists. */
+/** The fixed bar: state, source, age of the figures, and the filter of all lists. */
 
 import { byId, setText } from "./dom.js";
 import { exact, visible } from "./format.js";
@@ -8,7 +8,7 @@ import { level } from "./states.js";
 /** @typedef {import("./grid.js").Grid<any>} Grid */
 
 export class Topbar {
-  /** @param {Record<string, Grid>} grids that the filter concerns, by the id of their section */
+  /** @param {Record<string, Grid>} grids that the filter applies to, by the id of their section */
   constructor(grids) {
     this.grids = grids;
     this.state = new Badge();
@@ -22,7 +22,7 @@ export class Topbar {
     document.addEventListener("keydown", (event) => this.pressed(event));
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat: { state, source } }) {
     this.state.show(level(state), state);
     setText(this.source, visible(`${source.host}:${source.port}`));
@@ -30,9 +30,9 @@ export class Topbar {
     this.count();
   }
 
-  /** @param {string} words how old what is shown is */
+  /** @param {string} words age of the figures */
   stale(words) {
-    this.state.show("idle", "not known");
+    this.state.show("idle", "unknown");
     this.fresh.show("stop", words);
   }
 
@@ -47,7 +47,7 @@ export class Topbar {
     this.apply();
   }
 
-  /** How many there are, beside each heading and in the navigation. */
+  /** Shows the number of rows beside each heading and in the navigation. */
   count() {
     for (const [section, grid] of Object.entries(this.grids)) {
       const all = exact(grid.rows.length);
@@ -56,7 +56,7 @@ export class Topbar {
     }
   }
 
-  /** A slash goes to the filter, unless it is being typed somewhere. @param {KeyboardEvent} event */
+  /** A slash moves the focus to the filter, unless the user types it in a field. @param {KeyboardEvent} event */
   pressed(event) {
     const typing = event.target instanceof Element && event.target.matches("input, textarea, select");
     if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;

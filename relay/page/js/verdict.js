@@ -1,4 +1,4 @@
-/** The first thing seen: that all is well, or what is not and what to do. */
+/** The overall state: all is well, or what is wrong and what to do. */
 
 import { byId, reconcile, setAttribute, setText } from "./dom.js";
 import { findings } from "./health.js";
@@ -20,23 +20,23 @@ export class Verdict {
     this.said = "";
   }
 
-  /** @param {import("./main.js").View} view */
+  /** @param {import("./rates.js").View} view */
   update({ stat, rates }) {
     this.silence = null;
     this.findings = findings(stat, rates);
     this.show(stat.state);
   }
 
-  /** The relay does not answer. @param {string} why @param {string} age of the figures, "" if there are none */
+  /** The relay does not reply. @param {string} why @param {string} age of the figures, "" if there are none */
   silent(why, age) {
     this.silence = {
       id: "silence",
       level: "stop",
-      title: "The relay does not answer",
-      text: age ? `What is below was true ${age} ago: ${why}.` : `There is nothing to show yet: ${why}.`,
-      hint: "Is it running? `relay stat` on its host says so. This page tries again by itself.",
+      title: "The relay does not reply",
+      text: age ? `The figures below are ${age} old: ${why}.` : `No figures yet: ${why}.`,
+      hint: "Check with `relay stat` on its host that it runs. This page retries by itself.",
     };
-    this.show("no answer");
+    this.show("no reply");
   }
 
   /** @param {string} state */
@@ -52,12 +52,12 @@ export class Verdict {
     this.announce(calm ? [well] : all);
   }
 
-  /** Tells people who hear the page what has changed, and nothing that has not. @param {Finding[]} all */
+  /** Announces changes to screen readers. @param {Finding[]} all */
   announce(all) {
     const what = all.map(({ id, level }) => `${id} ${level}`).join(" ");
     if (what === this.said) return;
     this.said = what;
-    const news = all.filter(({ alert }) => !alert); // those are told by their own role
+    const news = all.filter(({ alert }) => !alert); // their role announces those
     setText(
       this.announcer,
       news.map(({ title, text, hint }) => [`${title}.`, text, hint].filter(Boolean).join(" ")).join(" "),

@@ -1,12 +1,45 @@
-/** The rows of a list that are near the visible part of the page; those above and below are two empty rows. */
+/** The rows of a list near the visible part of the page; two empty rows replace those above and below. */
 
 import { arrange, h, setAttribute, setText } from "./dom.js";
 
+/**
+ * @template T
+ * @typedef {object} GridColumn
+ * @property {string} id for the style sheet: its width and alignment
+ * @property {string} label
+ * @property {string} [title] tooltip
+ * @property {string} [group] label of the group of columns it belongs to
+ * @property {1 | 2 | 3 | 4} [room] 1: always there; 2: not on a phone; 3: not on a tablet; 4: only where it is wide
+ * @property {(row: T) => number | string} by what it is sorted by
+ * @property {(row: T) => string} [text] what a plain cell shows
+ * @property {() => {element: Element, show: (row: T) => void}} [cell] makes another cell; the first column's is made here
+ */
+
+/**
+ * @template T
+ * @typedef {{element: Element, show: (row: T) => void, close: () => void}} Detail
+ */
+
+/**
+ * @template T
+ * @typedef {object} GridOptions
+ * @property {string} title id of the element that names the list
+ * @property {string} noun of one row
+ * @property {GridColumn<T>[]} columns the first one names the row
+ * @property {Record<string, (row: T) => number>} [groups] what the groups are sorted by
+ * @property {(row: T) => string} key
+ * @property {(row: T) => string} search the text to filter
+ * @property {(row: T) => Element} [heading] what the first cell shows, if that is not plain text
+ * @property {(row: T) => Detail<T>} detail what an open row shows
+ * @property {{column: string, descending: boolean}} order the first one
+ * @property {string} empty text for an empty list
+ */
+
 /** Rows that are made beyond the edges of what is visible. */
 const MARGIN = 16;
-/** When fewer than so many of them are left, more are made. */
+/** With fewer rows than this left, more are made. */
 const NEAR = 3;
-/** So many rows are made whether they are visible or not. */
+/** Number of rows that are always made. */
 const ALWAYS = 50;
 /** Height of a row until one was measured, in CSS pixels. */
 const USUAL_HEIGHT = 34;
@@ -15,8 +48,8 @@ const USUAL_HEIGHT = 34;
 export class GridWindow {
   /**
    * @param {HTMLTableSectionElement} body
-   * @param {import("./grid.js").GridOptions<T>} options
-   * @param {Map<string, import("./grid.js").Detail<T>>} open by key
+   * @param {GridOptions<T>} options
+   * @param {Map<string, Detail<T>>} open by key
    * @param {number} heads rows of the header
    */
   constructor(body, options, open, heads) {
@@ -27,7 +60,7 @@ export class GridWindow {
     /** @type {T[]} */
     this.rows = [];
     this.height = USUAL_HEIGHT;
-    /** How many columns there is room for. */
+    /** Number of columns that have room. */
     this.columns = options.columns.length;
     /** Whether both were measured since the page has its present width. */
     this.measured = false;
@@ -176,7 +209,7 @@ export class GridWindow {
     return element;
   }
 
-  /** Lets go of the details of rows that were closed. */
+  /** Forgets the details of rows that were closed. */
   forget() {
     for (const [id, element] of this.details) {
       if (this.open.has(id)) continue;

@@ -1,0 +1,1 @@
+"""The log, its events, and the time zone. Every module may import these."""

@@ -1,0 +1,91 @@
+"""Reads bytes from a server with bounds checks, and converts the errors of damaged bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from relay.errors import RelayError, StopCode
+
+
+class Cursor:
+    """A position in bytes. Reading beyond their end raises `ValueError`. Integers are little-endian."""
+
+    def __init__(self, data: bytes | memoryview) -> None:
+        self.data = bytes(data)
+        self.at = 0
+
+    def __len__(self) -> int:
+        """The number of bytes left."""
+        return len(self.data) - self.at
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        start, end = self.at, self.at + count
+        if end > len(self.data):
+            raise ValueError(f"{count} bytes expected at {start}, but the data has {len(self)}")
+        self.at = end
+        return self.data[start:end]
+
+    def rest(self) -> bytes:
+        """All bytes left."""
+        return self.take(len(self))
+
+    def integer(self, count: int) -> int:
+        """An unsigned integer of `count` bytes."""
+        return int.from_bytes(self.take(count), "little")
+
+    def signed(self, count: int) -> int:
+        """A signed integer of `count` bytes."""
+        return int.from_bytes(self.take(count), "little", signed=True)
+
+    def length(self) -> int:
+        """A length-encoded integer."""
+        first = self.integer(1)
+        if first < 0xFB:
+            return first
+        if first == 0xFB or first == 0xFF:
+            raise ValueError(f"{first:#x} is not a length")
+        return self.integer({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
+
+    def text(self) -> bytes:
+        """A length-encoded string."""
+        return self.take(self.length())
+
+    def varlen(self) -> int:
+        """An unsigned integer of mysql::serialization.
+
+        The lowest bits of the first byte are a one for each byte that follows, then a zero. The number is above it.
+        """
+        first = self.integer(1)
+        more = (~first & (first + 1)).bit_length() - 1  # its lowest ones
+        if more == 8:
+            return self.integer(8)
+        return first >> (more + 1) | self.integer(more) << (7 - more)
+
+    def signed_varlen(self) -> int:
+        """A signed integer of mysql::serialization: the lowest bit is the sign."""
+        number = self.varlen()
+        return ~(number >> 1) if number & 1 else number >> 1
+
+    def short_text(self) -> bytes:
+        """A string with its length in one byte before it."""
+        return self.take(self.integer(1))
+
+    def terminated(self) -> bytes:
+        """A string up to its zero byte; the cursor moves beyond that."""
+        end = self.data.find(b"\0", self.at)
+        if end < 0:
+            raise ValueError(f"unterminated text at {self.at}")
+        return self.take(end - self.at + 1)[:-1]
+
+
+@contextmanager
+def reading(operation: str, what: str, position: str = "") -> Iterator[None]:
+    """Convert errors of reading to `RelayError` (unknown_event) with the cause "`what` is malformed"."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise RelayError(
+            StopCode.UNKNOWN_EVENT, operation, f"{what} is malformed: {error}", position=position
+        ) from error

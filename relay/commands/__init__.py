@@ -1,0 +1,1 @@
+"""The commands of `relay`, one file per group."""

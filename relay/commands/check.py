@@ -1,0 +1,37 @@
+"""`relay check`: what prevents a first start. Every finding names its remedy.
+
+It checks the configuration, this machine, the account's grants, and the source's settings. It changes nothing. Of the
+source's binlog it reads only the head of the oldest file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+
+from relay.commands import admin_client
+from relay.commands.checks import grants, host, source
+from relay.commands.checks.finding import Finding, Level
+from relay.config.tree import Config
+
+
+def run(config: Config) -> Iterator[Finding]:
+    """Runs all checks, and yields one finding after the other."""
+    running = admin_client.running_pid(config)
+    yield from host.surroundings(config, running)
+    if config.lake.path:
+        yield host.lake(config.lake.path)
+    for name in config.server.ip_addr:
+        yield from source.check(config, name, running)
+    if config.lake.path:
+        yield grants.reading(config)
+
+
+def report(config: Config) -> int:
+    """Runs all checks, prints each finding as it is found, and returns how many prevent the relay from working."""
+    failures = 0
+    for finding in run(config):
+        click.echo(finding)
+        failures += finding.level is Level.FAIL
+    return failures

@@ -1,0 +1,1 @@
+"""The checks of `relay check`: this machine, and the hosts of the source."""

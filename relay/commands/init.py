@@ -1,0 +1,168 @@
+"""`relay init`: asks for the source, the clients' secret and the folder for data, checks all, and writes relay.conf."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from relay.commands.app import cli, with_flags
+from relay.config import ini
+from relay.config import load as configuration
+from relay.config.keys import KEYS, Key, secret
+from relay.config.load import Given
+from relay.errors import ErrorCode, RelayError
+
+_HEAD: Final = (
+    "; Configuration of the relay, written by `relay init`. docs/config.md describes these and all other keys.",
+    "; It has secrets: only the relay's user may read it.",
+)
+_LOOPBACK: Final = "127.0.0.1"
+_NOTES: Final = {
+    "BindAddress": "Listen address of the client port. 0.0.0.0 lets other machines connect: docs/security.md says how.",
+}
+"""Comments that say more than the meaning of the key."""
+
+
+class _Question(NamedTuple):
+    """A key that is asked for. `default` is None if it must be given."""
+
+    section: str
+    name: str
+    text: str
+    default: str | None = None
+
+    @property
+    def key(self) -> Key:
+        return next(key for key in KEYS if (key.section, key.name) == (self.section, self.name))
+
+    @property
+    def flag(self) -> str:
+        """The key as `--set` has it."""
+        return f"{self.section}.{self.name}"
+
+    def ask(self) -> str:
+        """The answer of a person at the terminal."""
+        hidden = self.key.read is secret
+        default = "" if hidden else self.default
+        answer = click.prompt(
+            self.text, default, hide_input=hidden, show_default=not hidden, value_proc=self._checked, err=True
+        )
+        return str(answer) or self.default or ""
+
+    def _checked(self, answer: str) -> str:
+        """The answer. Raises `click.UsageError`, after which click asks again."""
+        try:
+            self.key.value(answer, "")
+        except RelayError as error:
+            raise click.UsageError(error.cause) from None
+        return os.path.abspath(os.path.expanduser(answer)) if self.name == "DataDir" else answer
+
+
+def _questions(folder: Path) -> tuple[_Question, ...]:
+    from relay.commands.checks.host import is_usable  # imports a database driver that few commands need
+
+    defaults = {(key.section, key.name): key.default for key in KEYS}
+    data = Path(defaults["Relay", "DataDir"])
+    return (
+        _Question("Server", "IPAddr", "Host of the source", defaults["Server", "IPAddr"]),
+        _Question("Server", "Port", "Port of the source", defaults["Server", "Port"]),
+        _Question("Server", "Login", "Account on the source"),
+        _Question("Server", "Password", "Password of that account"),
+        _Question("Server", "AuthSecret", "Secret of the clients (empty: a new one)", secrets.token_hex(16)),
+        _Question("Relay", "DataDir", "Folder for data", str(data if is_usable(data) else folder / "relay-data")),
+    )
+
+
+@cli.command()
+@click.option("-c", "--config", "path", default="relay.conf", show_default=True, metavar="FILE", help="File to write.")
+@with_flags
+@click.option("-y", "--yes", is_flag=True, help="Ask nothing, take the defaults, and write even if a check fails.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
+def init(path: str, flags: Mapping[str, str], yes: bool, force: bool) -> None:
+    """Ask for the source, check it, and write a configuration.
+
+    --set and the environment give keys beforehand, such as --set Server.IPAddr=db1 or RELAY_SERVER_PASSWORD. Without a
+    terminal, they have to give Login and Password of [Server].
+    """
+    from relay.commands import check  # imports a database driver that few commands need
+
+    target = Path(path).resolve()
+    asks = not yes and sys.stdin.isatty()
+    _may_write(target, path, asks, force)
+    known = {(one.key.section, one.key.name) for one in configuration.given(os.environ, flags)}
+    if asks:
+        click.echo(
+            f"This asks for the source, checks it, and writes {path}. Ctrl-C ends it and writes nothing.", err=True
+        )
+    questions = [each for each in _questions(target.parent) if (each.section, each.name) not in known]
+    answers = {each.flag: each.ask() for each in questions} if asks else _defaults(questions)
+    if ("Server", "BindAddress") not in known:
+        answers["Server.BindAddress"] = _LOOPBACK
+    settings = {**flags, **answers}
+    config, _ = configuration.load(None, os.environ, settings)
+    content = _content(configuration.given(os.environ, settings))
+    if failures := check.report(config):
+        cause = f"{failures} of the findings prevent the relay from working"
+        if not yes and not (asks and click.confirm(f"{cause}. Write {path} all the same?", err=True)):
+            hint = "apply the remedies above and run it again; --yes writes the file all the same"
+            raise RelayError(ErrorCode.CHECK_FAILED, "init", f"{cause}; {path} is not written", hint=hint)
+    _write(target, content)
+    named = shlex.quote(path)
+    click.echo(f"wrote {path}; AuthSecret in it is the secret of the clients\n\nnext:")
+    if failures:
+        click.echo(f"  apply the remedies above; relay check -c {named}")
+    click.echo(f"  relay start -c {named}\n  relay tail -c {named}    # in another terminal: shows each changed row")
+
+
+def _may_write(target: Path, path: str, asks: bool, force: bool) -> None:
+    """Raises `RelayError` if the file may not be written, before anything is asked."""
+    if not target.parent.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
+        raise RelayError(
+            ErrorCode.ENVIRONMENT, "init", f"cannot write to {target.parent}", hint="name another file with -c"
+        )
+    if target.exists() and not force and not (asks and click.confirm(f"{path} exists. Overwrite it?", err=True)):
+        raise RelayError(ErrorCode.USAGE, "init", f"{path} exists", hint="--force overwrites it, -c names another file")
+
+
+def _defaults(questions: list[_Question]) -> dict[str, str]:
+    """The answers if nobody can be asked. Raises `RelayError` that names the missing keys."""
+    missing = [each.flag for each in questions if each.default is None]
+    if missing:
+        variables = ", ".join(f"RELAY_{flag.upper().replace('.', '_')}" for flag in missing)
+        cause = f"{' and '.join(missing)} must be given without a terminal, and with --yes"
+        hint = f"--set {missing[0]}=..., or the environment: {variables}"
+        raise RelayError(ErrorCode.USAGE, "init", cause, hint=hint)
+    return {each.flag: each.default or "" for each in questions}
+
+
+def _content(settings: list[Given]) -> bytes:
+    """The file: each key with a comment. Raises `RelayError` if it cannot hold a value."""
+    lines = [*_HEAD]
+    section = ""
+    for one in settings:
+        if one.key.section != section:
+            section = one.key.section
+            lines += ["", f"[{section}]"]
+        meaning = _NOTES.get(one.key.name) or f"{one.key.doc[0].upper()}{one.key.doc[1:]}."
+        lines += [f"; {meaning}", ini.line(one.name, one.content)]
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+
+def _write(target: Path, content: bytes) -> None:
+    """Writes the file with mode 0600, or leaves everything as it was."""
+    handle, made = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(made, target)
+    except BaseException:
+        os.unlink(made)
+        raise

@@ -1,0 +1,99 @@
+"""The commands of `relay spark`: jobs on a lake, on this machine or on a cluster, through spark-submit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from relay.commands.app import cli, configurable
+from relay.commands.lake import lake_of, parse_lake, parse_tables
+from relay.config.tree import Config
+
+
+@cli.group()
+def spark() -> None:
+    """Run a Spark job on a lake, on this machine or on a cluster."""
+
+
+def job(command: Callable[..., dict[str, str]]) -> Callable[..., None]:
+    """Makes a command of a function that converts its own options to those of the job of the same name."""
+
+    @configurable
+    @click.option("--lake", metavar="PATH", callback=parse_lake,
+                  help="Folder or URL of the lake. Default: [Lake] Path.")  # fmt: skip
+    @click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
+                  help="Only these tables; * matches any name. Repeatable.")  # fmt: skip
+    @click.option("--master", metavar="URL", default="local[*]", show_default=True, callback=_parse_master,
+                  help="Spark master.")  # fmt: skip
+    @click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, callback=_parse_settings,
+                  help="Spark setting. Repeatable.")  # fmt: skip
+    @wraps(command)
+    def wrapper(
+        load: Callable[[], Config], lake: str, patterns: list[str], master: str, settings: list[str], **own: Any
+    ) -> None:
+        path = lake or lake_of(load(), "", "--lake")
+        options = command(**own)
+        from relay.spark import jobs, submit
+
+        submit.prepare(command.__name__, master, settings)
+        for line in jobs.run(command.__name__, path, patterns, options):
+            click.echo(line)
+
+    return wrapper
+
+
+def _parse_master(_: click.Context, __: click.Parameter, value: str) -> str:
+    if not value.startswith(("local", "yarn", "spark://", "k8s://")):
+        raise click.BadParameter(f"{value!r} is not local[N], spark://HOST:PORT, yarn or k8s://URL")
+    return value
+
+
+def _parse_settings(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    for value in values:
+        if "=" not in value:
+            raise click.BadParameter(f"{value!r} is not KEY=VALUE")
+    return list(values)
+
+
+@spark.command()
+@job
+@click.option("--grace", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="HOURS",
+              help="Keep the files of earlier versions this long, for jobs that read them.")  # fmt: skip
+def merge(grace: float) -> dict[str, str]:
+    """Update the merged state of tables to the end of the export."""
+    return {"grace": str(grace * 3600)}
+
+
+def _file(*suffixes: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """The callback of an option that names a file of these kinds."""
+
+    def check(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+        if value and not value.endswith(suffixes):
+            raise click.BadParameter(f"{value!r} does not end in {' or '.join(suffixes)}")
+        return value
+
+    return check
+
+
+@spark.command()
+@job
+@click.option("--out", metavar="FILE", callback=_file(".csv", ".parquet"),
+              help="Write the rows to a .csv or .parquet file.")  # fmt: skip
+@click.option("--plot", metavar="FILE", callback=_file(".png", ".html"), help="Plot the rows to a .png or .html file.")
+def usage(out: str | None, plot: str | None) -> dict[str, str]:
+    """Count rows by table, kind and hour."""
+    return {name: value for name, value in (("out", out), ("plot", plot)) if value}
+
+
+@spark.command()
+@job
+@click.option("--target", type=click.IntRange(min=1), default=64, show_default=True, metavar="MIB",
+              help="Approximate size of the merged files.")  # fmt: skip
+@click.option("--grace", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="HOURS",
+              help="Keep unreferenced files this long, for jobs that still read or commit them.")  # fmt: skip
+def compact(target: int, grace: float) -> dict[str, str]:
+    """Merge small files, and delete unreferenced ones. No commit refers to the deleted files."""
+    return {"target": str(target << 20), "grace": str(grace * 3600)}

@@ -1,0 +1,89 @@
+"""`relay tail` without a running relay: events from the source, or from binlog files."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pymysql.connections import Connection
+
+from relay.base.log import logger
+from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream
+from relay.commands.text.events import Form, lines
+from relay.config.tree import Config
+from relay.errors import ErrorCode
+from relay.ingest import resume
+from relay.ingest.hosts import Sources
+from relay.source import facts
+from relay.source.facts import ServerFacts
+from relay.source.failures import SourceLost
+
+
+def from_source(config: Config, start: str, to_end: bool, form: Form) -> Iterator[str]:
+    """Events of the source as lines, from `start` on: oldest, newest, FILE:POS or a GTID set.
+
+    With `to_end` it stops at the end of the binlog, else never. Raises `RelayError`; if the connection to the source
+    is lost, the hint has the position to continue from.
+    """
+    with _opened(config, start, to_end) as stream:
+        try:
+            yield from lines(stream, form)
+        except BinlogError as error:
+            if error.code is ErrorCode.SOURCE_UNREACHABLE:
+                here = stream.replication
+                error.hint = f"continue with --from {here.file_name}:{here.start_position}"
+            raise
+
+
+def from_files(paths: Sequence[Path], form: Form, note: Callable[[str], None]) -> Iterator[str]:
+    """Events of binlog files, in the given order, as lines. Raises `RelayError`.
+
+    Table definitions from a file also apply to the next file if that is its successor. An incomplete last event is not
+    an error; it is reported to `note`.
+    """
+    before: BinlogFile | None = None
+    for path in paths:
+        follows = before is not None and before.next_file == path.name
+        with BinlogFile(path, decoder=before.decoder if before and follows else None) as log:
+            yield from lines(log, form)
+            before = log
+            if log.incomplete:
+                end = log.replication.position
+                note(f"{path}:{end}: the last event is incomplete: the file is still being written, or is truncated")
+
+
+@contextmanager
+def _opened(config: Config, start: str, to_end: bool) -> Iterator[Stream]:
+    try:
+        connection, server = _connected(config)
+        if start == "oldest":
+            position = facts.binlog_start(connection, server)
+        elif start == "newest":
+            position = facts.binlog_end(connection, server)
+        else:
+            position = resume.parse_start(start)
+    except SourceLost as lost:
+        raise lost.failure("tail") from lost
+    flags = Flag.SKIP_HEARTBEAT | (Flag.NON_BLOCK if to_end else Flag(0)) | (Flag(0) if position.file else Flag.GTID)
+    wanted = Replication(
+        file_name=position.file,
+        start_position=position.position,
+        # Not the relay's own id, which may be in use. A random one, so that several commands can run at once.
+        server_id=0 if to_end else 2**31 + secrets.randbelow(2**31),
+        flags=flags | (Flag.SEND_ANNOTATE_ROWS if server.mariadb else Flag(0)),
+        gtid_set=position.gtid_set,
+    )
+    with connection, Stream(connection, wanted) as stream:
+        yield stream
+
+
+def _connected(config: Config) -> tuple[Connection[Any], ServerFacts]:
+    """Connects to the first host of the source that replies. Raises `SourceLost` if none does, or `RelayError`."""
+    sources = Sources(config, logger("tail"))
+    for _ in config.server.ip_addr[1:]:
+        with suppress(SourceLost):
+            return sources.connect()
+    return sources.connect()

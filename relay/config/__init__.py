@@ -1,0 +1,1 @@
+"""The configuration: its keys, the INI dialect, and how a configuration is loaded."""

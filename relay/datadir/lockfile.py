@@ -1,0 +1,32 @@
+"""Lock files: one process at a time locks a file and writes its pid into it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from relay.errors import RelayError
+
+
+@contextmanager
+def locked(path: Path, error: Callable[[str], RelayError]) -> Iterator[None]:
+    """Locks the file for this process and writes its pid into it.
+
+    If another process has the lock, raises what `error` returns for that process's pid. The kernel releases the lock
+    when its owner dies.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise error(file.read().strip()) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+        file.truncate(0)

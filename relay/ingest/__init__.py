@@ -1,0 +1,1 @@
+"""The reader's work on a source's binlog: resume position, definitions of rows, exclusions."""

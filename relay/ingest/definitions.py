@@ -1,0 +1,276 @@
+"""Decides for one stream which definition a table map has, what a statement changes, and what is excluded.
+
+The function that queries the source is an argument; the only other I/O is on the relay's own files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from typing import NamedTuple
+
+import msgspec
+
+from relay.base.log import Log
+from relay.binlog.events import incomplete_metadata, table_maps
+from relay.binlog.events.position import BinlogPosition
+from relay.binlog.events.table_maps import TableMap
+from relay.ddl.dialect import Dialect
+from relay.ddl.syntax import TableName
+from relay.errors import RelayError, StopCode
+from relay.ingest.reader_state import ReaderState
+from relay.ingest.rules import Rules
+from relay.journal.frames import Definition
+from relay.schema.facts import ANY, SKIPPED, Reply
+from relay.schema.history import History, Outcome
+from relay.schema.matching import definition, mismatch, table_of
+from relay.schema.queries import Query
+from relay.schema.source_tables import uncertain_labels
+from relay.schema.table import Absent, Table, Unknown
+
+
+class Verdict(NamedTuple):
+    """The decision about a table map.
+
+    `definition` describes all columns of the event, and `keep` says which of them to journal. Without a definition, the
+    table is excluded. With `pending`, consumers do not get its rows before a `Resolution`.
+    """
+
+    definition: Definition | None = None
+    keep: tuple[bool, ...] = ()
+    pending: PendingDefinition | None = None
+
+
+class PendingDefinition(NamedTuple):
+    """A definition that holds from `since` on, if the stream reaches `until` without a statement about the table."""
+
+    table: TableName
+    since: BinlogPosition
+    until: BinlogPosition
+    definition: Definition
+    keep: tuple[bool, ...]
+    named: bool = False  # the table map has the names: only the rest is pending
+
+
+class Resolution(NamedTuple):
+    """The end of a pending definition: the definition to publish for its handle, None if it stays unproven."""
+
+    handle: int
+    definition: Definition | None
+
+
+class Definitions:
+    """Finds the definitions for the table maps of one stream, in order."""
+
+    def __init__(
+        self,
+        reader_state: ReaderState,
+        history: History,
+        rules: Rules,
+        charset_of: Mapping[int, str],
+        query_table: Callable[[TableName], None],
+        log: Log,
+        *,
+        incomplete_types: bool,
+        names_expected: bool = False,
+        pending: dict[int, PendingDefinition] | None = None,
+    ) -> None:
+        """`query_table` queries the source about a table, and puts the reply into the store of the history.
+
+        `incomplete_types`: table maps lack some types (MariaDB). `names_expected`: table maps have names, so the source
+        is not asked about a table before its first row. `pending` is what an earlier stream from the same source left.
+        """
+        self._reader_state = reader_state
+        self._history = history
+        self._rules = rules
+        self._charset_of = charset_of
+        self._query_table = query_table
+        self._log = log
+        self._incomplete_types = incomplete_types
+        self._names_expected = names_expected
+        self._pending = {} if pending is None else pending
+
+    def decide(self, body: bytes | memoryview, position: BinlogPosition, sequence: int, dialect: Dialect) -> Verdict:
+        """Decide about a TABLE_MAP event, given its body, at `position`.
+
+        `sequence` is the number that its first row will have, `dialect` that of the server which wrote it. Raises
+        `RelayError` (unsupported_column, unknown_event, schema_unproven), and any error of `query_table`.
+        """
+        owner, table = table_maps.table_name(body, str(position))
+        if not self._rules.wants(owner, table):
+            return Verdict()
+        try:
+            table_map = table_maps.parse(body, str(position), mariadb=self._incomplete_types)
+            return self._decide(table_map, position, sequence, dialect)
+        except RelayError as error:
+            if error.code is not StopCode.UNSUPPORTED_COLUMN or not self._rules.skip_unknown:
+                raise
+            self._log("table_skipped", table=f"{owner}.{table}", position=position, cause=error)
+            return Verdict()
+
+    def _decide(self, table_map: TableMap, position: BinlogPosition, sequence: int, dialect: Dialect) -> Verdict:
+        fallback = (table_maps.definition if table_map.full else table_maps.provisional)(table_map, self._charset_of)
+        table = self._history.key(table_map.schema, table_map.table)
+        state = self._history.state(table, position)
+        known = self._matching(table_map, state, dialect)
+        if not isinstance(known, str):
+            known = incomplete_metadata.completed(fallback, known) if table_map.full else known
+            return self._verdict(table_map, known, known)
+        if not isinstance(state, Unknown):
+            self._history.mark_contradicted(table, known, position, sequence)
+            self._log("schema_contradicted", table=table, position=position, cause=known)
+        has_all_types = not (self._incomplete_types and incomplete_metadata.may_lack_type(table_map))
+        types_complete = table_map.full and has_all_types
+        if types_complete and not incomplete_metadata.may_lack_display(table_map):
+            return self._from_table_map(table_map, fallback, position, sequence, dialect)
+        reply = self._reply(table, table_map, position, dialect)
+        found = self._matching(table_map, reply.state, dialect) if reply else "a later statement changes it"
+        if types_complete and (isinstance(found, str) or not incomplete_metadata.has_display(found)):
+            return self._from_table_map(table_map, fallback, position, sequence, dialect)
+        if reply is None or isinstance(found, str):
+            cause = str(found)
+            self._require_lengths(fallback, position, cause)
+            if not table_map.full:  # otherwise only BINARY cannot be distinguished from UUID and INET
+                self._leave_unproven(fallback, position, cause)
+            return self._verdict(table_map, fallback, fallback)
+        if table_map.full:
+            found = incomplete_metadata.completed(fallback, found)
+        elif isinstance(reply.state, Table) and (uncertain := uncertain_labels(reply.state)):
+            cause = f"labels of {', '.join(uncertain)} may be others: the source cannot distinguish them"
+            self._log("labels_uncertain", table=table_map.name, position=position, cause=cause)
+        verdict = self._verdict(table_map, incomplete_metadata.with_lengths(fallback, found), found)
+        pending = PendingDefinition(table, position, reply.until, found, verdict.keep, table_map.full)
+        return verdict._replace(pending=pending)
+
+    def _matching(self, table_map: TableMap, state: object, dialect: Dialect) -> Definition | str:
+        """The definition of the rows if the table map matches the table's state, else the reason why it does not."""
+        if isinstance(state, Table):
+            return mismatch(table_map, state, self._charset_of, dialect) or definition(state, dialect, table_map)
+        if isinstance(state, Absent):
+            return "there is no such table"
+        return state.cause if isinstance(state, Unknown) else "it may have changed"
+
+    def _reply(self, table: TableName, table_map: TableMap, position: BinlogPosition, dialect: Dialect) -> Reply | None:
+        """The source's reply about the table, from the history if it matches; None if no reply is about these rows."""
+        reply = self._history.reply(table, position)
+        if reply is None or isinstance(self._matching(table_map, reply.state, dialect), str):
+            self._query_table(table)
+            reply = self._history.reply(table, position)
+        return reply
+
+    def _from_table_map(
+        self, table_map: TableMap, described: Definition, position: BinlogPosition, sequence: int, dialect: Dialect
+    ) -> Verdict:
+        """The verdict by the metadata of the table map alone."""
+        table = self._history.key(table_map.schema, table_map.table)
+        self._history.add_from_table_map(table, table_of(described, dialect), position, sequence)
+        return self._verdict(table_map, described, described)
+
+    def _verdict(self, table_map: TableMap, shown: Definition, named: Definition) -> Verdict:
+        """The verdict with the definition `shown`; columns are excluded by the names in `named`."""
+        keep = tuple(self._rules.keeps(table_map.schema, table_map.table, column.name) for column in named.columns)
+        return Verdict(self._reader_state.with_ids(shown), keep)
+
+    def add_pending(self, handle: int, pending: PendingDefinition) -> None:
+        """Register a pending table under its `handle` in the journal."""
+        self._pending[handle] = pending
+
+    def outcomes(self, query: Query, start: BinlogPosition) -> list[Outcome]:
+        """The outcomes of a statement that begins at `start`."""
+        return self._history.outcomes(query, start)
+
+    def apply_statement(
+        self, outcomes: Sequence[Outcome], query: Query, end: BinlogPosition, sequence: int, gtid: str
+    ) -> list[Resolution]:
+        """Apply the outcomes of a statement that ends at `end`; return the resolutions. Raises as `decide` does."""
+        self._history.add(outcomes, end, sequence, statement=query.text, gtid=gtid)
+        changed = {TableName(schema, table) for schema, table, _ in outcomes}
+        resolutions = self._end_pending(changed, f"the statement {query.statement.verb.upper()} at {end}")
+        if not self._names_expected:
+            self._query_unknown(outcomes, end)
+        return resolutions
+
+    def record_skipped(self, position: str) -> None:
+        """Record that an event was skipped at `position` that may have changed a definition."""
+        self._reader_state.put(SKIPPED, position)
+        self._history.record_skipped(position)
+
+    def forget_all(self, why: str, position: BinlogPosition, sequence: int) -> list[Resolution]:
+        """Apply a skipped event that may have changed any definition. Raises as `decide` does."""
+        self._history.mark_all_unknown(why, position, sequence)
+        return self._end_pending({ANY}, why)
+
+    def _end_pending(self, changed: Set[TableName], what: str) -> list[Resolution]:
+        """Resolve the pending definitions of these tables, which can no longer be proven."""
+        ended = []
+        for handle, pending in self._pending.items():
+            if pending.table in changed or ANY in changed:
+                cause = f"{what} came before the definition could be proven"
+                self._require_lengths(pending.definition, pending.since, cause)
+                self._leave_unproven(pending.definition, pending.since, cause, pending.named)
+                ended.append(handle)
+        for handle in ended:
+            del self._pending[handle]
+        return [Resolution(handle, None) for handle in ended]
+
+    def _query_unknown(self, outcomes: Iterable[Outcome], end: BinlogPosition) -> None:
+        """Query the tables that a statement leaves unknown, at once, because the next statement may change them.
+
+        Raises any error of `query_table`; the statement then comes again.
+        """
+        for schema, table, state in outcomes:
+            if isinstance(state, Unknown) and table and self._rules.wants(schema, table):
+                name = TableName(schema, table)
+                if self._history.reply(name, end) is None:
+                    self._query_table(name)
+
+    def abandon_pending(self) -> list[Resolution]:
+        """Resolve all pending definitions: the stream continues where no position can prove them.
+
+        Raises `RelayError`.
+        """
+        return self._end_pending({ANY}, "another source")
+
+    def resolve_proven(self, position: BinlogPosition) -> list[Resolution]:
+        """Resolve the pending definitions that are proven once the stream has reached `position`."""
+        proven = {handle: pending for handle, pending in self._pending.items() if pending.until <= position}
+        for handle in proven:
+            del self._pending[handle]
+        return [
+            Resolution(handle, without_excluded(self._reader_state.with_ids(pending.definition), pending.keep))
+            for handle, pending in proven.items()
+        ]
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a definition is pending."""
+        return bool(self._pending)
+
+    def _require_lengths(self, described: Definition, position: BinlogPosition, cause: str) -> None:
+        """Raise `RelayError` (unsupported_column) if the rows cannot be read without a reply of the source."""
+        if self._incomplete_types:
+            incomplete_metadata.require_lengths(described, cause, str(position))
+
+    def _leave_unproven(self, described: Definition, position: BinlogPosition, cause: str, named: bool = False) -> None:
+        owner, table = described.schema, described.table
+        if not named and self._rules.columns_at_stake(owner, table):
+            raise RelayError(
+                StopCode.SCHEMA_UNPROVEN,
+                f"exclude columns of {owner}.{table}",
+                f"their positions in its rows are uncertain: {cause}",
+                position=str(position),
+            )
+        self._log("schema_unproven", table=f"{owner}.{table}", position=position, cause=cause)
+
+
+def without_excluded(definition: Definition, keep: Sequence[bool]) -> Definition:
+    """The definition without excluded columns, and without the key if one of them belongs to it."""
+    columns = [column for column, stays in zip(definition.columns, keep, strict=True) if stays]
+    if any(column.primary and not stays for column, stays in zip(definition.columns, keep, strict=True)):
+        # The other columns of the key do not identify rows.
+        columns = [msgspec.structs.replace(column, primary=False) for column in columns]
+    return msgspec.structs.replace(definition, columns=columns)
+
+
+def packed(definition: Definition) -> bytes:
+    """Pack a definition for a TABLE frame."""
+    return msgspec.msgpack.encode(definition)

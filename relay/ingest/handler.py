@@ -1,0 +1,183 @@
+"""Handles what the native ingest cannot decide: table maps, statements, and events that are not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from relay._native import Attention, Ingest, JournalWriter
+from relay.base.log import Log
+from relay.binlog.bodies.statements import session_and_text
+from relay.binlog.events.position import BinlogPosition
+from relay.ddl import dialect as dialects
+from relay.ddl.dialect import Dialect, version_of
+from relay.ddl.statements import Kind
+from relay.errors import RelayError, StopCode
+from relay.ingest.definitions import Definitions, Resolution, packed, without_excluded
+from relay.ingest.unsupported_events import fatal_error
+from relay.schema import history
+from relay.schema.facts import ANY
+from relay.schema.history import Outcome
+from relay.schema.queries import Query, query
+from relay.schema.restore import HistoryCommitter
+from relay.schema.store import Store
+from relay.source.commands import ServerError
+from relay.source.failures import SourceLost, classify
+
+
+class Policy(NamedTuple):
+    """The configuration keys `OnUnknown` and `OnPartialImage`."""
+
+    skip_unknown: bool
+    send_partial: bool
+
+
+class IngestHandler:
+    """Handles the attentions of the ingest of one stream."""
+
+    def __init__(
+        self,
+        ingest: Ingest,
+        writer: JournalWriter,
+        definitions: Definitions,
+        store: Store,
+        charset_of: Mapping[int, str],
+        policy: Policy,
+        log: Log,
+    ) -> None:
+        self._ingest = ingest
+        self._writer = writer
+        self._definitions = definitions
+        self._committer = HistoryCommitter(store, writer)
+        self._charset_of = charset_of
+        self._policy = policy
+        self._log = log
+
+    def handle(self, attention: Attention) -> None:
+        """Handle an attention other than "boundary".
+
+        Raises `RelayError` for a fatal error, and `SourceLost` if the source ended the stream.
+        """
+        position = f"{attention.file}:{attention.start}"
+        match attention.asks:
+            case "table":
+                self._table(attention)
+            case "query":
+                self._statement(attention)
+            case "unknown":
+                stop = fatal_error(attention)
+                self._stop_or_skip(stop)
+                self._forget_all(attention, f"{stop.cause} was skipped")
+                self._ingest.skip()
+            case "partial":
+                if not self._policy.send_partial:
+                    cause = "a row lacks columns: binlog_row_image was not FULL in its session"
+                    raise RelayError(StopCode.PARTIAL_IMAGE, "read the binlog", cause, position=position)
+                self._ingest.accept_partial(attention.table_id)
+            case "error":
+                raise classify(ServerError(attention.code, "", attention.message), "read the binlog", position)
+            case "end":
+                raise SourceLost("read the binlog: the source ended the stream")
+
+    def commit_after_rollback(self) -> None:
+        """Commit the schema history at the end of a stream, after the journal's unfinished end was cut off."""
+        self._committer.commit_after_rollback()
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a definition is pending (`resolve_proven`)."""
+        return self._definitions.has_pending
+
+    def resolve_proven(self) -> None:
+        """Publish the pending definitions that the stream's position proves."""
+        if self.has_pending:
+            self._resolve(self._definitions.resolve_proven(BinlogPosition(self._ingest.file, self._ingest.position)))
+
+    def commit(self) -> None:
+        """Commit new definitions, once the journal has their statements."""
+        self._committer.commit()
+
+    def abandon_pending(self) -> None:
+        """Prepare for a stream from another server."""
+        self._resolve(self._definitions.abandon_pending())
+
+    def _table(self, attention: Attention) -> None:
+        position = BinlogPosition(attention.file, attention.start)
+        dialect = Dialect(*version_of(self._ingest.server))
+        verdict = self._definitions.decide(attention.body, position, self._writer.sequence(), dialect)
+        if verdict.definition is None:
+            self._ingest.exclude(attention.table_id)
+            return
+        published = packed(without_excluded(verdict.definition, verdict.keep))
+        keep = () if all(verdict.keep) else verdict.keep
+        arguments = (attention.table_id, packed(verdict.definition), published, keep)
+        if verdict.pending is None:
+            self._ingest.define(*arguments)
+        else:
+            self._definitions.add_pending(self._ingest.pending(*arguments), verdict.pending)
+
+    def _statement(self, attention: Attention) -> None:
+        if attention.unfinished:
+            self._ingest.skip()
+            return
+        session, text = session_and_text(attention.body, attention.flags, self._charset_of)
+        found = query(text, session, self._ingest.server, self._charset_of)
+        position = BinlogPosition(attention.file, attention.start)
+        match found.statement.kind:
+            case Kind.DDL:
+                outcomes = self._definitions.outcomes(found, position)
+                self._ingest.ddl(text, dialects.packed(found.dialect), history.packed(outcomes))
+                self._redefine(outcomes, found, attention, self._writer.sequence())
+                return
+            case Kind.DML | Kind.UNKNOWN as kind:
+                code, cause = StopCode.UNKNOWN_EVENT, f"the statement {_shortened(text)} is unknown"
+                if kind is Kind.DML:
+                    code = StopCode.STATEMENT_FORMAT
+                    cause = f"a statement changed rows that are not in the binlog: {_shortened(text)}"
+                self._stop_or_skip(RelayError(code, "read the binlog", cause, position=str(position)))
+                if found.statement.opaque:
+                    self._redefine(self._definitions.outcomes(found, position), found, attention, self._unnumbered)
+        self._ingest.skip()
+
+    @property
+    def _unnumbered(self) -> int:
+        """The number for an event that the journal has no frame for.
+
+        It is the number of the change before it, so that the version of such an event survives a restart.
+        """
+        return self._writer.sequence() - 1
+
+    def _redefine(self, outcomes: list[Outcome], found: Query, attention: Attention, sequence: int) -> None:
+        """Apply the outcomes of a statement: resolve pending definitions; the ingest asks about its tables again."""
+        # What is proven before the statement begins stays proven.
+        self._resolve(self._definitions.resolve_proven(BinlogPosition(attention.file, attention.start)))
+        end = BinlogPosition(attention.file, attention.position)
+        self._resolve(self._definitions.apply_statement(outcomes, found, end, sequence, attention.gtid))
+        for schema, table, _ in outcomes:
+            if table and (schema + table).isascii():
+                self._ingest.redefined(schema, table)
+            elif table or (schema, table) == ANY:
+                self._ingest.new_epoch()
+
+    def _forget_all(self, attention: Attention, why: str) -> None:
+        self._resolve(self._definitions.resolve_proven(BinlogPosition(attention.file, attention.start)))
+        end = BinlogPosition(attention.file, attention.position)
+        self._resolve(self._definitions.forget_all(why, end, self._unnumbered))
+        self._ingest.new_epoch()
+
+    def _resolve(self, resolutions: Iterable[Resolution]) -> None:
+        for resolution in resolutions:
+            definition = resolution.definition
+            self._writer.resolve(resolution.handle, packed(definition) if definition is not None else b"")
+
+    def _stop_or_skip(self, stop: RelayError) -> None:
+        """Raise the fatal error, or, with `OnUnknown = skip`, log what is skipped."""
+        if not self._policy.skip_unknown:
+            raise stop
+        self._definitions.record_skipped(stop.position)
+        self._log("event_skipped", code=stop.code, position=stop.position, cause=stop.cause)
+
+
+def _shortened(statement: str) -> str:
+    text = " ".join(statement.split())
+    return repr(text if len(text) <= 80 else text[:77] + "...")

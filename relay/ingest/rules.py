@@ -1,0 +1,40 @@
+"""Selects the tables and columns of the source that are journaled, by the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+
+class Rules(NamedTuple):
+    """The patterns (`*` and `?`) of the configuration for tables and columns.
+
+    `skip_unknown`: tables with columns that are not supported are skipped.
+    """
+
+    tables: Sequence[str] = ("*.*",)
+    exclude_tables: Sequence[str] = ()
+    exclude_columns: Sequence[str] = ()
+    skip_unknown: bool = False
+
+    def wants(self, schema: str, table: str) -> bool:
+        """Whether rows of the table are journaled."""
+        names = (schema, table)
+        return _match_any(names, self.tables) and not _match_any(names, self.exclude_tables)
+
+    def columns_at_stake(self, schema: str, table: str) -> bool:
+        """Whether a column of the table may have to be excluded."""
+        return any(_match((schema, table), pattern.split(".")[:2]) for pattern in self.exclude_columns)
+
+    def keeps(self, schema: str, table: str, column: str) -> bool:
+        """Whether the column is journaled."""
+        return not any(_match((schema, table, column), pattern.split(".", 2)) for pattern in self.exclude_columns)
+
+
+def _match_any(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    return any(_match(names, pattern.split(".", 1)) for pattern in patterns)
+
+
+def _match(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    return all(fnmatchcase(name, pattern) for name, pattern in zip(names, patterns, strict=True))

@@ -1,0 +1,83 @@
+"""The reader's maintenance thread: once a second it flushes the journal, and deletes what is no longer needed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+from relay.base.log import Log
+from relay.journal.retention import Limits, decide
+
+if TYPE_CHECKING:
+    from relay._native import Arena, JournalWriter
+
+SECONDS: Final = 1.0
+PREPARED_BYTES: Final = 64 << 20  # of journal kept in memory ahead of the stream, for bursts
+
+
+class Maintenance:
+    """The maintenance thread; it runs inside its `with` block.
+
+    A failure ends it; `check` raises the failure in the thread that appends. `limits` may be replaced at any time.
+    """
+
+    def __init__(self, writer: JournalWriter, arena: Arena, limits: Limits, log: Log) -> None:
+        self._writer = writer
+        self._arena = arena
+        self.limits = limits
+        self._log = log
+        self._ending = threading.Event()
+        self._failure: Exception | None = None
+        self._announced = False
+        self._flushing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ending.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        """Raise the failure that ended the thread, if there is one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def flush(self) -> None:
+        """Flush everything committed to disk. Raises `JournalError`."""
+        with self._flushing:
+            self._arena.flushed = self._writer.flush()
+
+    def _run(self) -> None:
+        try:
+            while not self._ending.wait(SECONDS):
+                self._run_once()
+            self.flush()
+        except Exception as failure:
+            self._failure = failure
+
+    def _run_once(self) -> None:
+        self.flush()
+        self._writer.prepare(PREPARED_BYTES)
+        # Nothing beyond the flushed position may be deleted: a recovery would have nothing to start from.
+        needed = min(self._arena.needed, self._arena.flushed)
+        exported = min(self._arena.exported, self._arena.logged)
+        cut = decide(self._writer.segments(), needed, exported, time.time(), self.limits)
+        if cut.near and not self._announced:
+            self._log("journal_cap_near", cap=self.limits.max_bytes, hint="clients, lake or log will soon lose rows")
+        self._announced = cut.near
+        if cut.delete_before > self._arena.first:
+            if cut.delete_before > exported:
+                self._log("journal_cap_reached", cut=cut.delete_before, exported=exported)
+            self._arena.first = cut.delete_before
+            self._writer.drop_before(cut.delete_before)
+            self._log("journal_retired", before=cut.delete_before)
+        if cut.request > self._arena.cut_request:
+            self._log("journal_cap_reached", cut=cut.request, needed=needed)
+            self._arena.cut_request = cut.request

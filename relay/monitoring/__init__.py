@@ -1,0 +1,1 @@
+"""What the monitor measures and serves: the stat document, metrics, table usage, HTTP."""

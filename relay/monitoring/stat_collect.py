@@ -1,0 +1,233 @@
+"""Collects the stat document from the counters of all processes, their status pages, and state.db."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+from sys import intern
+from typing import Any, Final
+
+import psutil
+
+from relay import __version__
+from relay._native import Arena
+from relay.config.tree import Config
+from relay.datadir.sqlite import for_reading
+from relay.monitoring.lag import lag_and_loss, unread_bytes
+from relay.monitoring.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
+from relay.protocol import classic
+from relay.queues import state
+from relay.runtime.process_status import (
+    CDCStatus,
+    ExportStatus,
+    LogStatus,
+    MonitorReport,
+    SnapshotStatus,
+    StatusPages,
+    Stop,
+)
+
+POLLING_SECONDS: Final = 2.0
+"""How long a client without a connection counts as polling after its last poll."""
+
+
+@cache
+def _kinds(mask: int) -> str:
+    return "".join(letter for bit, letter in ((1, "I"), (2, "U"), (4, "D")) if mask & bit)
+
+
+def _stored(data_dir: Path, query: str, *values: bytes) -> Iterator[tuple[Any, ...]]:
+    """Rows of state.db; none before the first start has created the file and its tables.
+
+    If the file is damaged, which is a fatal error of the reader, the rows before the damage.
+    """
+    with suppress(sqlite3.DatabaseError), closing(for_reading(data_dir / "state.db")) as database:
+        yield from database.execute(query, values)
+
+
+def _filters(data_dir: Path) -> dict[int, list[Filter]]:
+    found: dict[int, list[Filter]] = {}
+    for client, schema, table, kinds, discard, limit in _stored(
+        data_dir,
+        "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters WHERE until = ? ORDER BY id",
+        state.OPEN_END.to_bytes(8, "big"),
+    ):
+        # Many clients ask for the same tables: each name is in memory once.
+        found.setdefault(client, []).append(Filter(intern(schema), intern(table), _kinds(kinds), discard, limit))
+    return found
+
+
+def _gaps(data_dir: Path) -> list[Gap]:
+    columns = "at, before_file || ':' || before_position, after_file || ':' || after_position, cause"
+    return [Gap(*row) for row in _stored(data_dir, f"SELECT {columns} FROM gaps ORDER BY at")]
+
+
+def _process(arena: Arena, slot: int, name: str) -> Process:
+    pid = arena.pid(slot)
+    restarts = arena.restarts(slot)
+    with suppress(psutil.NoSuchProcess):
+        if pid:
+            process = psutil.Process(pid)
+            with process.oneshot():
+                times, rss = process.cpu_times(), process.memory_info().rss
+            state = "running" if arena.running(slot) else "starting"
+            silent = max(0.0, time.monotonic() - arena.heartbeat(slot))
+            return Process(name, pid, state, restarts, round(times.user + times.system, 2), rss, round(silent, 1))
+    return Process(name, 0, "down", restarts, 0.0, 0, 0.0)
+
+
+def _client_status(connected: bool, since_poll: float) -> str:
+    """`since_poll`: seconds since the last poll."""
+    if connected:
+        return "connected"
+    return "polling" if since_poll < POLLING_SECONDS else "away"
+
+
+def _clients(arena: Arena, data_dir: Path) -> list[Client]:
+    filters, first_seen = _filters(data_dir), dict(_stored(data_dir, "SELECT id, created FROM clients"))
+    now = time.time()
+    clients = []
+    for slot in arena.client_slots():
+        facts = arena.client_stats(slot)
+        if not facts["client_id"]:
+            continue  # an operator has just removed it
+        clients.append(
+            Client(
+                id=facts["client_id"],
+                name=facts["name"],
+                connected=facts["connected"],
+                status=_client_status(facts["connected"], now - facts["last_seen"]),
+                address=facts["address"],
+                first_seen=first_seen.get(facts["client_id"], now),  # state.db may not have it yet
+                last_seen=facts["last_seen"],
+                filters=filters.get(facts["client_id"], []),
+                matched=facts["matched"],
+                confirmed=facts["confirmed"],
+                repeats=facts["repeats"],
+                in_flight=facts["in_flight"],
+                waiting=facts["waiting"],
+                waiting_limited=facts["waiting_limited"],
+                served=facts["served"],
+                max_waiting=facts["max_waiting"],
+                dropped=Dropped(**facts["dropped"]),
+                lagging=facts["lagging"],
+            )
+        )
+    return sorted(clients, key=lambda client: client.id)
+
+
+def _state(arena: Arena, stop: Stop | None) -> str:
+    if stop:
+        return "stopped"
+    if arena.draining:
+        return "draining"
+    if arena.paused:
+        return "paused" if arena.source_state == "paused" else "pausing"
+    return "running" if arena.source_state == "streaming" else "starting"
+
+
+def _behind(flushed: int, position: int, since: float) -> tuple[float, int]:
+    """How far a consumer at `position` is behind: for how many seconds, by how many bytes of the journal.
+
+    `since`: Unix seconds since when something waits, 0 if unknown.
+    """
+    lag_bytes = max(0, flushed - position)
+    return (round(max(0.0, time.time() - since), 1) if lag_bytes and since else 0.0), lag_bytes
+
+
+def _lake(config: Config, flushed: int, status_pages: StatusPages) -> Lake | None:
+    if not config.lake.path:
+        return None
+    export = status_pages.exporter.decode(ExportStatus)
+    # An exporter that was caught up when it ended has not reported newer changes.
+    lag = _behind(flushed, export.position, export.behind_since or export.at)
+    return Lake(config.lake.path, export, *lag, status_pages.snapshotter.decode(SnapshotStatus))
+
+
+def _log(config: Config, flushed: int, status_pages: StatusPages) -> LineLog | None:
+    if not config.logger.schema:
+        return None
+    status = status_pages.logger.decode(LogStatus)
+    return LineLog(config.logger.path, status, *_behind(flushed, status.position, status.behind_since or status.at))
+
+
+def _cdc(config: Config, processes: Sequence[Process], status_pages: StatusPages) -> CDC | None:
+    if not config.cdc.enabled:
+        return None
+    down = {process.name for process in processes if process.state == "down"}
+    statuses = [status_page.decode(CDCStatus) for status_page in status_pages.cdc]
+    for index, status in enumerate(statuses):
+        if f"cdc-{index}" in down:  # its connections ended with it
+            status.streams, status.left_out = [], 0
+    return CDC(config.cdc.address, config.cdc.port, statuses)
+
+
+def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], status_pages: StatusPages) -> Stat:
+    """The document as of now. `processes` are the names of the heartbeat slots, in order."""
+    stop_facts = arena.stop()
+    stop = Stop(**stop_facts) if stop_facts else None
+    source = arena.source()
+    server = config.server
+    now = time.time()
+    report = status_pages.monitor.decode(MonitorReport)
+    silent = max(0.0, now - source["heard"]) if source["heard"] else 0.0
+    lag_bytes = unread_bytes(report.watch, source["file"], source["position"], now)
+    running = [_process(arena, slot, name) for slot, name in enumerate(processes)]
+    lag_seconds, loss_seconds = lag_and_loss(lag_bytes, report.watch.expiry, source["last_event"], silent, now)
+    return Stat(
+        version=__version__,
+        protocol=f"{classic.VERSION:08x}",
+        at=now,
+        state=_state(arena, stop),
+        started=psutil.Process(os.getppid()).create_time(),  # the supervisor's
+        stop=stop,
+        gaps=_gaps(data_dir),
+        source=Source(
+            host=source["host"] or server.ip_addr[0],
+            port=server.port,
+            state=arena.source_state,
+            file=source["file"],
+            position=source["position"],
+            gtid_set=source["gtid_set"],
+            last_event=source["last_event"],
+            silent_seconds=silent,
+            lag_seconds=lag_seconds,
+            lag_bytes=lag_bytes,
+            loss_seconds=loss_seconds,
+            watch=report.watch,
+        ),
+        journal=Journal(
+            first=arena.first,
+            decided=arena.broker_scan,
+            committed=arena.committed,
+            flushed=arena.flushed,
+            bytes=sum(_size(segment) for segment in (data_dir / "journal").glob("*.seg")),
+            sequence=arena.sequence,
+            max_bytes=config.relay.journal_max_bytes,
+        ),
+        rows=arena.rows(),
+        traffic=arena.traffic(),
+        events=arena.events(),
+        processes=running,
+        clients=_clients(arena, data_dir),
+        usage=report.usage,
+        lake=_lake(config, arena.flushed, status_pages),
+        log=_log(config, arena.flushed, status_pages),
+        cdc=_cdc(config, running, status_pages),
+        addresses={
+            "classic": f"{server.bind_address}:{server.server_port}",
+            "http": f"http://{server.http_address}:{server.http_port}/",
+        },
+    )
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # retention was faster
+        return 0

@@ -1,0 +1,141 @@
+"""The supervisor's children: the processes of a relay, the context of each, and the function that it runs.
+
+Dependencies of a single process are imported in that process, in parallel with the others' start.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from relay import broker, monitor, server
+from relay._native import Arena
+from relay.base.log import Log, logger
+from relay.config.tree import Config
+from relay.processes import cdc as cdc_process
+from relay.runtime import shm
+from relay.runtime.context import (
+    BrokerContext,
+    Context,
+    MonitorContext,
+    ReaderContext,
+    ServerContext,
+    SideContext,
+    StreamsContext,
+)
+from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, SnapshotStatus
+from relay.runtime.shared_state import SharedState
+
+
+@dataclass
+class Child:
+    """A process to keep alive. `run` is called in the forked child and returns its exit code."""
+
+    context: Context
+    run: Callable[[], int]
+    pid: int = 0
+    started: float = 0.0  # monotonic, like all times here
+    quick_deaths: int = 0
+    due: float = 0.0  # when to start it, if it does not run
+    ended_well: bool = False
+    held: bool = False  # not to be restarted: it had a fatal error, or ended its work in a drain
+    restart_requested: float = 0.0  # when SIGTERM was last sent so that a successor takes a new configuration; 0: never
+
+
+def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
+    """All children of a relay with this configuration, in the order of their slots."""
+    arena = shared.arena
+    lake = ["exporter", "snapshotter"] if config.lake.path else []
+    log = ["logger"] if config.logger.schema else []
+    cdc = [f"cdc-{i}" for i in range(len(shared.status_pages.cdc))]
+    names = ["reader", "broker", "monitor", *lake, *log, *cdc, *(f"server-{i}" for i in range(shared.workers))]
+
+    def common(name: str) -> tuple[str, int, Config, Arena, Log]:
+        return name, names.index(name), config, arena, logger(name, config.relay.log_format)
+
+    def order(command: str) -> None:
+        shared.commands[1].send(command.encode())
+
+    reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
+    broker_context = BrokerContext(
+        *common("broker"),
+        wake=shared.broker_wake,
+        server_wakes=shared.server_wakes,
+        servers=[broker_end for _, broker_end in shared.control],
+        allocate=lambda offset, size: shm.allocate(shared.block, offset, size),
+    )
+    monitor_context = MonitorContext(
+        *common("monitor"),
+        listener=shared.http,
+        processes=names,
+        status_pages=shared.status_pages,
+        inquiries=[monitor_end for _, monitor_end in shared.inquiries],
+    )
+    children = [
+        Child(reader_context, lambda: _read(reader_context)),
+        Child(broker_context, lambda: broker.run(broker_context)),
+        Child(monitor_context, lambda: monitor.run(monitor_context)),
+    ]
+    if lake:
+        export_context = SideContext(
+            *common("exporter"), status_page=shared.status_pages.exporter, status=ExportStatus(), accept_gap=accept_gap
+        )
+        children.append(Child(export_context, lambda: _export(export_context)))
+        snapshot_context = SideContext(
+            *common("snapshotter"), status_page=shared.status_pages.snapshotter, status=SnapshotStatus()
+        )
+        children.append(Child(snapshot_context, lambda: _snapshot(snapshot_context)))
+    if log:
+        log_context = SideContext(
+            *common("logger"), status_page=shared.status_pages.logger, status=LogStatus(), accept_gap=accept_gap
+        )
+        children.append(Child(log_context, lambda: _log_lines(log_context)))
+    for name, status_page in zip(cdc, shared.status_pages.cdc, strict=True):
+        streams_context = StreamsContext(
+            *common(name), status_page=status_page, status=CDCStatus(), listener=shared.cdc
+        )
+        children.append(Child(streams_context, lambda context=streams_context: cdc_process.run(context)))  # type: ignore[misc]
+    connections = memoryview(mmap.mmap(-1, 8 * shared.workers)).cast("Q")
+    for index in range(shared.workers):
+        server_context = ServerContext(
+            *common(f"server-{index}"),
+            index=index,
+            workers=shared.workers,
+            listener=shared.listener,
+            wake=shared.server_wakes[index],
+            inboxes=shared.inboxes,
+            broker=shared.control[index][0],
+            broker_wake=shared.broker_wake,
+            connections=connections,
+            supervisor=order,
+            reloads=shared.status_pages.supervisor,
+            monitor=shared.inquiries[index][0],
+            admin=shared.admin,
+        )
+        children.append(Child(server_context, lambda context=server_context: server.run(context)))  # type: ignore[misc]
+    return children
+
+
+def _read(context: ReaderContext) -> int:
+    from relay import reader
+
+    return reader.run(context)
+
+
+def _export(context: SideContext) -> int:
+    from relay.processes import exporter
+
+    return exporter.run(context)
+
+
+def _snapshot(context: SideContext) -> int:
+    from relay.processes import snapshotter
+
+    return snapshotter.run(context)
+
+
+def _log_lines(context: SideContext) -> int:
+    from relay.processes import row_logger as lines
+
+    return lines.run(context)

@@ -1,0 +1,1 @@
+"""Codecs of the wire protocols: bytes to messages, and back. No I/O."""

@@ -1,0 +1,277 @@
+"""Status pages: what processes report of themselves, in shared memory with one writer, for the stat document.
+
+They are separate from the arena, whose fatal error means that nothing more is read from the source: a fatal error of
+the export or the log does not affect the clients.
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import msgspec
+
+STATUS_BYTES: Final = 8192
+"""Bytes for the status of a process."""
+
+MONITOR_BYTES: Final = 8 << 20
+"""Bytes for `MonitorReport`. Only written parts take memory."""
+
+CDC_BYTES: Final = 8 << 20
+"""Bytes for `CDCStatus`. Only written parts take memory."""
+
+OUTCOME_BYTES: Final = 1 << 20
+"""Bytes for the outcomes of the last reloads."""
+
+_HEAD: Final = 2  # words before the text: its length and its CRC
+
+T = TypeVar("T")
+
+
+class Stop(msgspec.Struct):
+    """A fatal error: its code, its cause, and what to do."""
+
+    code: str
+    text: str
+    hint: str
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """What every status has. `at`: Unix seconds of the report; `stop`: the fatal error, until the process continues."""
+
+    state: str = "starting"
+    at: float = 0.0
+    stop: Stop | None = None
+
+
+class ExportStatus(Status, kw_only=True):
+    """The exporter: starting, catching up, following, stopped.
+
+    The lake has everything up to `seq`: up to `position` of the journal, up to `file` and `offset` of the source.
+    `behind_since`: Unix seconds since when something waits, 0 if nothing does; on the source's clock while the exporter
+    catches up. `rows` (an update counts as two) and `files` were written since this process started.
+    """
+
+    seq: int = 0
+    position: int = 0
+    file: str = ""
+    offset: int = 0
+    behind_since: float = 0.0
+    rows: int = 0
+    files: int = 0
+
+
+class SnapshotStatus(Status, kw_only=True):
+    """The snapshotter: starting, idle, reading, waiting (for the export), manual, stopped.
+
+    It reads `table`: `rows` so far, of about `total`. `left` more tables follow.
+    """
+
+    table: str = ""
+    rows: int = 0
+    total: int = 0
+    left: int = 0
+
+
+class LogStatus(Status, kw_only=True):
+    """The logger of `[Logger]`: starting, catching up, following, stopped.
+
+    The log has every change up to `position` of the journal, up to `file` and `offset` of the source. `log_file` is
+    being written. `lines` and `bytes` were written since this process started. `behind_since` as in `ExportStatus`.
+    """
+
+    position: int = 0
+    file: str = ""
+    offset: int = 0
+    log_file: str = ""
+    lines: int = 0
+    bytes: int = 0
+    behind_since: float = 0.0
+
+
+class CDCStream(msgspec.Struct):
+    """A connection to the CDC port, and the table that it has asked for, if any.
+
+    `address` and `port` are the client's. `version` is the last version of the table that was sent, 0 if none was: the
+    table may not exist yet. `gtid` is the triplet of the last transaction. Everything up to `position` of the journal
+    was sent; `lag_bytes` lie between it and what may be sent, 0 if they have nothing of the table. `rows` and `bytes`
+    were sent since `since`, Unix seconds.
+    """
+
+    user: str
+    uuid: str  # as the client gave it
+    address: str
+    port: int
+    state: str  # wait_auth, unregistered, registered, streaming, closed
+    form: str  # json, avro
+    schema: str
+    table: str
+    version: int
+    gtid: str
+    position: int
+    lag_bytes: int
+    rows: int
+    bytes: int
+    since: float
+
+
+class CDCStatus(Status, kw_only=True):
+    """A process that serves the CDC port: starting, catching up (with what the journal has), serving, stopped.
+
+    `refused`: logins that it rejected. `refused`, `rows` and `bytes` count since it started. `trouble`: why the file of
+    users cannot be read, "" if it can. `left_out`: connections that do not fit into `streams`.
+    """
+
+    position: int = 0
+    refused: int = 0
+    rows: int = 0
+    bytes: int = 0
+    trouble: str = ""
+    streams: list[CDCStream] = []
+    left_out: int = 0
+
+
+class Counts(msgspec.Struct):
+    """Rows by kind. An update counts as one."""
+
+    insert: int = 0
+    update: int = 0
+    delete: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of all kinds."""
+        return self.insert + self.update + self.delete
+
+    def add(self, counts: Counts, sign: int = 1) -> None:
+        """Adds other counts; with `sign` -1, subtracts them."""
+        self.insert += sign * counts.insert
+        self.update += sign * counts.update
+        self.delete += sign * counts.delete
+
+
+class TableUsage(msgspec.Struct):
+    """Rows of a table, with or without a client: since `Usage.since`, in the last 1440 and in the last 60 minutes.
+
+    Minutes are those of the source's clock and include the current one. `last`: time of the newest row, Unix seconds.
+    `unproven`: rows since `Usage.since` whose column names are unproven.
+    """
+
+    schema: str
+    table: str
+    total: Counts
+    day: Counts
+    hour: Counts
+    last: float
+    unproven: int = 0
+
+
+class Usage(msgspec.Struct):
+    """Table usage up to `position` of the journal, counted since `since` (Unix seconds).
+
+    `left_out`: tables that do not fit, those with the fewest rows in the last day. `missed`: changes that retention
+    deleted before they were counted. `trouble`: why counting has stopped, "" while it continues.
+    """
+
+    since: float = 0.0
+    position: int = 0
+    tables: list[TableUsage] = []
+    left_out: int = 0
+    missed: int = 0
+    trouble: str = ""
+
+
+class Watch(msgspec.Struct):
+    """The source's last reply to a query of its status, at Unix seconds `at`, 0 before the first reply.
+
+    `lag_bytes` of its binlog were not yet in the journal, None if that is unknown for the reason in `trouble`.
+    `expiry`: the age in seconds at which it purges binlogs, as it reported last, 0 for never.
+    """
+
+    at: float = 0.0
+    file: str = ""
+    position: int = 0
+    lag_bytes: int | None = None
+    expiry: int | None = None
+    trouble: str = ""
+
+
+class MonitorReport(msgspec.Struct):
+    """The facts that only the monitor collects."""
+
+    usage: Usage = msgspec.field(default_factory=Usage)
+    watch: Watch = msgspec.field(default_factory=Watch)
+
+
+class StatusPage:
+    """A status page, which shows one text of at most `size` - 16 bytes; `size` is a multiple of 8.
+
+    It is created before the fork. One process writes it, any process may read it, and either may be killed at any time.
+    """
+
+    def __init__(self, size: int = STATUS_BYTES) -> None:
+        self._size = size
+        self._words = memoryview(mmap.mmap(-1, 8 + 2 * size)).cast("Q")
+
+    @property
+    def capacity(self) -> int:
+        """The most bytes of a text."""
+        return self._size - 8 * _HEAD
+
+    def write(self, content: bytes) -> None:
+        """Shows `content`. Raises `ValueError` if it does not fit."""
+        if len(content) > self.capacity:
+            raise ValueError(f"{len(content)} bytes for a status page of {self.capacity}")
+        turn = self._words[0] + 1
+        copy = self._copy(turn)
+        copy[0], copy[1] = len(content), zlib.crc32(content)
+        copy[_HEAD:].cast("B")[: len(content)] = content
+        self._words[0] = turn  # one store: from here on the other copy is free
+
+    def read(self) -> bytes:
+        """The current text; b"" if there is none yet."""
+        while turn := self._words[0]:
+            copy = self._copy(turn)
+            content = bytes(copy[_HEAD:].cast("B")[: copy[0]])
+            if zlib.crc32(content) == copy[1]:
+                return content  # otherwise it was overwritten meanwhile, and there is a newer one
+        return b""
+
+    def decode(self, form: type[T]) -> T:
+        """The current text, which is msgpack, as `form`; `form()` if there is none yet."""
+        content = self.read()
+        return msgspec.msgpack.decode(content, type=form) if content else form()
+
+    def _copy(self, turn: int) -> memoryview:
+        words = self._size // 8
+        first = 1 + (turn & 1) * words
+        return self._words[first : first + words]
+
+
+@dataclass
+class StatusPages:
+    """All status pages, each named after the process that writes it."""
+
+    exporter: StatusPage = field(default_factory=StatusPage)
+    snapshotter: StatusPage = field(default_factory=StatusPage)
+    logger: StatusPage = field(default_factory=StatusPage)
+    monitor: StatusPage = field(default_factory=lambda: StatusPage(MONITOR_BYTES))  # a `MonitorReport`
+    supervisor: StatusPage = field(default_factory=lambda: StatusPage(OUTCOME_BYTES))  # outcomes of reloads
+    cdc: list[StatusPage] = field(default_factory=list)  # one for each process of the CDC port
+
+
+def write_report(status_page: StatusPage, report: MonitorReport) -> None:
+    """Shows the monitor's report, without the tables that do not fit."""
+    content = msgspec.msgpack.encode(report)
+    usage = report.usage
+    if len(content) > status_page.capacity:
+        by_rows = sorted(usage.tables, key=lambda table: table.day.rows, reverse=True)
+        usage = msgspec.structs.replace(usage, tables=by_rows)
+    while len(content) > status_page.capacity:
+        kept = len(usage.tables) * status_page.capacity // len(content) * 9 // 10
+        left_out = usage.left_out + len(usage.tables) - kept
+        usage = msgspec.structs.replace(usage, tables=usage.tables[:kept], left_out=left_out)
+        content = msgspec.msgpack.encode(MonitorReport(usage, report.watch))
+    status_page.write(content)

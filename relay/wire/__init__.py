@@ -1,1 +1,0 @@
-"""Codecs of the wire protocols: bytes in, messages out, and back; no input or output of their own."""

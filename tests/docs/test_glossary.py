@@ -1,0 +1,237 @@
+"""One word for one thing: docs/glossary.md lists the words that are not used, and nothing here uses them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+import pytest
+
+from relay.base.log_events import EVENTS
+from relay.commands.app import cli
+from relay.config.keys import CLIENT_KEYS, KEYS
+from relay.errors import MEANINGS
+from tests.support import ROOT
+
+GLOSSARY: Final = ROOT / "docs/glossary.md"
+
+
+class Banned(NamedTuple):
+    """A row of the glossary's second table.
+
+    `prose` is a pattern for text that people read. `names` are words that no identifier contains, in the files that
+    `where` matches. An identifier's words are what stands between underscores and before capitals; a word with a
+    capital is one of types only.
+    """
+
+    prose: str = ""
+    names: tuple[str, ...] = ()
+    where: str = r"(relay|native)/"
+
+
+BANNED: Final[Mapping[str, Banned]] = {
+    "named stop": Banned(r"named stops?|(stop|stops|stopped|stopping|refused) by name|(?<!`)stop `[a-z]+_[a-z_]+`"),
+    "verb": Banned(
+        r"verbs?", ("verb", "verbs"), r"relay/(commands|cli)"
+    ),  # in relay/ddl it is a statement's first word
+    "family": Banned(r"(?<!metric )famil(y|ies)", ("family",), r"relay/(runtime|processes|supervisor)"),
+    "board": Banned(r"(?<!on )boards?", ("board", "boards")),
+    "lookout": Banned(r"lookouts?", ("lookout", "lookouts")),
+    "narrow": Banned("", ("narrow", "narrowed"), r"relay/(commands|monitoring)/"),
+    "desk": Banned(r"desks?", ("desk", "desks")),
+    "door": Banned(r"doors?", ("door", "doors")),
+    "peer": Banned(r"peers?", ("peer", "peers"), r"relay/"),
+    "keeper": Banned(r"keepers?", ("keeper", "keepers")),
+    "answers": Banned("", ("answers",), r"relay/(ingest|reader|repair)"),
+    "refusals": Banned("", ("refusals",)),
+    "catalogue": Banned(r"catalog(ue)?s?", ("catalog", "catalogue"), r"relay/(ingest|cdc|reader|repair|queues)"),
+    "misfit": Banned(r"misfits?", ("misfit", "misfits")),
+    "gathering": Banned(r"gatherings?", ("gathering", "gatherings")),
+    "place": Banned(
+        r"places? in (the|a|its) (source's )?binlog|binlog places?",
+        ("Place", "Places"),
+        r"relay/(binlog|ingest|lake|linelog|monitoring|reader|repair|schema|spark|verify)",
+    ),
+    "witness": Banned(r"witness(es)?", ("witness", "witnesses")),
+    "brake": Banned(r"brakes?", ("brake", "brakes")),
+    "room": Banned("", ("Room",), r"relay/.*\.py"),
+    "level": Banned(r"(is|was|are|be|been|keeps? \w+ \w+) level( with)?"),
+    "lives": Banned(
+        r"(random|table's|tables') (life|lives)|lives of (a )?tables?", ("lives",), r"tests/(names|schema|cdc)/"
+    ),
+    "tell": Banned(r"(tells?|told|telling)(?! apart)"),
+    "held up": Banned(r"(held|holds?|holding) up"),
+    "takes rows": Banned(r"statements? (that )?(takes?|took) rows"),
+}
+
+ELSEWHERE: Final[Mapping[str, frozenset[str]]] = {
+    "peer": frozenset({"docs/performance.md", "README.md"}),
+    "catalogue": frozenset({"docs/binlog-events.md"}),
+}
+"""Pages where the word means another thing: programs that the relay is compared with; a field of QUERY events."""
+
+LOG_FIELDS: Final = frozenset(name for event in EVENTS.values() for name in event.fields.split())
+"""Names that are promised: a parameter or an attribute may have them, as log lines do."""
+
+PAGES: Final = sorted(
+    path
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    if path not in (GLOSSARY, ROOT / "CHANGELOG.md")
+)
+
+
+def shown(path: Path) -> str:
+    """The path as tests name it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def found_in(text: str, page: str = "") -> list[str]:
+    """The banned words in a text of prose, each with what stands around it."""
+    found = []
+    for word, banned in BANNED.items():
+        if banned.prose and page not in ELSEWHERE.get(word, ()):
+            for hit in re.finditer(rf"\b(?:{banned.prose})(?!\w)", text, re.IGNORECASE):
+                around = text[max(0, hit.start() - 30) : hit.end() + 30].replace("\n", " ")
+                line = text.count("\n", 0, hit.start()) + 1
+                found.append(f"{f'{page}:{line}: ' if page else ''}{word}: ...{around}...")
+    return found
+
+
+def prose_of(page: str) -> str:
+    """A page without its blocks of code, spans of code and targets of links; its lines keep their numbers."""
+    page = re.sub(r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), page, flags=re.MULTILINE | re.DOTALL)
+    page = re.sub(r"(?<=\])\([^)\s]*\)", "", page)
+    return re.sub(r"(?<!stop )`[^`\n]*`", "``", page)
+
+
+def help_texts(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
+    """What `--help` prints of a command, of its options and of the commands in it."""
+    yield name, " ".join(filter(None, (command.help, command.short_help, command.epilog)))
+    for option in command.params:
+        if isinstance(option, click.Option):
+            yield f"{name} {option.opts[0]}", option.help or ""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for inner in command.list_commands(context):
+            if (found := command.get_command(context, inner)) is not None:
+                yield from help_texts(found, f"{name} {inner}")
+
+
+def words_of(identifier: str) -> set[str]:
+    """`NamedStop`, `named_stop` and `kNamedStop` have the words named and stop, two of them Named and Stop as well."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)
+    return {*words, *(word.lower() for word in words)}
+
+
+def python_names(source: str) -> Iterator[tuple[int, str]]:
+    """What a module names: variables, parameters, functions, classes, attributes; not keywords of calls."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+
+
+def names_beside_text(source: str, suffix: str) -> Iterator[tuple[int, str]]:
+    """The words of a source in another language, without comments and literals."""
+    comment = r'""".*?"""|#[^\n]*' if suffix in (".pyx", ".pxd") else r"//[^\n]*|/\*.*?\*/"
+    blank = re.compile(rf"""{comment}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`""", re.DOTALL)
+    kept = re.sub(r"^\s*#include[^\n]*", "", source, flags=re.MULTILINE)
+    kept = blank.sub(lambda part: "\n" * part[0].count("\n"), kept)
+    for number, line in enumerate(kept.splitlines(), 1):
+        for name in re.findall(r"[A-Za-z_]\w*", line):
+            yield number, name
+
+
+@cache
+def sources() -> tuple[Path, ...]:
+    """Hand-written code: no vendored files, nothing that a build made."""
+    suffixes = {".py", ".hpp", ".cpp", ".pyx", ".pxd", ".js"}
+    folders = ("relay", "native", "tests")
+    every = (path for folder in folders for path in sorted((ROOT / folder).rglob("*")))
+    made = {"vendor", "__pycache__"}
+    return tuple(
+        path
+        for path in every
+        if path.suffix in suffixes
+        and not made & set(path.parts)
+        and not (path.suffix == ".cpp" and path.with_suffix(".pyx").exists())
+        and path != Path(__file__)
+    )
+
+
+@cache
+def named_in(path: Path) -> frozenset[tuple[int, str]]:
+    """The identifiers of a source, with their lines; its own name stands on line 0."""
+    text = path.read_text()
+    names = python_names(text) if path.suffix == ".py" else names_beside_text(text, path.suffix)
+    return frozenset({(0, path.stem), *names})
+
+
+@pytest.mark.parametrize("path", PAGES, ids=shown)
+def test_a_page_uses_the_words_of_the_glossary(path: Path) -> None:
+    found = found_in(prose_of(path.read_text()), shown(path))
+    assert not found, "\n".join(found)
+
+
+def test_help_texts_use_the_words_of_the_glossary() -> None:
+    texts = [*help_texts(cli, "relay"), *((f"[{key.section}] {key.name}", key.doc) for key in (*KEYS, *CLIENT_KEYS))]
+    found = [f"{name}: {hit}" for name, text in texts for hit in found_in(text)]
+    assert not found, "\n".join(found)
+
+
+def test_meanings_of_log_events_and_codes_use_the_words_of_the_glossary() -> None:
+    texts = [*((name, event.meaning) for name, event in EVENTS.items())]
+    texts += [(str(code), " ".join(map(str, meaning))) for code, meaning in MEANINGS.items()]
+    found = [f"{name}: {hit}" for name, text in texts for hit in found_in(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("word", [word for word, banned in BANNED.items() if banned.names])
+def test_no_identifier_has_a_word_that_is_not_used(word: str) -> None:
+    banned = BANNED[word]
+    found: dict[str, None] = {}
+    for path in sources():
+        if re.match(banned.where, shown(path)):
+            for line, name in sorted(named_in(path)):
+                if words_of(name) & set(banned.names) and name not in LOG_FIELDS:
+                    found[f"{shown(path)}:{line}: {name}"] = None
+    assert not found, "\n".join(found)
+
+
+def test_the_glossary_lists_every_word_that_is_not_used() -> None:
+    table = GLOSSARY.read_text().partition("## Words that are not used")[2]
+    assert re.findall(r"^\| ([^|]+?) \|", table, re.MULTILINE)[1:] == list(BANNED)
+
+
+def test_words_are_in_alphabetical_order_and_each_has_a_sentence_and_its_code() -> None:
+    table = GLOSSARY.read_text().partition("## Words that are not used")[0]
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][2:]
+    words = [row[0].strip().lower() for row in rows]
+    assert words == sorted(words)
+    assert not [row for row in rows if len(row) != 3 or not row[1].strip().endswith(".") or not row[2].strip()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["what is on board", "it answers in 3 ms", "a dashboard", "verbatim", "rows by column name", "metric families",
+     "the log level is info", "a stop of the relay", "in place", "`peer`", "[a](told.md)", "rooms of the code",
+     "labels that it cannot tell apart"],
+)  # fmt: skip
+def test_innocent_words_are_not_found(text: str) -> None:
+    assert not found_in(prose_of(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["it stops by name", "stop `disk_full`", "The Verbs", "each board", "it was told", "the lake is level",
+     "places in the binlog", "a peer that never reads"],
+)  # fmt: skip
+def test_banned_words_are_found(text: str) -> None:
+    assert len(found_in(prose_of(text))) == 1

@@ -1,0 +1,76 @@
+"""The documents for operators agree with the code: promises have tests; codes, events and metrics exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+
+from relay.base.log_events import EVENTS
+from relay.errors import MEANINGS, ErrorCode, StopCode
+from tests.support import ROOT
+
+GUARANTEES = (ROOT / "docs/guarantees.md").read_text()
+FAILURES = (ROOT / "docs/failures.md").read_text()
+OPERATIONS = (ROOT / "docs/operations.md").read_text()
+SECURITY = (ROOT / "docs/security.md").read_text()
+METRICS = (ROOT / "docs/metrics.md").read_text()
+
+
+@cache
+def defined_in(file: str) -> frozenset[str]:
+    tree = ast.parse((ROOT / "tests" / file).read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def named_tests(text: str) -> list[tuple[str, str]]:
+    return re.findall(r"`((?:\w+/)*test_\w+\.py)::(test_\w+)`", text)
+
+
+@pytest.mark.parametrize(
+    "page", [GUARANTEES, FAILURES, OPERATIONS, SECURITY], ids=["guarantees", "failures", "operations", "security"]
+)
+def test_every_test_that_a_page_names_is_there(page: str) -> None:
+    missing = [f"{file}::{name}" for file, name in named_tests(page) if name not in defined_in(file)]
+    assert not missing
+    assert "placeholder" not in page
+
+
+def test_every_promise_has_a_test() -> None:
+    promised = GUARANTEES.partition("## What is not promised")[0]
+    sections = re.split(r"^### ", promised, flags=re.MULTILINE)[1:]
+    assert len(sections) > 15
+    assert not [section.partition("\n")[0] for section in sections if not named_tests(section)]
+    deaths = re.findall(r"^\| (?:a|the) .*$", promised, re.MULTILINE)
+    assert len(deaths) == 11
+    assert not [row for row in deaths if not named_tests(row)]
+
+
+def rows(page: str) -> list[str]:
+    return [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| --")]
+
+
+def test_what_failures_names_is_real() -> None:
+    words = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", FAILURES))
+    metrics = set(re.findall(r"`(relay_\w+)`", FAILURES))
+    known = {*map(str, MEANINGS), *EVENTS, "limit_newest", "limit_oldest", "time_to_loss"}
+    assert not words - metrics - known - set(re.findall(r"\w+", (ROOT / "relay/monitoring/stat.py").read_text()))
+    assert not [metric for metric in metrics if f"`{metric}`" not in METRICS]
+
+
+def test_every_named_stop_is_a_failure_that_is_told() -> None:
+    assert not [code for code in StopCode if f"`{code}`" not in FAILURES]
+
+
+@pytest.mark.parametrize("code", [*StopCode, *ErrorCode])
+def test_operations_says_what_each_code_means_and_what_to_do(code: StopCode | ErrorCode) -> None:
+    [row] = [line for line in OPERATIONS.splitlines() if line.startswith(f"| `{code}` |")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert len(cells) == 3 and all(len(cell) > 3 for cell in cells)
+
+
+def test_operations_names_no_code_that_is_none() -> None:
+    section = OPERATIONS.partition("## What each code means")[2]
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == {*map(str, StopCode), *map(str, ErrorCode)}

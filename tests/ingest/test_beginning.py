@@ -1,0 +1,171 @@
+"""A first start before the source is reached: an acknowledged filter holds, whenever reading begins."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
+from relay._native import JournalReader
+from relay.client import RelayClient
+from relay.config.load import load
+from relay.errors import RelayError
+from relay.journal.frames import Source
+from tests.support.cdc_client import credentials
+from tests.support.reader_process import Reader
+from tests.support.relay_process import SECRET, RelayProcess
+
+ROWS = 100  # committed after the acknowledgement
+
+
+class Subscriber:
+    """Attaches as soon as the port lets it, and takes what comes from then on."""
+
+    def __init__(self, port: int) -> None:
+        self.acknowledged = threading.Event()
+        self.rejections: list[str] = []
+        self.ids: list[int] = []
+        self._port, self._stop = port, False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop:
+            try:
+                with RelayClient("127.0.0.1", self._port, "early", SECRET, timeout=30, patience=0) as client:
+                    client.add_filter("d", "t")
+                    self.acknowledged.set()
+                    while not self._stop:
+                        self.ids += [int((row.after or {})["id"]) for row in client.poll_many(wait=0.2)]
+            except RelayError as error:
+                self.rejections.append(str(error))
+                time.sleep(0.01)
+
+    def stop(self) -> None:
+        self._stop = True
+        self._thread.join(40)
+
+
+@pytest.mark.parametrize("down", [True, False], ids=["source down", "between port and ready"])
+def test_an_acknowledged_filter_holds_for_all_that_is_committed_from_then_on(
+    kind: str, own_server: Callable[..., DatabaseServer], relay_conf: Callable[..., Path], down: bool
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    relay = RelayProcess(relay_conf(server))
+    if down:
+        server.stop()
+    subscriber = Subscriber(load(str(relay.conf), {}, {})[0].server.server_port)
+    starting = threading.Thread(target=relay.start)
+    starting.start()
+    try:
+        if down:
+            subscriber.acknowledged.wait(3)
+            server.start()
+        wanted: list[int] = []
+        writing, number, deadline = server.connect(), 0, time.monotonic() + 60
+        with writing.cursor() as cursor:
+            while len(wanted) < ROWS:
+                assert time.monotonic() < deadline, f"no filter was acknowledged: {subscriber.rejections[-1:]}"
+                number += 1
+                holds = subscriber.acknowledged.is_set()
+                cursor.execute(f"INSERT INTO d.t VALUES ({number})")
+                wanted += [number] if holds else []
+                time.sleep(0.002)
+        writing.close()
+        until = time.monotonic() + 20
+        while wanted[-1] not in subscriber.ids and time.monotonic() < until:
+            time.sleep(0.05)
+        subscriber.stop()
+        lost = sorted(set(wanted) - set(subscriber.ids))
+        assert not lost, f"{len(lost)} of {len(wanted)} rows were lost: {lost[:20]}"
+    finally:
+        starting.join(40)
+        relay.end()
+
+
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_a_login_before_the_source_was_ever_reached_is_refused_by_name(
+    kind: str, own_server: Callable[..., DatabaseServer], start_relay: Callable[..., RelayProcess]
+) -> None:
+    server = own_server(kind)
+    server.stop()
+    relay = start_relay(server)
+    began = time.monotonic()
+    with pytest.raises(RelayError) as refused:
+        RelayClient("127.0.0.1", relay.port, "early", SECRET, timeout=20, patience=0).connect()
+    assert "has not reached its source yet" in str(refused.value)
+    assert time.monotonic() - began < 10
+
+
+def test_a_first_start_on_a_busy_source_lacks_nothing(
+    kind: str,
+    own_server: Callable[..., DatabaseServer],
+    make_reader: Callable[..., Reader],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT)")
+    stop = False
+
+    def write() -> None:
+        with server.connect() as connection, connection.cursor() as cursor:
+            while not stop:
+                cursor.execute("INSERT INTO d.t VALUES ()")
+
+    writers = [threading.Thread(target=write) for _ in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        make_reader(server).streaming()
+    finally:
+        stop = True
+        for writer in writers:
+            writer.join()
+    assert "lacks transactions" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_nobody_may_rely_on_the_journal_before_its_beginning_is_on_disk(
+    kind: str, own_server: Callable[..., DatabaseServer], make_reader: Callable[..., Reader]
+) -> None:
+    server = own_server(kind)
+    server.stop()
+    running = make_reader(server)
+    running.until(lambda: running.arena.source_state == "reconnecting")
+    assert running.arena.committed == 0
+    server.start()
+    running.until(lambda: running.arena.committed)
+    assert JournalReader(running.journal_dir).flushed() >= running.arena.committed > 0
+    assert any(isinstance(frame, Source) and frame.identity for frame in running.frames())
+
+
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_a_login_on_the_cdc_port_waits_for_the_source(
+    kind: str, own_server: Callable[..., DatabaseServer], start_relay: Callable[..., RelayProcess]
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    server.stop()
+    port = free_port()
+    start_relay(server, {"CDC.Enabled": "yes", "CDC.Port": port, "CDC.Address": "127.0.0.1"})
+    with socket.create_connection(("127.0.0.1", port), 3) as client:
+        client.sendall(credentials(USER, PASSWORD))
+        with pytest.raises(TimeoutError):
+            client.recv(100)
+        server.start()
+        client.settimeout(20)
+        assert client.recv(100) == b"OK\n"
+        server.execute("INSERT INTO d.t VALUES (1)")
+        client.sendall(b"REGISTER UUID=11-1, TYPE=JSON")
+        assert client.recv(100) == b"OK\n"
+        client.sendall(b"REQUEST-DATA d.t\n")
+        got, until = b"", time.monotonic() + 20
+        while b'"id": 1' not in got:
+            assert time.monotonic() < until, got
+            got += client.recv(4096)

@@ -1,0 +1,419 @@
+"""The ingest on constructed streams: rare behaviour of servers, damage, a full disk, kills."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import resource
+import signal
+import struct
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+
+from relay._native import Attention
+from relay.errors import RelayError, StopCode
+from relay.journal import frames
+from tests.support import binlogs
+from tests.support.binlogs import Fed, StreamPosition
+
+INSERT = 1
+START = StreamPosition("binlog.000001", 4)
+
+
+@pytest.fixture
+def fed(tmp_path: Path) -> Fed:
+    return Fed(tmp_path)
+
+
+def plain(*packets: bytes, start: StreamPosition = START) -> bytes:
+    return binlogs.opening(*start) + b"".join(packets)
+
+
+def transaction(number: int, at: int, rows: int = 1) -> bytes:
+    """BEGIN, map, rows, COMMIT in the 1000 bytes of the binlog up to `at` + 1000."""
+    return (
+        binlogs.query("BEGIN", at + 100)
+        + binlogs.table_map(5, "t", at + 200)
+        + binlogs.write_rows(5, [number] * rows, at + 900)
+        + binlogs.xid(at + 1000)
+    )
+
+
+def test_damage_is_found_and_named(fed: Fed) -> None:
+    good = plain(transaction(1, 1000))
+    damaged = bytearray(good + transaction(2, 2000))
+    damaged[-60] ^= 4
+    fed.begin(START)
+    with pytest.raises(RelayError) as caught:
+        fed.feed(bytes(damaged))
+    assert caught.value.code == StopCode.CHECKSUM_MISMATCH
+    assert caught.value.position.startswith("binlog.000001:2")
+    assert fed.writer.state().position == 2000
+
+
+def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+    """In the events, that is: their packets' heads are not under the checksum."""
+    good = transaction(1, 1000)
+    chance = random.Random(3)
+    packets = binlogs.split(good)
+    for case in range(60):
+        fed = Fed(tmp_path / str(case))
+        fed.begin(START)
+        which = chance.randrange(len(packets))
+        bad = bytearray(packets[which])
+        at = chance.randrange(5, len(bad))
+        bad[at] ^= 1 << chance.randrange(8)
+        with pytest.raises(RelayError) as caught:
+            fed.feed(plain(*packets[:which], bytes(bad), *packets[which + 1 :]))
+        assert caught.value.code in (StopCode.CHECKSUM_MISMATCH, StopCode.UNKNOWN_EVENT)
+        assert not fed.rows()
+
+
+def test_events_that_say_no_position_are_counted_by_length(fed: Fed) -> None:
+    inside = binlogs.table_map(5, "t", 0) + binlogs.write_rows(5, [1], 0)
+    fed.begin(START)
+    fed.feed(plain(binlogs.query("BEGIN", 100), inside))
+    assert fed.ingest.position == 100 + len(inside) - 2 * 5  # without the packets' heads
+    fed.feed(binlogs.xid(5000))
+    assert fed.writer.state().position == 5000
+
+
+def test_going_back_to_a_savepoint_is_never_passed_over(fed: Fed) -> None:
+    fed.begin(START)
+    fed.feed(plain(binlogs.query("BEGIN", 50), binlogs.query("ROLLBACK TO `s`", 99), binlogs.xid(150)))
+    assert [asked.asks for asked in fed.asked] == ["unknown"]
+
+
+def test_rows_of_a_table_that_was_not_mapped(fed: Fed) -> None:
+    fed.begin(START)
+    with pytest.raises(RelayError, match="not mapped") as caught:
+        fed.feed(plain(binlogs.query("BEGIN", 50), binlogs.write_rows(5, [1], 100)))
+    assert caught.value.code == StopCode.UNKNOWN_EVENT
+    assert "binlog.000001:" in str(caught.value)
+
+
+def test_a_map_holds_for_one_statement(fed: Fed) -> None:
+    fed.begin(START)
+    fed.feed(plain(transaction(1, 1000)))
+    with pytest.raises(RelayError, match="did not map"):
+        fed.feed(binlogs.query("BEGIN", 2050) + binlogs.write_rows(5, [1], 2100))
+
+
+def test_a_map_does_not_hold_beyond_its_group(fed: Fed) -> None:
+    fed.begin(START)
+    open_statement = binlogs.table_map(5, "t", 200) + binlogs.write_rows(5, [1], 300, statement_end=False)
+    fed.feed(plain(binlogs.query("BEGIN", 100), open_statement, binlogs.xid(400)))
+    with pytest.raises(RelayError, match="did not map"):
+        fed.feed(binlogs.query("BEGIN", 500) + binlogs.write_rows(5, [1], 600))
+
+
+def test_rows_that_do_not_fit_their_table(fed: Fed) -> None:
+    fed.begin(START)
+    rows = binlogs.changed(binlogs.write_rows(5, [1], 100), lambda event: event.extend(b"\0\7"))
+    with pytest.raises(RelayError, match=r"rows of test\.t that do not fit"):
+        fed.feed(plain(binlogs.query("BEGIN", 50), binlogs.table_map(5, "t", 70), rows))
+    assert not fed.rows()
+
+
+def test_a_table_is_asked_for_once_until_its_map_changes(fed: Fed) -> None:
+    fed.begin(START)
+    fed.feed(plain(*(transaction(number, number * 1000) for number in range(1, 6))))
+    assert [asked.asks for asked in fed.asked] == ["table"]
+    fed.feed(
+        binlogs.query("BEGIN", 7000)
+        + binlogs.table_map(5, "renamed", 7100)
+        + binlogs.write_rows(5, [1], 7200)
+        + binlogs.xid(7300)
+    )
+    assert [asked.asks for asked in fed.asked] == ["table", "table"]
+    fed.ingest.new_epoch()
+    fed.feed(transaction(9, 8000) + transaction(10, 9000))
+    assert [asked.asks for asked in fed.asked] == ["table"] * 3
+    assert [table for table, _, _ in fed.rows()] == ["t"] * 5 + ["renamed"] + ["t"] * 2
+
+
+def test_a_group_that_was_never_ended_leaves_nothing(fed: Fed) -> None:
+    fed.begin(START)
+    broken = binlogs.query("BEGIN", 1100) + binlogs.table_map(5, "t", 1200) + binlogs.write_rows(5, [1, 2], 1300)
+    next_file = binlogs.made(4, struct.pack("<Q", 4) + b"binlog.000002", 1400)
+    fed.feed(plain(broken, next_file, binlogs.opening("binlog.000002", 4), transaction(3, 1000)))
+    assert fed.rows() == [("t", INSERT, 1)]
+    assert fed.writer.state()[:2] == ("binlog.000002", 2000)
+    assert fed.ingest.abandoned == 1
+
+
+def test_a_new_stream_drops_half_a_transaction(fed: Fed) -> None:
+    fed.begin(START)
+    half = binlogs.query("BEGIN", 2100) + binlogs.table_map(5, "t", 2200) + binlogs.write_rows(5, [1, 2], 2300)
+    fed.feed(plain(transaction(1, 1000), half, b"\x50\0"))
+    resume = fed.ingest.resume()
+    assert (resume.file, resume.position) == ("binlog.000001", 2000)
+    fed.ingest.start(resume.file, resume.position)
+    fed.feed(plain(transaction(2, 2000, 5), start=StreamPosition("binlog.000001", 2000)))
+    assert fed.rows() == [("t", INSERT, 1), ("t", INSERT, 5)]
+
+
+def test_it_stops_between_transactions_when_asked(fed: Fed) -> None:
+    fed.begin(START)
+    stream = plain(transaction(1, 1000), transaction(2, 2000))
+    half = len(plain(binlogs.query("BEGIN", 1100)))
+    fed.feed(stream[:half])
+    fed.ingest.stop_at_boundary(True)
+    fed.feed(stream[half:])
+    assert fed.asked[-1].asks == "boundary"
+    assert fed.rows() == [("t", INSERT, 1)]
+    fed.ingest.stop_at_boundary(False)
+    fed.work()
+    assert fed.rows() == [("t", INSERT, 1)] * 2
+
+
+def test_unproven_tables_hold_everything_after_them_back(fed: Fed) -> None:
+    waiting: list[int] = []
+
+    def answer(asked: Attention) -> bool:
+        packed = msgspec.msgpack.encode(binlogs.defined(asked.body))
+        waiting.append(fed.ingest.pending(asked.table_id, packed, packed))
+        return True
+
+    fed.answer = answer
+    fed.begin(START)
+    fed.feed(plain(transaction(1, 1000), transaction(2, 2000)))
+    assert fed.rows() == []
+    assert len(waiting) == 1
+    fed.writer.resolve(waiting[0])
+    assert fed.rows() == [("t", INSERT, 1)] * 2
+
+
+def test_heartbeats_are_signs_of_life_and_nothing_else(fed: Fed) -> None:
+    fed.begin(START)
+    fed.feed(plain(transaction(1, 1000), binlogs.made(27, b"binlog.000001", 2000), binlogs.made(41, b"\0", 0)))
+    assert fed.ingest.heartbeats == 2
+    assert fed.ingest.position == 2000
+    assert len(fed.asked) == 1
+
+
+def test_a_full_disk_only_delays(tmp_path: Path, limit_files: Callable[[int], None]) -> None:
+    fed = Fed(tmp_path, segment=64 * 1024)
+    fed.begin(START)
+    count = 3000
+    stream = plain(*(transaction(number, number * 1000, 7) for number in range(1, count)))
+    limit_files(16 * 1024)
+    with pytest.raises(RelayError) as caught:
+        fed.feed(stream)
+    assert caught.value.code == StopCode.DISK_FULL
+    with pytest.raises(RelayError):
+        fed.ingest.step()
+    limit_files(resource.RLIM_INFINITY)
+    fed.work()
+    assert fed.rows() == [("t", INSERT, 7)] * (count - 1)
+    assert fed.writer.state().sequence == (count - 1) * 7 + 1
+
+
+def payload_packet(events: bytes, end: int, announced: int | None = None) -> bytes:
+    """A TRANSACTION_PAYLOAD event around events; `announced` bytes."""
+    packed = zstandard.ZstdCompressor().compress(events)
+
+    def field(kind: int, value: int) -> bytes:
+        return bytes([kind, 9]) + b"\xfe" + struct.pack("<Q", value)
+
+    size = len(events) if announced is None else announced
+    return binlogs.made(40, field(2, 0) + field(1, len(packed)) + field(3, size) + b"\0" + packed, end)
+
+
+def inner(*packets: bytes) -> bytes:
+    """Events as they stand in a payload: without checksums."""
+    events = [bytearray(packet[5:-4]) for packet in packets]
+    for event in events:
+        event[9:13] = len(event).to_bytes(4, "little")
+    return b"".join(events)
+
+
+def large_transaction(count: int) -> bytes:
+    maps = binlogs.table_map(5, "t", 0)
+    rows = [binlogs.write_rows(5, range(at, at + 3000), 0, statement_end=False) for at in range(0, count * 3000, 3000)]
+    return inner(binlogs.query("BEGIN", 0), maps, *rows, binlogs.write_rows(5, [7], 0), binlogs.xid(0))
+
+
+def test_a_large_compressed_transaction_is_inflated_in_parts(fed: Fed) -> None:
+    events = large_transaction(300)
+    assert len(events) > 4 << 20
+    fed.begin(START)
+    fed.feed(plain(payload_packet(events, 5000)))
+    assert fed.rows() == [("t", INSERT, 3000)] * 300 + [("t", INSERT, 1)]
+    assert {frame.end_position for frame in fed.frames() if isinstance(frame, frames.Rows)} == {5000}
+    assert fed.writer.state().position == 5000
+
+
+@pytest.mark.parametrize("announced", [-1, 1, 10_000_000])
+def test_a_large_compressed_transaction_holds_what_it_says(fed: Fed, announced: int) -> None:
+    events = large_transaction(300)
+    fed.begin(START)
+    with pytest.raises(RelayError, match=r"a compressed event that does not hold|with a damaged event") as caught:
+        fed.feed(plain(payload_packet(events, 5000, len(events) + announced)))
+    assert caught.value.code == StopCode.UNKNOWN_EVENT
+    assert len(fed.rows()) in (0, 301)
+
+
+@pytest.mark.parametrize("announced", [4, 40_000_000])
+def test_a_decompressor_that_fails_is_the_cause(fed: Fed, announced: int) -> None:
+    payload = b"\2\1\0" + b"\3\x09\xfe" + struct.pack("<Q", announced) + b"\1\1\4" + b"\0" + b"junk"
+    fed.begin(START)
+    with pytest.raises(RelayError, match="compressed event") as caught:
+        fed.feed(plain(binlogs.made(40, payload, 100)))
+    assert caught.value.__cause__ is not None
+
+
+def test_counts_go_where_they_are_asked_for(fed: Fed) -> None:
+    words = (ctypes.c_uint64 * 512)()
+    fed.ingest.count_into((ctypes.addressof(words) + 63) & ~63)
+    fed.begin(START)
+    fed.feed(plain(transaction(1, 1000, 3), transaction(2, 2000, 4)))
+    aligned = ((ctypes.addressof(words) + 63) & ~63) - ctypes.addressof(words)
+    counts = list(words)[aligned // 8 :]
+    assert (counts[30], counts[19], counts[16]) == (2, 2, 2)  # by event type
+    assert counts[256:260] == [7, 0, 0, 2]  # inserted, updated, deleted; transactions
+
+
+class Script:
+    """A long made-up binlog of plain, DDL and XA groups, from any group of it on."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        chance = random.Random(seed)
+        self.groups: list[tuple[int, bytes]] = []  # start in the binlog, packets
+        self.values: list[list[int]] = []  # of each ROWS frame to be, in commit order
+        self.end = 4
+        prepared: list[tuple[int, list[int]]] = []
+        number = 0
+        while number < count:
+            number += 1
+            values = [number * 10 + i for i in range(chance.randint(1, 4))]
+            kind = chance.random()
+            if kind < 0.1 and len(prepared) < 3:
+                xid = f"X'{number:08x}',X'',1"
+                self._add(
+                    binlogs.query(f"XA START {xid}", self.end + 10),
+                    binlogs.table_map(5, "t", self.end + 20),
+                    binlogs.write_rows(5, values, self.end + 30),
+                    binlogs.query(f"XA END {xid}", self.end + 40),
+                    binlogs.made(38, struct.pack("<BIII", 0, 1, 4, 0) + number.to_bytes(4, "big"), self.end + 1000),
+                )
+                prepared.append((number, values))
+            elif kind < 0.25 and prepared:
+                which, values = prepared.pop(chance.randrange(len(prepared)))
+                verb = chance.choice(["COMMIT", "ROLLBACK"])
+                self._add(binlogs.query(f"XA {verb} X'{which:08x}',X'',1", self.end + 1000))
+                if verb == "COMMIT":
+                    self.values.append(values)
+            elif kind < 0.3:
+                self._add(binlogs.query("ALTER TABLE t FORCE", self.end + 1000))
+            else:
+                self._add(
+                    binlogs.query("BEGIN", self.end + 10),
+                    binlogs.table_map(5, "t", self.end + 20),
+                    binlogs.write_rows(5, values, self.end + 30),
+                    binlogs.xid(self.end + 1000),
+                )
+                self.values.append(values)
+
+    def _add(self, *packets: bytes) -> None:
+        self.groups.append((self.end, b"".join(packets)))
+        self.end += 1000
+
+    def stream(self, start: StreamPosition) -> bytes:
+        return plain(*(packets for at, packets in self.groups if at >= start.position), start=start)
+
+
+def values_in(fed: Fed) -> list[list[int]]:
+    bodies = [frame.body[2:] for frame in fed.frames() if isinstance(frame, frames.Rows)]
+    return [[int.from_bytes(body[at + 1 : at + 5], "little") for at in range(0, len(body), 5)] for body in bodies]
+
+
+def killed_ingest(directory: Path, script: Script, seed: int) -> bool:
+    """A child that goes on with the stream; killed after a random while. Whether it came to the end before."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            fed = Fed(directory, segment=64 * 1024, prepared_memory=100 * (seed % 3))
+            if not fed.writer.state().file:
+                fed.writer.source(START.position, START.file, "", "test")
+            resume = fed.ingest.resume()
+            fed.ingest.start(resume.file, resume.position)
+            fed.feed(
+                script.stream(StreamPosition(resume.file, resume.position)),
+                random.Random(seed).choice([100, 1000, 50000]),
+            )
+            fed.writer.flush()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    time.sleep(random.Random(seed).uniform(0.005, 0.06))
+    os.kill(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert code in (0, -signal.SIGKILL)
+    return code == 0
+
+
+def prepared_group(xid: str, value: int, at: int) -> bytes:
+    """A transaction of one row up to its XA PREPARE, in the 1000 bytes of the binlog up to `at` + 1000."""
+    return (
+        binlogs.query(f"XA START X'{xid}',X'',1", at + 100)
+        + binlogs.table_map(5, "t", at + 200)
+        + binlogs.write_rows(5, [value], at + 800)
+        + binlogs.query(f"XA END X'{xid}',X'',1", at + 900)
+        + binlogs.made(38, struct.pack("<BIII", 0, 1, 4, 0) + bytes.fromhex(xid), at + 1000)
+    )
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["", "its id is used again"])
+def test_prepared_rows_outlive_a_flush_that_fails_after_their_commit(tmp_path: Path, again: bool) -> None:
+    """The journal is cut back to where their XA COMMIT is still to come: they are read once more from the source."""
+    groups = [transaction(1, 1000), prepared_group("0000000a", 2, 2000)]
+    groups.append(binlogs.query("XA COMMIT X'0000000a',X'',1", 4000))
+    if again:
+        groups.append(prepared_group("0000000a", 3, 4000))
+    fed = Fed(tmp_path)
+    fed.begin(START)
+    fed.feed(plain(*groups[:2]))
+    fed.writer.flush()
+    fed.feed(b"".join(groups[2:]))
+    assert values_in(fed) == [[1], [2]]
+    fail_sync(tmp_path)
+    fed.open()
+    assert values_in(fed) == [[1]]
+    for _ in range(2):  # as often as it restarts
+        resume = fed.ingest.resume()
+        assert 2000 < resume.position < 3000, "where its rows begin"
+        fed.open()
+    fed.begin(StreamPosition(resume.file, resume.position))
+    fed.feed(plain(*groups[1:], start=StreamPosition(resume.file, resume.position)))
+    assert values_in(fed) == [[1], [2]] and not [each for each in fed.asked if each.asks == "unknown"]
+    fed.open()
+    last = fed.ingest.resume().position
+    assert 4000 < last < 5000 if again else last == fed.writer.state().position, "the first is done with"
+
+
+def fail_sync(directory: Path) -> None:
+    """As if the last sync of the journal had failed (see tests/journal/test_journal_sync.py)."""
+    note = directory / "sync"
+    boot, begun, done, _ = struct.unpack("<QQQQ", note.read_bytes())
+    note.write_bytes(struct.pack("<QQQQ", boot, begun + 1, done, 1))
+
+
+def test_a_reader_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    script = Script(9_000, 11)
+    kills = 0
+    while not killed_ingest(tmp_path, script, kills):
+        kills += 1
+        assert kills < 1000
+    fed = Fed(tmp_path, segment=64 * 1024)
+    assert kills > 10
+    assert values_in(fed) == script.values
+    assert fed.writer.state().position == script.end

@@ -1,0 +1,219 @@
+"""The reader's native loop: a stream from a socket into the journal, and when it returns to Python."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from relay._native import Arena, Attention, Intake
+from tests.ingest.test_ingest_made import START, transaction
+from tests.support import binlogs
+from tests.support.binlogs import Fed
+
+PATIENCE = 0.2  # of a receive, seconds
+LONG = 60.0  # more than any of these takes
+SHAPE = (4, 1, 0)
+
+
+class Line:
+    """A socket with a source at its other end, and an intake at this."""
+
+    def __init__(self, fed: Fed) -> None:
+        self.fed = fed
+        self.source, self.end = socket.socketpair()
+        self.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, int(PATIENCE * 1e6)))
+        self.wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self.arena = Arena(mmap.mmap(-1, Arena.size(*SHAPE)), *SHAPE)
+        self.arena.attach_writer(fed.writer)
+        fed.ingest.count_into(self.arena.counters_address)
+        fed.begin(START)
+        self.intake = Intake(fed.ingest, self.arena, self.end.fileno(), self._never, self.wake)
+
+    def _never(self, buffer: memoryview) -> int:
+        raise AssertionError("a plain socket is read natively")
+
+    def send(self, *packets: bytes) -> None:
+        self.source.sendall(b"".join(packets))
+
+    def run(self, seconds: float = LONG, pause: float = 0.0, *, once: bool = False) -> Attention | None:
+        """Answers questions about tables and statements, as long as there are any."""
+        until = time.monotonic() + seconds
+        while (asked := self.intake.run(until, pause, once)) is not None and asked.asks in ("table", "query"):
+            self.fed.usual_answer(asked)
+        return asked
+
+    def woken(self) -> bool:
+        """Whether the broker was woken since it was asked last."""
+        try:
+            return os.eventfd_read(self.wake) > 0
+        except BlockingIOError:
+            return False
+
+    def scripted(self, *pieces: bytes, times: list[float] | None = None) -> list[bytes]:
+        """Instead of the socket from now on: pieces that a function gives, and then nothing; those that are left."""
+        left = list(pieces)
+
+        def receive(buffer: memoryview) -> int:
+            if times is not None:
+                times.append(time.monotonic())
+            piece = left.pop(0) if left else b""
+            buffer[: len(piece)] = piece
+            return len(piece)
+
+        self.intake = Intake(self.fed.ingest, self.arena, -1, receive, self.wake)
+        return left
+
+    def close(self) -> None:
+        self.source.close()
+        self.end.close()
+        os.close(self.wake)
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Iterator[Line]:
+    with closing(Line(Fed(tmp_path))) as line:
+        yield line
+
+
+def opening() -> bytes:
+    return binlogs.opening(*START)
+
+
+def test_what_comes_is_journaled_and_counted_however_it_is_cut(line: Line) -> None:
+    stream = opening() + b"".join(transaction(n, n * 1000, rows=n) for n in range(1, 6))
+    for at in range(0, len(stream), 7):
+        line.send(stream[at : at + 7])
+        line.run(once=True)
+    assert line.run() is None, "nothing more comes"
+    assert line.fed.rows() == [("t", 1, n) for n in range(1, 6)]
+    assert line.intake.transactions == 5
+    assert line.arena.committed == line.fed.writer.committed()
+
+
+def test_the_broker_is_woken_when_something_is_published_and_it_sleeps(line: Line) -> None:
+    line.send(opening(), transaction(1, 1000))
+    line.run()
+    assert not line.woken(), "a broker that works looks by itself"
+    line.arena.broker_waiting = True
+    line.send(transaction(2, 2000)[:-20])
+    line.run()
+    assert not line.woken(), "of half a transaction it has nothing"
+    line.send(transaction(2, 2000)[-20:])
+    line.run(once=True)
+    assert line.woken()
+    line.run()
+    assert not line.woken(), "once for what was published"
+    line.arena.broker_waiting = False
+    line.send(transaction(3, 3000))
+    line.run()
+    assert not line.woken(), "a broker that works looks by itself"
+
+
+def test_a_silent_source_is_waited_for_as_long_as_a_receive_waits(line: Line) -> None:
+    before = line.intake.heard
+    began = time.monotonic()
+    assert line.run() is None
+    assert time.monotonic() - began >= PATIENCE
+    assert line.intake.heard == before
+
+
+def test_it_comes_back_at_its_time_while_the_source_sends(line: Line) -> None:
+    line.send(opening(), transaction(1, 1000))
+    assert line.run(0.0) is None
+    assert line.fed.rows() == [("t", 1, 1)], "not before what came then is worked through"
+    assert line.intake.heard > 0
+
+
+def test_a_source_that_closes_the_connection_is_named(line: Line) -> None:
+    line.send(opening(), transaction(1, 1000))
+    line.source.close()
+    with pytest.raises(OSError, match="the source closed the connection"):
+        line.run()
+    assert line.fed.rows() == [("t", 1, 1)], "what it had sent is taken"
+
+
+def test_a_connection_that_fails_says_how(line: Line) -> None:
+    line.end.close()
+    with pytest.raises(OSError) as caught:
+        line.run()
+    assert caught.value.strerror == "Bad file descriptor"
+
+
+@pytest.mark.parametrize("flag", ["draining", "paused"])
+def test_a_drain_or_pause_that_is_asked_for_is_seen_at_the_next_receive(line: Line, flag: str) -> None:
+    line.send(opening(), transaction(1, 1000))
+    line.run()
+    setattr(line.arena, flag, True)
+    pieces = line.scripted(transaction(2, 2000), transaction(3, 3000))
+    assert line.run() is None
+    assert len(pieces) == 1
+    line.fed.ingest.stop_at_boundary(True)
+    asked = line.run()
+    assert asked is not None
+    assert asked.asks == "boundary"
+
+
+def test_beyond_4_gib_it_comes_back_after_each_receive(line: Line) -> None:
+    far = 1 << 32
+    line.fed.ingest.start(START.file, far + 4)
+    line.send(binlogs.opening(START.file, far + 4), transaction(1, far + 1000))
+    line.run()
+    pieces = line.scripted(transaction(2, far + 2000), transaction(3, far + 3000))
+    assert line.run() is None
+    assert len(pieces) == 1
+    assert line.fed.ingest.position == far + 3000
+
+
+def test_a_receive_of_little_is_followed_by_a_pause(line: Line) -> None:
+    asked: list[float] = []
+    line.scripted(opening() + transaction(1, 1000), transaction(2, 2000), transaction(3, 3000), times=asked)
+    line.run(pause=0.1)
+    assert [after - before >= 0.1 for before, after in pairwise(asked)] == [False, True, True], "a question comes first"
+
+
+def test_a_receive_of_much_is_not(line: Line) -> None:
+    asked: list[float] = []
+    line.scripted(opening() + transaction(1, 1000), transaction(2, 2000, rows=20_000), times=asked)
+    line.run(pause=LONG)
+    assert asked[-1] - asked[0] < LONG / 2
+
+
+def test_a_signal_ends_the_waiting(line: Line) -> None:
+    line.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(LONG), 0))
+    came: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, frame: came.append(number))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1, 0.1)  # again: the first may come before the receive
+        began = time.monotonic()
+        assert line.run() is None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert came
+    assert time.monotonic() - began < LONG / 2
+
+
+def test_without_a_descriptor_the_function_is_asked(line: Line) -> None:
+    pieces = line.scripted(opening() + transaction(1, 1000), transaction(2, 2000))
+    assert line.run() is None
+    assert line.fed.rows() == [("t", 1, 1)] * 2
+    assert not pieces
+
+
+def test_what_the_function_raises_is_raised(line: Line) -> None:
+    def receive(buffer: memoryview) -> int:
+        raise ZeroDivisionError
+
+    intake = Intake(line.fed.ingest, line.arena, -1, receive, line.wake)
+    with pytest.raises(ZeroDivisionError):
+        intake.run(0, 0, False)

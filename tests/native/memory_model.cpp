@@ -1,0 +1,268 @@
+#include "memory_model.hpp"
+
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+
+#include "memory_choices.hpp"
+
+namespace model {
+
+namespace {
+
+constexpr size_t kPlaces = 512;  // words that an execution touches
+constexpr size_t kStack = 256 << 10;
+constexpr size_t kThreads = 5;
+constexpr size_t kSteps = 200000;  // of an execution that ends
+constexpr size_t kLife = 60;       // accesses of a mortal thread, on average
+
+// Of each word the index of a value in its history.
+struct View {
+  std::array<int16_t, kPlaces> at{};
+  void join(const View& o) {
+    for (size_t i = 0; i < kPlaces; ++i) at[i] = std::max(at[i], o.at[i]);
+  }
+};
+
+struct Message {
+  uint64_t value;
+  View view;  // what an acquire load of it takes over
+};
+
+struct Thread {
+  View cur;  // what it knows
+  View acq;  // what it will know after an acquire fence
+  View rel;  // what its relaxed stores give away: what it knew at its last release fence
+  // What all knew who had a seq_cst fence before its own. It bounds loads only and is not given away, as in C++17: the
+  // order of these fences is no happens-before.
+  View sc;
+  ucontext_t context;
+  const std::function<void()>* work = nullptr;
+  const bool* waits_for = nullptr;
+  bool is_done = false;
+  bool is_mortal = false;
+
+  bool can_run() const { return !is_done && (!waits_for || *waits_for); }
+};
+
+alignas(64) uint8_t g_memory[kMemory];
+int16_t g_place_of[kMemory / 8];           // of a word, + 1; 0: not touched yet
+std::vector<size_t> g_touched;             // words with a place
+std::vector<std::vector<Message*>> g_histories;  // by place
+std::deque<Message> g_pool;
+size_t g_messages = 0;
+View g_sc;
+std::array<Thread, kThreads> g_threads;
+std::array<std::vector<char>, kThreads> g_stacks;
+size_t g_count = 0;
+Thread* g_running = nullptr;
+ucontext_t g_main;
+size_t g_steps = 0;
+uint64_t g_executions = 0;
+
+Message& message(uint64_t value, const View& view) {
+  if (g_messages == g_pool.size()) g_pool.emplace_back();
+  Message& m = g_pool[g_messages++];
+  m.value = value;
+  m.view = view;
+  return m;
+}
+
+size_t place_of(const Atomic* word, uint64_t initial) {
+  const size_t offset = static_cast<size_t>(reinterpret_cast<const uint8_t*>(word) - g_memory) / 8;
+  if (offset >= kMemory / 8) fail("a word outside of the model's memory");
+  int16_t& place = g_place_of[offset];
+  if (!place) {
+    g_touched.push_back(offset);
+    if (g_touched.size() > kPlaces) fail("an execution touches more words than the model keeps");
+    place = static_cast<int16_t>(g_touched.size());
+    if (g_histories.size() < g_touched.size()) g_histories.emplace_back();
+    g_histories[g_touched.size() - 1].assign(1, &message(initial, View{}));
+  }
+  return static_cast<size_t>(place - 1);
+}
+
+bool acquires(std::memory_order o) {
+  return o == std::memory_order_acquire || o == std::memory_order_acq_rel || o == std::memory_order_seq_cst;
+}
+bool releases(std::memory_order o) {
+  return o == std::memory_order_release || o == std::memory_order_acq_rel || o == std::memory_order_seq_cst;
+}
+
+void resume(Thread* next) {
+  Thread* before = g_running;
+  g_running = next;
+  if (before != next) swapcontext(before ? &before->context : &g_main, &next->context);
+}
+
+std::vector<Thread*> others() {
+  std::vector<Thread*> found;
+  for (size_t i = 0; i < g_count; ++i) {
+    if (&g_threads[i] != g_running && g_threads[i].can_run()) found.push_back(&g_threads[i]);
+  }
+  return found;
+}
+
+struct Death {};
+
+// Before each access: another thread may go on, and a mortal one may die.
+void may_switch() {
+  if (++g_steps > kSteps) fail("the threads do not end");
+  size_t runnable = 0;
+  for (size_t i = 0; i < g_count; ++i) runnable += g_threads[i].can_run();
+  const size_t chosen = runnable > 1 ? choices->thread(g_steps, runnable - 1) : 0;
+  if (chosen) resume(others()[chosen - 1]);
+  if (g_running->is_mortal && !choices->any(kLife)) throw Death{};
+}
+
+// Another thread goes on.
+void must_switch() {
+  const std::vector<Thread*> found = others();
+  if (!found.empty()) return resume(found[choices->any(found.size())]);
+  for (size_t i = 0; i < g_count; ++i) {
+    if (!g_threads[i].is_done) fail("a thread sleeps, and nobody wakes it");
+  }
+  swapcontext(&g_running->context, &g_main);
+}
+
+void work() {
+  try {
+    (*g_running->work)();
+  } catch (const std::exception& e) {
+    fail(e.what());
+  }
+  g_running->is_done = true;
+  must_switch();
+}
+
+}  // namespace
+
+std::string subject;
+
+uint8_t* memory() { return g_memory; }
+uint64_t executions() { return g_executions; }
+
+void fail(const std::string& what) {
+  std::fprintf(stderr, "ring_memory: %s: execution %llu: %s\n", subject.c_str(),
+               static_cast<unsigned long long>(g_executions), what.c_str());
+  std::fflush(stderr);
+  std::_Exit(1);
+}
+
+uint64_t Atomic::load(std::memory_order order) const {
+  if (!g_running) return value_;
+  may_switch();
+  Thread& t = *g_running;
+  const size_t place = place_of(this, value_);
+  const std::vector<Message*>& history = g_histories[place];
+  const size_t oldest = static_cast<size_t>(std::max(t.cur.at[place], t.sc.at[place]));
+  const size_t older = history.size() - 1 - oldest;
+  const size_t index = history.size() - 1 - (older ? choices->message(older) : 0);
+  const Message& m = *history[index];
+  if (index) {  // the first value gives nothing away
+    t.acq.join(m.view);
+    if (acquires(order)) t.cur.join(m.view);
+  }
+  t.cur.at[place] = std::max(t.cur.at[place], static_cast<int16_t>(index));
+  t.acq.at[place] = std::max(t.acq.at[place], static_cast<int16_t>(index));
+  return m.value;
+}
+
+void Atomic::store(uint64_t v, std::memory_order order) {
+  if (!g_running) {
+    value_ = v;
+    return;
+  }
+  may_switch();
+  Thread& t = *g_running;
+  const size_t place = place_of(this, value_);
+  std::vector<Message*>& history = g_histories[place];
+  if (static_cast<size_t>(t.cur.at[place]) + 1 != history.size()) fail("a word has two writers");
+  const auto index = static_cast<int16_t>(history.size());
+  t.cur.at[place] = t.acq.at[place] = index;
+  Message& m = message(v, releases(order) ? t.cur : t.rel);
+  m.view.at[place] = index;
+  history.push_back(&m);
+  value_ = v;
+}
+
+void fence(std::memory_order order) {
+  if (!g_running) return;
+  if (order == std::memory_order_seq_cst) may_switch();  // the others concern nobody else
+  Thread& t = *g_running;
+  if (acquires(order)) t.cur = t.acq;
+  if (order == std::memory_order_seq_cst) {
+    g_sc.join(t.cur);
+    t.sc = g_sc;
+  }
+  if (releases(order)) t.rel = t.cur;
+}
+
+void yield() {
+  if (!others().empty()) must_switch();
+}
+
+void live(const std::function<void()>& work) {
+  g_running->is_mortal = true;
+  try {
+    work();
+  } catch (const Death&) {
+  }
+  g_running->is_mortal = false;
+  fence(std::memory_order_seq_cst);
+}
+
+struct Bell::State {
+  bool is_rung = false;
+  View view;
+};
+
+Bell::Bell() : state_(std::make_unique<State>()) {}
+Bell::~Bell() = default;
+
+void Bell::ring() {
+  may_switch();
+  state_->view.join(g_running->cur);
+  state_->is_rung = true;
+}
+
+void Bell::wait() {
+  may_switch();
+  g_running->waits_for = &state_->is_rung;
+  if (!state_->is_rung) must_switch();
+  g_running->waits_for = nullptr;
+  state_->is_rung = false;
+  g_running->cur.join(state_->view);
+  g_running->acq.join(state_->view);
+}
+
+void run(const std::vector<std::function<void()>>& threads) {
+  ++g_executions;
+  g_count = threads.size();
+  if (g_count > kThreads) fail("too many threads");
+  g_steps = 0;
+  g_sc = View{};
+  for (size_t i = 0; i < g_count; ++i) {
+    Thread& t = g_threads[i];
+    t.cur = t.acq = t.rel = t.sc = View{};
+    t.work = &threads[i];
+    t.waits_for = nullptr;
+    t.is_done = t.is_mortal = false;
+    g_stacks[i].resize(kStack);
+    getcontext(&t.context);
+    t.context.uc_stack.ss_sp = g_stacks[i].data();
+    t.context.uc_stack.ss_size = kStack;
+    makecontext(&t.context, work, 0);
+  }
+  resume(&g_threads[choices->any(g_count)]);
+  g_running = nullptr;
+  for (size_t offset : g_touched) g_place_of[offset] = 0;
+  g_touched.clear();
+  g_messages = 0;
+}
+
+}  // namespace model

@@ -1,0 +1,150 @@
+"""Checks the client queue on a weak memory model, and weakens the queue in ways that the check must notice.
+
+    python -m tests.queues.ring_memory [executions of each scenario [seed]]
+
+The queue's own sources are compiled with the model's words and fences in place of the processor's. Each fence is a
+mutant, and so is each required memory order. The program takes the number of a mutant, from 1 on.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.queues.ring_mutants import MUTANTS, NATIVE, SOURCES, TESTS, Edit, Mutant, write_mutated
+
+CHECK = (
+    "ring_memory.cpp",
+    "ring_memory_queue.cpp",
+    "ring_memory_turns.cpp",
+    "ring_scene.cpp",
+    "memory_model.cpp",
+    "memory_choices.cpp",
+    "memory_litmus.cpp",
+)
+FLAGS = ("-std=c++17", "-O2", "-fvect-cost-model=dynamic", "-Wall", "-Wextra", "-Wshadow", "-Werror")
+EXECUTIONS = 3000
+
+# What no order is to blame for, so that each scenario has something to notice.
+BROKEN = (
+    Mutant(
+        "what is in flight is not kept",
+        (Edit("queue/broker.cpp", "for (size_t i = 0; i < n; ++i) lowest = std::min(lowest, ranges[i].frame);", ";"),),
+    ),
+    *(mutant for mutant in MUTANTS if mutant.name == "a slot is used again although its rows wait"),
+)
+# Loads that must acquire, and stores that must release.
+ORDERED = {
+    "base/words.hpp": ("cur_.get()", "cur_.set(next, site)"),
+    "queue/deliveries.hpp": ("count_.get()", "count_.set(n + 1, site)"),
+    "queue/broker.cpp": ("s.tag.set(0)", "control.reader.committed.get()"),
+    "queue/broker_clients.cpp": (
+        "arena_.client(slot).identity.id.set(at(slot).id)",
+        "arena_.lease(worker, slot).get()",
+    ),
+    "queue/queue.cpp": ("lease.set(0)",),
+}
+FENCE = r"std::atomic_thread_fence\(std::memory_order_(\w+)\);"
+HEAD = re.compile(r"(?:  )?(?!if|for|while|switch|return|else)\w.*?([\w:~]+)\(.*\{(?:  //.*| .*\})?$")
+CLASS = re.compile(r"(?:class|struct) (?:alignas\(64\) )?(\w+) .*\{$")
+
+
+def model_source(path: Path, mutants: list[str]) -> str:
+    """The source with the model's fences; its mutants are appended, and stand in it as branches on `relay_mutant`."""
+    scope = function = ""
+
+    def weaken(found: re.Match[str]) -> str:
+        order, text = found[1], found[0]
+        if order is None:
+            mutants.append(f"{function}: relaxed {text}")
+            weak = text.replace(".get()", ".relaxed()").replace(".set(", ".put(")
+            return f"(relay_mutant == {len(mutants)} ? {weak} : {text})"
+        mutants.append(f"{function}: no {order} fence")
+        model = f"if (relay_mutant != {len(mutants)}) model::fence("
+        if order != "seq_cst":
+            return f"{model}std::memory_order_{order});"
+        mutants.append(f"{function}: acq_rel fence instead of seq_cst")
+        return f"{model}relay_mutant == {len(mutants)} ? std::memory_order_acq_rel : std::memory_order_seq_cst);"
+
+    ordered = [rf"\b{re.escape(access)}" for access in ORDERED.get(f"{path.parent.name}/{path.name}", ())]
+    weakened = re.compile("|".join([FENCE, *ordered]))
+    lines = []
+    for line in path.read_text().splitlines(keepends=True):
+        if head := CLASS.match(line):
+            scope = f"{head[1]}::"
+        if head := HEAD.match(line):
+            function = head[1] if line[0] != " " else scope + head[1]
+        lines.append(weakened.sub(weaken, line))
+    return "".join(lines)
+
+
+def sources() -> list[Path]:
+    """All native sources: a fence that stands where no scenario comes is a mutant that is not noticed."""
+    python = NATIVE / "python"  # where C++ files are what Cython made
+    wrapper = {path for suffix in ("pyx", "pxd") for path in python.rglob(f"*.{suffix}")}
+    core = {path for path in NATIVE.glob("*/*.?pp") if path.parent != python}
+    return sorted(core | wrapper)
+
+
+def model_sources(folder: Path) -> tuple[dict[str, str], list[str]]:
+    """The sources as the check compiles them, by name, and the mutants that they have. `folder` has the broken ones."""
+    mutants = [mutant.name for mutant in BROKEN]
+    texts: dict[str, str] = {}
+    for path in sources():
+        name = str(path.relative_to(NATIVE))
+        broken = folder / name
+        text = model_source(broken if broken.exists() else path, mutants)
+        texts[name] = text.replace("std::atomic<uint64_t>", "model::Atomic")
+    return texts, mutants
+
+
+def mutants() -> list[str]:
+    """What each mutant is, from number 1 on."""
+    return model_sources(NATIVE)[1]
+
+
+def compile_check(folder: Path) -> Path:
+    """Builds the check in `folder`; the path of the program."""
+    write_mutated(folder, BROKEN)
+    for name, text in model_sources(folder)[0].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    ring = folder / "ring.cpp"
+    ring.write_text("".join(f'#include "{name}"\n' for name in SOURCES))
+    program = folder / "ring_memory"
+    includes = [f"-I{folder}", f"-I{TESTS}", "-include", "memory_model.hpp", "-include", "mutant.hpp"]
+    tests = [str(TESTS / name) for name in CHECK]
+    subprocess.run(["g++", *FLAGS, *includes, str(ring), *tests, "-o", str(program)], check=True)
+    return program
+
+
+def check(program: Path, mutant: int = 0, *, executions: int = EXECUTIONS, seed: int = 1) -> tuple[bool, str]:
+    """Whether every execution was right, and what the program says."""
+    arguments = [str(seed), str(executions), str(mutant)]
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=900)
+    if done.returncode not in {0, 1}:
+        raise AssertionError(f"the check ended with {done.returncode}: {done.stderr}")
+    return done.returncode == 0, (done.stdout or done.stderr).strip()
+
+
+def main() -> int:
+    """Prints a table of the mutants, and by what each was noticed."""
+    given = [int(argument) for argument in sys.argv[1:]]
+    executions, seed = [*given, *(EXECUTIONS, 1)[len(given) :]]
+    with tempfile.TemporaryDirectory() as folder:
+        program = compile_check(Path(folder))
+        is_right, told = check(program, executions=executions, seed=seed)
+        print(told, flush=True)
+        missed = 0
+        for number, name in enumerate(mutants(), 1):
+            is_unnoticed, told = check(program, number, executions=executions, seed=seed)
+            missed += is_unnoticed
+            print(f"{name:80}  {'NOT NOTICED' if is_unnoticed else told.removeprefix('ring_memory: ')}", flush=True)
+    return int(missed > 0 or not is_right)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""The client queue is correct on a weak memory model, and the check notices each missing fence."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.queues.ring_memory import FENCE, ORDERED, check, compile_check, mutants, sources
+from tests.queues.ring_mutants import NATIVE, SOURCES
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_check(tmp_path_factory.mktemp("ring_memory"))
+
+
+def test_every_execution_of_the_queue_is_right(program: Path) -> None:
+    is_right, told = check(program)
+    assert is_right, told
+    assert "all right" in told
+
+
+@pytest.mark.parametrize("number", range(1, len(mutants()) + 1), ids=[m.replace(" ", "_") for m in mutants()])
+def test_a_weaker_queue_is_noticed(program: Path, number: int) -> None:
+    is_unnoticed, told = check(program, number)
+    assert not is_unnoticed, told
+
+
+def test_no_fence_and_no_order_escapes_the_check() -> None:
+    for path in sources():
+        text = path.read_text()
+        assert text.count("thread_fence") == len(re.findall(FENCE, text)), path.name
+        if str(path.relative_to(NATIVE)) in SOURCES:
+            assert "memory_order" not in re.sub(FENCE, "", text), path.name
+    for name, accesses in ORDERED.items():
+        for access in accesses:
+            assert access in (NATIVE / name).read_text(), f"{name}: {access}"
+    assert sum(": relaxed " in mutant for mutant in mutants()) >= sum(map(len, ORDERED.values()))
+    assert (NATIVE / "base" / "words.hpp").read_text().count("std::atomic<uint64_t>") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_executions_of_the_queue_are_right(program: Path, seed: int) -> None:
+    is_right, told = check(program, executions=100_000, seed=seed)
+    assert is_right, told

@@ -1,0 +1,555 @@
+"""Definitions come from the event, from the history, from the source, or are positional."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymysql.connections import Connection
+
+from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay.binlog.events import QueryStatus
+from relay.binlog.events.column_types import Type
+from relay.binlog.events.position import BinlogPosition
+from relay.ddl import Dialect, parse_statement
+from relay.ddl.syntax import CreateTable, TableName
+from relay.errors import RelayError, StopCode
+from relay.ingest.definitions import Definitions, Resolution, Verdict, without_excluded
+from relay.ingest.reader_state import ReaderState
+from relay.ingest.rules import Rules
+from relay.journal.frames import Column, Definition
+from relay.schema import source_tables
+from relay.schema.create import created_table
+from relay.schema.facts import Reply
+from relay.schema.history import History
+from relay.schema.matching import definition
+from relay.schema.queries import Session, query
+from relay.schema.store import SCHEMA_FILE, Store
+from relay.schema.table import ABSENT, Absent, State, Table, Unknown
+from relay.source.connect import Account, connect
+from relay.source.facts import ServerFacts, query_facts
+from tests.binlog.test_table_map import CHARSETS, field, names, table_map
+
+USERS = TableName("shop", "users")
+MYSQL, MARIADB = Dialect(False, 90_700), Dialect(True, 101_108)
+COLUMNS = [(Type.LONG, b""), (Type.VARCHAR, b"\x28\x00")]
+PLAIN = table_map(COLUMNS, nullable=0b10)
+FULL = table_map(COLUMNS, names("id", "name") + field(1, b"\x80") + field(2, b"\x2d"), nullable=0b10)
+RENAMED = table_map(COLUMNS, names("id", "nom") + field(1, b"\x80") + field(2, b"\x2d"), nullable=0b10)
+
+
+def made(columns: str, dialect: Dialect = MYSQL) -> Table:
+    """The table that a statement with these columns makes."""
+    [change] = parse_statement(f"CREATE TABLE users ({columns})", "shop", dialect).changes
+    assert isinstance(change, CreateTable)
+    return created_table(change, "utf8mb4", dialect)
+
+
+SAID = made("id INT UNSIGNED PRIMARY KEY, name VARCHAR(10)")
+
+
+CREATE = "CREATE TABLE users (id INT UNSIGNED PRIMARY KEY, name VARCHAR(10)) CHARSET utf8mb4"
+NOT_UNDERSTOOD = "ALTER TABLE users FROBNICATE"
+
+
+def at(position: int, file: str = "binlog.000001") -> BinlogPosition:
+    return BinlogPosition(file, position)
+
+
+class World:
+    """Definitions on a history and a catalog in a folder, what they ask, and what they log.
+
+    The source says `said`; its binlog stands at `begin` when it is asked, and at `end` when it has answered.
+    """
+
+    def __init__(
+        self, folder: Path, rules: Rules | None = None, *, mariadb: bool = False, names_expected: bool = False
+    ) -> None:
+        self.said: State = SAID
+        self.begin = self.end = at(500)
+        self.asked: list[str] = []
+        self.logged: list[str] = []
+        self.dialect = MARIADB if mariadb else MYSQL
+        self.folder = folder
+        self._reader_state = ReaderState(folder / "state.db")
+        self._store = Store(folder / SCHEMA_FILE)
+        self._sequence = 1
+        self.history = History(self._store, lambda *_: None)
+        self.history.set_lower_case(0)
+        self.definitions = Definitions(
+            self._reader_state, self.history, rules or Rules(), CHARSETS, self._ask, self._log,
+            incomplete_types=mariadb, names_expected=names_expected,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        self._store.close()
+        self._reader_state.close()
+
+    def restarted(self) -> World:
+        """What comes after this one."""
+        self._store.commit()
+        self.close()
+        return World(self.folder, mariadb=self.dialect.mariadb)
+
+    def _ask(self, table: TableName) -> None:
+        self.asked.append(str(table))
+        self._store.put_replies([Reply(table, self.said, min(self.begin, self.end), self.end)])
+
+    def _log(self, event: str, **fields: object) -> None:
+        self.logged.append(event)
+
+    def decide(self, body: bytes, place: BinlogPosition) -> Verdict:
+        """The verdict on a table map; if it is pending, its handle in the journal is 7."""
+        verdict = self.definitions.decide(body, place, self._sequence, self.dialect)
+        if verdict.pending is not None:
+            self.definitions.add_pending(7, verdict.pending)
+        return verdict
+
+    def known(self, body: bytes, place: BinlogPosition) -> Definition:
+        """What a table map means if its definition is not pending."""
+        verdict = self.decide(body, place)
+        assert verdict.pending is None and verdict.definition is not None
+        return verdict.definition
+
+    def execute(self, statement: str, place: BinlogPosition) -> list[Resolution]:
+        """A statement that stands just before that place."""
+        version = "11.8.1-MariaDB" if self.dialect.mariadb else "9.7.0"
+        found = query(statement, Session("shop", 0, 0, QueryStatus()), version, CHARSETS)
+        outcomes = self.definitions.outcomes(found, BinlogPosition(place.file, place.position - 1))
+        self._sequence += 1
+        return self.definitions.apply_statement(outcomes, found, place, self._sequence, "")
+
+
+@pytest.fixture
+def make_world(tmp_path: Path) -> Iterator[Callable[..., World]]:
+    """Makes worlds of their own."""
+    with ExitStack() as stack:
+
+        def make(rules: Rules | None = None, **more: bool) -> World:
+            folder = tmp_path / secrets.token_hex(4)
+            folder.mkdir()
+            return stack.enter_context(closing(World(folder, rules, **more)))
+
+        yield make
+
+
+@pytest.fixture
+def world(make_world: Callable[..., World]) -> World:
+    return make_world()
+
+
+@pytest.fixture
+def mariadb(make_world: Callable[..., World]) -> World:
+    return make_world(mariadb=True)
+
+
+def column_names(definition: Definition | None) -> list[str]:
+    assert definition is not None
+    return [column.name for column in definition.columns]
+
+
+def sql_types(definition: Definition | None) -> list[str]:
+    assert definition is not None
+    return [column.sql_type for column in definition.columns]
+
+
+# -- what the event tells
+
+
+@pytest.mark.parametrize("said", [SAID, ABSENT])
+def test_full_metadata_waits_for_no_answer(world: World, said: State) -> None:
+    world.said = said
+    for place in (at(100), at(200)):
+        found = world.known(FULL, place)
+        assert (column_names(found), found.proven) == (["id", "name"], True)
+        assert world.asked == ["shop.users"], "once: an unsigned column may have ZEROFILL"
+
+
+def test_full_metadata_that_leaves_nothing_unsaid_needs_no_question(world: World) -> None:
+    body = table_map(COLUMNS, names("id", "name") + field(1, b"\0") + field(2, b"\x2d"))
+    world.known(body, at(100))
+    assert not world.asked
+
+
+def test_geometry_of_mariadb_does_not_shift_the_character_sets(mariadb: World) -> None:
+    columns = [(Type.GEOMETRY, b"\x04"), (Type.VARCHAR, b"\x28\x00"), (Type.BLOB, b"\x02")]
+    body = table_map(columns, names("shape", "name", "note") + field(3, b"\x3f\x08\x2d"))
+    assert [column.charset for column in mariadb.known(body, at(100)).columns] == ["", "latin1", "utf8mb4"]
+
+
+DISPLAYED = table_map(
+    [(Type.LONG, b""), (Type.FLOAT, b"\4"), (Type.DOUBLE, b"\x08")],
+    names("n", "f", "d") + field(1, b"\x80"),
+    nullable=0b111,
+)
+PRINTED = "n INT(5) UNSIGNED ZEROFILL, f FLOAT(7,4), d DOUBLE"
+
+
+def test_how_numbers_are_printed_is_asked_for_and_proven(world: World) -> None:
+    world.said = made(PRINTED)
+    verdict = world.decide(DISPLAYED, at(100))
+    assert sql_types(verdict.definition) == ["int unsigned", "float", "double"]
+    [resolution] = world.definitions.resolve_proven(at(500))
+    printed = ["int(5) unsigned zerofill", "float(7,4)", "double"]
+    assert sql_types(resolution.definition) == printed
+    again = world.restarted()
+    assert sql_types(again.known(DISPLAYED, at(600))) == printed
+    assert not again.asked
+
+
+def test_how_numbers_are_printed_is_never_guessed(make_world: Callable[..., World]) -> None:
+    world = make_world(Rules(exclude_columns=["shop.users.f"]))
+    world.said = made(PRINTED)
+    world.begin = at(200)
+    assert world.decide(DISPLAYED, at(100)).keep == (True, False, True)
+    world.said = made("d DOUBLE, f FLOAT(7,4), n INT(5) UNSIGNED ZEROFILL")  # the table is another one by now
+    assert world.execute("ALTER TABLE users MODIFY n INT", at(300)) == [Resolution(7, None)]
+    assert sql_types(world.known(DISPLAYED, at(400))) == ["int unsigned", "float", "double"]
+
+
+def test_names_from_the_event_prove_rows_that_come_without(world: World) -> None:
+    world.known(FULL, at(100))
+    world.asked.clear()
+    assert column_names(world.known(PLAIN, at(200))) == ["id", "name"]
+    world.execute("ALTER TABLE users ADD x INT FIRST", at(300))
+    longer = table_map([COLUMNS[0], *COLUMNS], nullable=0b101)
+    assert column_names(world.known(longer, at(400))) == ["x", "id", "name"]
+    assert not world.asked
+
+
+def test_labels_that_are_bytes_stay_so_for_rows_that_come_without_them(world: World) -> None:
+    columns = [(Type.STRING, b"\xf7\x01")]
+    labels = field(6, b"\x02\x02\xff\xfe\x01a")
+    told = world.known(table_map(columns, names("e") + labels + field(11, b"\x3f"), nullable=1), at(100)).columns
+    [plain] = world.known(table_map(columns, nullable=1), at(200)).columns
+    assert (plain.name, plain.charset, plain.labels) == ("e", "binary", ["\xff\xfe", "a"])
+    assert [column.labels for column in told] == [plain.labels]
+
+
+def test_names_in_the_event_are_held_against_what_was_proven(mariadb: World) -> None:
+    """As after a statement that was kept out of the binlog, on MariaDB, where a BINARY has to be asked for."""
+    columns = [(Type.STRING, b"\xfe\x10"), (Type.STRING, b"\xfe\x10")]
+    mariadb.said = made("a UUID, b UUID", MARIADB)
+    assert mariadb.decide(table_map(columns, names("a", "b") + field(2, b"\x3f"), nullable=3), at(100)).pending
+    mariadb.definitions.resolve_proven(at(500))
+    swapped = mariadb.decide(table_map(columns, names("b", "a") + field(2, b"\x3f"), nullable=3), at(600))
+    assert column_names(swapped.definition) == ["b", "a"]
+
+
+def test_binary_that_may_be_a_uuid_is_asked_for(world: World, mariadb: World) -> None:
+    body = table_map([(Type.STRING, b"\xfe\x10")], names("u") + field(2, b"\x3f"), nullable=1)
+    world.known(body, at(9))
+    mariadb.said = made("u UUID", MARIADB)
+    pending = mariadb.decide(body, at(10)).pending
+    assert pending is not None
+    assert sql_types(pending.definition) == ["uuid"]
+
+
+# -- what statements tell
+
+
+def test_a_row_right_after_its_statement_needs_no_question_and_no_wait(world: World) -> None:
+    world.execute(CREATE, at(100))
+    found = world.known(PLAIN, at(100))
+    assert (column_names(found), found.proven) == (["id", "name"], True)
+    world.execute("ALTER TABLE users RENAME COLUMN name TO nom", at(200))
+    again = world.restarted()
+    assert column_names(again.known(PLAIN, at(150))) == ["id", "name"]
+    assert column_names(again.known(PLAIN, at(200))) == ["id", "nom"]
+    assert not world.asked + again.asked
+
+
+def test_a_statement_that_is_not_understood_has_the_source_asked_at_once(world: World) -> None:
+    world.execute(CREATE, at(50))
+    world.execute(NOT_UNDERSTOOD, at(100))
+    assert world.asked == ["shop.users"]
+    world.asked.clear()
+    assert world.decide(PLAIN, at(200)).pending is not None
+    [resolution] = world.definitions.resolve_proven(at(500))
+    assert (column_names(resolution.definition), world.asked) == (["id", "name"], [])
+
+
+def test_an_answer_ends_with_the_next_statement(world: World) -> None:
+    world.execute(CREATE, at(50))
+    for number, world.begin in enumerate((at(200), at(300)), 1):
+        world.execute(NOT_UNDERSTOOD, world.begin)
+        assert world.asked == ["shop.users"] * number
+    world.execute("DROP TABLE users", at(350))
+    world.decide(PLAIN, at(400))
+    assert world.asked == ["shop.users"] * 3
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_again(world: World) -> None:
+    world.execute(CREATE, at(50))
+    world.said = made("id INT")
+    world.execute(NOT_UNDERSTOOD, at(100))
+    world.said = SAID
+    assert world.decide(PLAIN, at(200)).pending is not None
+    assert world.asked == ["shop.users"] * 2
+
+
+def test_where_names_come_with_the_rows_nothing_is_asked_ahead(make_world: Callable[..., World]) -> None:
+    world = make_world(names_expected=True)
+    world.execute(CREATE, at(50))
+    world.execute(NOT_UNDERSTOOD, at(100))
+    assert not world.asked
+
+
+# -- what the source says
+
+
+def test_an_answer_is_proven_once_the_stream_has_passed_its_end(world: World) -> None:
+    assert column_names(world.decide(PLAIN, at(100)).definition) == ["@1", "@2"]
+    assert world.execute("ALTER TABLE other ADD x INT", at(300)) == [], "it is about another table"
+    assert world.definitions.resolve_proven(at(499)) == []
+    [resolution] = world.definitions.resolve_proven(at(500))
+    assert resolution.handle == 7
+    assert resolution.definition is not None and resolution.definition.proven
+    number, name = resolution.definition.columns
+    assert (number.name, number.unsigned, number.primary) == ("id", True, True)
+    assert (name.name, name.charset) == ("name", "utf8mb4")
+    assert not world.definitions.has_pending
+
+
+def test_a_statement_in_between_means_that_nothing_is_proven(world: World) -> None:
+    world.decide(PLAIN, at(100))
+    assert world.execute("ALTER TABLE users ADD x INT", at(300)) == [Resolution(7, None)]
+    assert world.definitions.resolve_proven(at(600)) == []
+    assert world.logged == ["schema_unproven"]
+
+
+def test_an_answer_says_nothing_of_rows_before_it(world: World) -> None:
+    world.end = at(4, "binlog.000010")
+    world.decide(PLAIN, at(100, "binlog.000009"))
+    world.definitions.resolve_proven(world.end)
+    assert isinstance(world.history.state(USERS, at(99, "binlog.000009")), Unknown)
+    assert world.history.state(USERS, at(4, "binlog.000100")) == SAID
+
+
+def test_what_is_proven_is_not_asked_again_until_a_statement(world: World) -> None:
+    world.decide(PLAIN, at(100))
+    world.definitions.resolve_proven(at(500))
+    again = world.restarted()
+    assert column_names(again.known(PLAIN, at(700))) == ["id", "name"]
+    assert not again.asked
+    again.execute("RENAME TABLE shop.users TO shop.old", at(900))
+    again.begin = again.end = at(2000)
+    assert again.decide(PLAIN, at(1000)).pending is not None
+    assert again.asked == ["shop.users"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ABSENT, Unknown("not to be seen"), made("id INT"), made("name VARCHAR(10), id INT NOT NULL"),
+        made("id BIGINT PRIMARY KEY, name VARCHAR(10)"), made("id INT PRIMARY KEY, name VARCHAR(11)"),
+        made("id INT, name VARCHAR(10)"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_not_of_these_rows_is_refused(world: World, said: State) -> None:
+    world.said = said
+    assert not world.known(PLAIN, at(100)).proven
+    assert world.logged == ["schema_unproven"]
+
+
+def test_a_column_to_be_left_out_is_never_published_on_a_guess(make_world: Callable[..., World]) -> None:
+    world = make_world(Rules(exclude_columns=["*.*.name"]))
+    assert world.decide(PLAIN, at(100)).keep == (True, False)
+    with pytest.raises(RelayError) as refused:
+        world.execute("ALTER TABLE users ADD x INT", at(300))
+    assert refused.value.code is StopCode.SCHEMA_UNPROVEN
+
+
+OLD = table_map([(Type.TIME, b"")], nullable=1)
+OLD_FULL = table_map([(Type.TIME, b"")], names("t"), nullable=1)
+
+
+@pytest.mark.parametrize("body", [OLD, OLD_FULL])
+def test_the_fraction_of_an_old_time_is_asked_for_and_waits_for_its_proof(mariadb: World, body: bytes) -> None:
+    mariadb.said = made("t TIME(3) /* mariadb-5.3 */", MARIADB)
+    verdict = mariadb.decide(body, at(100))
+    assert verdict.definition is not None and verdict.pending is not None
+    assert verdict.definition.columns[0].meta == 3, "values can be stepped over"
+    [resolution] = mariadb.definitions.resolve_proven(at(500))
+    assert resolution.definition is not None
+    [column] = resolution.definition.columns
+    assert (column.meta, column.sql_type) == (3, "time(3)")
+    again = mariadb.restarted()
+    again.known(body, at(600))
+    assert again.asked == []
+
+
+@pytest.mark.parametrize("body", [OLD, OLD_FULL])
+@pytest.mark.parametrize("said", [ABSENT, made("t TIME, u TIME", MARIADB)])
+def test_an_old_time_whose_fraction_nobody_knows_is_refused_by_name(
+    make_world: Callable[..., World], body: bytes, said: State
+) -> None:
+    world = make_world(mariadb=True)
+    world.said = said
+    with pytest.raises(RelayError) as refused:
+        world.decide(body, at(1))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    assert "shop.users" in str(refused.value) and "binlog.000001:1" in str(refused.value)
+    skipping = make_world(Rules(skip_unknown=True), mariadb=True)
+    skipping.said = said
+    assert skipping.decide(body, at(1)).definition is None
+    assert skipping.logged[-1] == "table_skipped"
+
+
+@pytest.mark.parametrize("body", [OLD, OLD_FULL])
+@pytest.mark.parametrize("digits", ["", "(3)"])
+def test_an_old_time_is_never_read_on_a_guess(mariadb: World, body: bytes, digits: str) -> None:
+    mariadb.said = made(f"t TIME{digits}", MARIADB)
+    assert mariadb.decide(body, at(100)).pending is not None
+    with pytest.raises(RelayError) as refused:
+        mariadb.execute("ALTER TABLE users MODIFY t TIME(6)", at(300))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    with pytest.raises(RelayError):
+        mariadb.definitions.abandon_pending()
+
+
+def test_an_old_time_of_mysql_has_no_fraction(world: World) -> None:
+    assert world.known(OLD_FULL, at(1)).columns[0].meta == 0
+    assert world.asked == []
+
+
+# -- what is left out, and numbers
+
+
+def test_tables_and_columns_are_left_out_by_pattern(make_world: Callable[..., World]) -> None:
+    assert make_world(Rules(tables=["other.*"])).decide(FULL, at(1)).definition is None
+    assert make_world(Rules(exclude_tables=["*.user?"])).decide(FULL, at(1)).definition is None
+    verdict = make_world(Rules(exclude_columns=["shop.*.na*"])).decide(FULL, at(1))
+    assert verdict.keep == (True, False)
+    assert verdict.definition is not None
+    assert column_names(without_excluded(verdict.definition, verdict.keep)) == ["id"]
+
+
+def test_a_key_that_a_part_of_is_left_out_is_none() -> None:
+    parts = [Column(name, 1, 3, 0, False, False, name != "v", "", [], "") for name in "abv"]
+    definition = Definition("shop", "users", 1, 1, 1, True, parts)
+    assert [column.primary for column in without_excluded(definition, (True, False, True)).columns] == [False, False]
+    assert [column.primary for column in without_excluded(definition, (True, True, False)).columns] == [True, True]
+
+
+def test_a_column_that_cannot_be_read_stops_or_leaves_its_table_out(make_world: Callable[..., World]) -> None:
+    body = table_map([(Type.LONG, b""), (Type.TYPED_ARRAY, b"")], names("id", "note"))
+    with pytest.raises(RelayError) as refused:
+        make_world().decide(body, at(100))
+    assert refused.value.code is StopCode.UNSUPPORTED_COLUMN
+    assert "@2 of shop.users" in str(refused.value)
+    skipping = make_world(Rules(skip_unknown=True))
+    assert skipping.decide(body, at(100)).definition is None
+    assert skipping.logged == ["table_skipped"]
+
+
+def test_versions_and_ids_stay_and_change_with_the_content(world: World) -> None:
+    first, other = world.known(FULL, at(1)), world.known(RENAMED, at(2))
+    assert world.restarted().known(FULL, at(3)) == first
+    assert first.version != other.version
+    assert (first.schema_id, first.table_id) == (other.schema_id, other.table_id)
+    ids = {first.schema_id, first.table_id, *(c.name_id for c in first.columns), *(c.name_id for c in other.columns)}
+    assert len(ids) == 5
+    assert 0 not in ids
+
+
+# -- what real servers say
+
+
+class Asking:
+    """A connection for schema queries, to a real server."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._connection = connection
+        self.server: ServerFacts = query_facts(connection)
+        source_tables.prepare(connection, self.server)
+
+    def __call__(self, schema: str, table: str) -> State:
+        return source_tables.query_tables(self._connection, self.server, [TableName(schema, table)])[0].state  # type: ignore[return-value]
+
+    def definition(self, schema: str, table: str) -> Definition:
+        found = self(schema, table)
+        assert isinstance(found, Table), found
+        return definition(found, source_tables.dialect_of(self.server))
+
+
+@pytest.fixture
+def asking(server: DatabaseServer) -> Iterator[Asking]:
+    with closing(connect(Account("127.0.0.1", server.port, USER, PASSWORD))) as connection:
+        yield Asking(connection)
+
+
+def test_a_servers_answer_becomes_a_definition(server: DatabaseServer, db: str, asking: Asking) -> None:
+    server.execute(
+        f"CREATE TABLE {db}.t (id BIGINT UNSIGNED PRIMARY KEY,"
+        " e ENUM('a','it''s','x\\\\y','é','b\\nc','(',')','c,d','') CHARACTER SET latin1,"
+        " n VARCHAR(5) CHARACTER SET latin1, t TEXT CHARACTER SET utf8mb4, b BLOB, d DECIMAL(7,3) NOT NULL, j JSON)"
+    )
+    number, label, *_ = found = asking.definition(db, "t").columns
+    json = Type.JSON if server.kind.mysql else Type.BLOB
+    assert [c.name for c in found] == ["id", "e", "n", "t", "b", "d", "j"]
+    assert [c.type for c in found] == [
+        Type.LONGLONG, Type.ENUM, Type.VARCHAR, Type.BLOB, Type.BLOB, Type.NEWDECIMAL, json,
+    ]  # fmt: skip
+    assert (number.unsigned, number.primary) == (True, True)
+    assert label.labels == ["a", "it's", "x\\y", "é", "b\nc", "(", ")", "c,d", ""]
+    assert [c.charset for c in found][:6] == ["", "", "latin1", "utf8mb4", "binary", ""]
+
+
+def test_labels_that_are_no_text_are_bytes_or_logged(server: DatabaseServer, db: str, asking: Asking) -> None:
+    """MariaDB shows question marks for them; the statement tells them everywhere."""
+    column = "v ENUM(X'FF', 0x61, b'01100010', 'ö') CHARACTER SET binary"
+    server.execute(f"CREATE TABLE {db}.t ({column})")
+    expected = ("binary", ["\xff", "a", "b", "\xc3\xb6"])
+    [told] = definition(made(column), MYSQL).columns
+    assert (told.charset, told.labels) == expected
+    shown = asking(db, "t")
+    assert isinstance(shown, Table)
+    [seen] = asking.definition(db, "t").columns
+    if server.kind.mysql:
+        assert (seen.charset, seen.labels, source_tables.uncertain_labels(shown)) == (*expected, [])
+    else:
+        assert (seen.charset, seen.labels) == ("binary", ["?", "a", "b", "\xc3\xb6"])
+        assert source_tables.uncertain_labels(shown) == ["v"]
+
+
+def test_labels_given_as_digits_are_text_of_their_character_set(
+    server: DatabaseServer, db: str, asking: Asking
+) -> None:
+    columns = (
+        "a ENUM(X'E9', 0x61) CHARACTER SET latin1, b ENUM(0x61, X'20AC') CHARACTER SET ucs2,"
+        " c ENUM(X'C3A920', 'b ') CHARACTER SET utf8mb4, d ENUM(0x61) CHARACTER SET utf32"
+    )
+    server.execute(f"CREATE TABLE {db}.t ({columns})")
+    told = [column.labels for column in definition(made(columns), MYSQL).columns]
+    assert told == [["é", "a"], ["a", "€"], ["é", "b"], ["a"]]
+    assert [column.labels for column in asking.definition(db, "t").columns] == told
+
+
+def test_a_versioned_table_has_two_columns_that_are_not_shown(
+    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str]
+) -> None:
+    db = make_db(mariadb118)
+    mariadb118.execute(
+        f"CREATE TABLE {db}.t (id INT) WITH SYSTEM VERSIONING",
+        f"CREATE TABLE {db}.k (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
+        f"CREATE TABLE {db}.u (id INT)",
+    )
+    with closing(connect(Account("127.0.0.1", mariadb118.port, USER, PASSWORD))) as connection:
+        asking = Asking(connection)
+        plain, keyed = asking.definition(db, "t"), asking.definition(db, "k")
+        assert column_names(asking.definition(db, "u")) == ["id"]
+    assert column_names(plain) == column_names(keyed) == ["id", "row_start", "row_end"]
+    assert not any(column.primary for column in plain.columns)
+    assert [column.name for column in keyed.columns if column.primary] == ["id", "row_end"], "as FULL metadata has it"
+
+
+def test_what_is_no_table_is_absent(server: DatabaseServer, db: str, asking: Asking) -> None:
+    server.execute(f"CREATE TABLE {db}.t (id INT)", f"CREATE VIEW {db}.v AS SELECT * FROM {db}.t")
+    for name in ("nothing", "it's", "`", "v"):
+        assert isinstance(asking(db, name), Absent)
+    assert isinstance(asking("no schema", "t"), Absent)

@@ -1,0 +1,98 @@
+"""The client's own wheel: it has the modules that it needs, and runs in a Python without any package."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relay.client import RelayClient
+from relay.protocol import msgpack
+from scripts.wheels import copy_client
+from tests.support.server_processes import SECRET, Serving
+
+SCRIPT = """
+import importlib.util, json, sys
+assert not any(importlib.util.find_spec(name) for name in ("msgspec", "click", "pymysql")), sys.path
+from relay.client import RelayClient
+with RelayClient("127.0.0.1", int(sys.argv[1]), "alone", sys.argv[2]) as client:
+    client.add_filter("shop", "orders", limit=1000)
+    print(json.dumps([repr(filter) for filter in client.filters()]), flush=True)
+    rows = []
+    while len(rows) < 300:
+        rows += client.poll_many(100, wait=20)
+    print(json.dumps([repr(row) for row in rows]))
+"""
+VALUES = st.none() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
+FIELDS = st.none() | st.dictionaries(st.text(), VALUES)
+
+
+class Row(msgspec.Struct, array_like=True):
+    """With a value of every kind that a row has."""
+
+    sequence: int
+    after: Any
+
+
+class PlainRow(msgpack.Struct, array_like=True):
+    """The same without msgspec."""
+
+    sequence: int
+    after: Any
+
+
+def test_a_bare_python_gets_the_rows_that_any_other_gets(tmp_path: Path) -> None:
+    copy_client(tmp_path / "client")
+    with Serving(tmp_path) as serving, RelayClient("127.0.0.1", serving.port, "beside", SECRET) as client:
+        client.add_filter("shop", "orders", limit=1000)
+        # -S: without site-packages.
+        alone = subprocess.Popen(
+            [sys.executable, "-S", "-P", "-c", SCRIPT, str(serving.port), SECRET],
+            env={"PYTHONPATH": str(tmp_path / "client")},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert alone.stdout is not None
+        assert json.loads(alone.stdout.readline()) == list(map(repr, client.filters()))
+        for number in range(100):
+            serving.insert((number, "größe"))
+            serving.update(((number, "größe"), (number, None)))
+            serving.delete((number, None))
+        rows = client.poll_many(100, wait=20)
+        while len(rows) < 300:
+            rows += client.poll_many(100, wait=20)
+        output, _ = alone.communicate(timeout=60)
+    assert alone.returncode == 0
+    assert json.loads(output) == list(map(repr, rows))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), FIELDS)))
+def test_rows_are_decoded_as_by_msgspec(rows: list[tuple[int, Any]]) -> None:
+    data = msgspec.msgpack.encode(rows)
+    decoded = msgpack.Decoder(list[PlainRow]).decode(data)
+    right = msgspec.msgpack.Decoder(list[Row]).decode(data)
+    assert [(row.sequence, row.after) for row in decoded] == [(row.sequence, row.after) for row in right]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**64 - 1), FIELDS), min_size=1), st.data())
+def test_damaged_rows_are_an_error_or_other_rows(rows: list[tuple[int, Any]], data: st.DataObject) -> None:
+    good = msgspec.msgpack.encode(rows)
+    at = data.draw(st.integers(0, len(good) - 1))
+    for damaged in (good[:at], good[:at] + bytes([data.draw(st.integers(0, 255))]) + good[at + 1 :]):
+        try:
+            msgpack.Decoder(list[PlainRow]).decode(damaged)
+        except msgpack.DecodeError:
+            continue
+        assert len(damaged) == len(good), "what is cut off is an error"
+
+
+def test_more_bytes_than_rows_are_an_error() -> None:
+    with pytest.raises(msgpack.DecodeError, match="1 bytes follow"):
+        msgpack.Decoder(list[PlainRow]).decode(b"\x90\xc0")

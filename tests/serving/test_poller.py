@@ -1,0 +1,122 @@
+"""The servers' event loop without its server: what it replies natively, what it leaves to Python, when it returns."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from relay._native import Columns, Poller, Server, Session
+from relay.protocol import classic
+from relay.protocol.classic import Command, Format
+from tests.queues.test_queue import Line
+
+POLL = classic.encode_request(Command.POLL, client_id=1, token=7)
+LATER = 60.0
+
+
+class Stand:
+    """A client with five rows that wait, and its connection's session at a poller."""
+
+    def __init__(self, folder: Path) -> None:
+        line = Line(folder)
+        slot, _ = line.client(1)
+        line.write(1, rows=5)
+        line.broker.step(1 << 30)
+        self.server = Server(line.arena, str(folder / "journal"))
+        self.session = Session(self.server, 1 << 16)
+        self.session.identify(1, slot, 7, 0, "192.0.2.1")
+        self.ours, self.client = socket.socketpair()
+        self.epoll = select.epoll()
+        self.poller = Poller(self.epoll.fileno())
+        self.epoll.register(self.ours, select.EPOLLIN)
+        self.poller.attach(self.ours.fileno(), self.session)
+
+    def wait(self, seconds: float) -> list[tuple[int, int, Session | None, Exception | None]]:
+        return self.poller.wait(time.monotonic() + seconds)
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    made = Stand(tmp_path)
+    yield made
+    made.ours.close()
+    made.client.close()
+    made.epoll.close()
+
+
+def results(received: bytes) -> list[int]:
+    parser = classic.ReplyParser()
+    parser.feed(received)
+    return [reply.result for reply in iter(parser.next, None)]
+
+
+def test_polls_are_answered_until_the_time_is_over(stand: Stand) -> None:
+    for rows_left in (4, 3):
+        until = time.monotonic() + 0.05
+        stand.client.sendall(POLL)
+        assert stand.poller.wait(until) == []
+        assert time.monotonic() >= until
+        reply = stand.client.recv(4096)
+        assert results(reply) == [0]
+        assert int.from_bytes(reply[18:22], "little") == rows_left  # the queue's size stands behind kind and position
+
+
+@pytest.mark.parametrize("until", [0.0, 1e-9, 1.0])
+def test_a_time_that_is_over_ends_it_at_once(stand: Stand, until: float) -> None:
+    assert stand.poller.wait(until) == []
+    assert stand.poller.wait(until) == []
+
+
+def test_a_time_may_be_set_anew(stand: Stand) -> None:
+    reader, writer = os.pipe()
+    stand.epoll.register(reader, select.EPOLLIN)
+    os.write(writer, b"x")
+    assert stand.wait(LATER) == [(reader, select.EPOLLIN, None, None)]
+    os.read(reader, 1)
+    assert stand.wait(0.01) == []
+    os.close(reader)
+    os.close(writer)
+
+
+def test_what_is_no_poll_is_left_to_python(stand: Stand) -> None:
+    stand.client.sendall(classic.encode_request(Command.PING))
+    assert stand.wait(LATER) == [(stand.ours.fileno(), select.EPOLLIN, stand.session, None)]
+    assert stand.session.waits_for_answer
+
+
+def test_a_session_that_was_detached_is_any_descriptor(stand: Stand) -> None:
+    stand.poller.detach(stand.ours.fileno())
+    stand.client.sendall(POLL)
+    assert stand.wait(LATER) == [(stand.ours.fileno(), select.EPOLLIN, None, None)]
+
+
+def test_who_fails_is_named_and_others_are_served(stand: Stand) -> None:
+    error = RuntimeError("no memory for columns")
+
+    def fail(columns: list[Columns]) -> list[bytes]:
+        raise error
+
+    stand.server.encode_with(fail)
+    asked = classic.encode_poll_many(classic.PollMany(1, 0, 0, 0, Format.ARROW))
+    stand.client.sendall(classic.encode_request(Command.POLL_MANY, asked, client_id=1, token=7))
+    assert stand.wait(LATER) == [(stand.ours.fileno(), select.EPOLLIN, stand.session, error)]
+
+
+def test_a_signal_ends_it(stand: Stand) -> None:
+    came: list[int] = []
+    former: Callable[..., object] | int | None = signal.signal(
+        signal.SIGALRM, lambda number, frame: came.append(number)
+    )
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert stand.wait(LATER) == []
+        assert came == [signal.SIGALRM]
+    finally:
+        signal.signal(signal.SIGALRM, former)

@@ -1,0 +1,419 @@
+"""Server processes on real sockets with the real broker. The test is the reader: it writes the journal itself."""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from relay import broker, server
+from relay._native import Arena, JournalWriter
+from relay.base.log import Log, logger
+from relay.config.load import load
+from relay.config.tree import Config
+from relay.monitoring import stat, stat_collect
+from relay.monitoring.inquiries import Inquiries
+from relay.protocol import classic, classic_keys
+from relay.protocol.classic import Command, PollMany, Reply, Result, TableFilter
+from relay.runtime import admin_socket, child
+from relay.runtime.context import BrokerContext, Context, MonitorContext, ServerContext
+from relay.runtime.distributed import Settings
+from relay.runtime.process_status import StatusPages
+from tests.support.waiting import until
+
+SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
+KEY = classic_keys.fnv1a64(SECRET.encode())
+PATIENCE = 20.0
+CLIENTS, QUEUE_MEMORY = 64, 1 << 22
+
+COLUMNS: list[list[Any]] = [
+    ["id", 11, 3, 0, False, False, True, "", [], "int"],
+    ["word", 12, 15, 400, False, True, False, "utf8mb4", [], "varchar(100)"],
+]
+# The same names, with a word of any length.
+LONG_COLUMNS: list[list[Any]] = [COLUMNS[0], ["word", 12, 252, 4, False, True, False, "utf8mb4", [], "longtext"]]
+Values = tuple[int, str | None]
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends of a packet socket, as the supervisor creates them."""
+    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    for end in ends:
+        end.setblocking(False)
+    return ends
+
+
+class Serving:
+    """A broker and some servers, forked from the test; `insert`, `update` and `delete` write rows.
+
+    `settings` override the configuration file `conf`: Server__MaxConnections="5".
+    """
+
+    def __init__(self, folder: Path, workers: int = 2, conf: Path | None = None, **settings: str) -> None:
+        flags = {
+            "Server.AuthSecret": SECRET,
+            "Server.AdminSecret": ADMIN_SECRET,
+            "Server.Login": "nobody",
+            "Relay.DataDir": str(folder),
+            "Relay.MaxClients": str(CLIENTS),
+            "Relay.QueueMemory": str(QUEUE_MEMORY),
+        }
+        self._flags = flags | {key.replace("__", "."): value for key, value in settings.items()}
+        self._conf = str(conf) if conf else None
+        self.config = load(self._conf, {}, self._flags)[0]
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self._memory = mmap.mmap(-1, Arena.size(CLIENTS, workers, QUEUE_MEMORY))
+        self.arena = Arena(self._memory, CLIENTS, workers, QUEUE_MEMORY)
+        self.writer = JournalWriter(folder / "journal", 1 << 20)
+        self._position = 4
+        self.writer.source(self._position, "binlog.000001", "", "test")
+        self._tables: dict[tuple[str, str], int] = {}
+        self._publish()
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.listener.setblocking(False)
+        self.port: int = self.listener.getsockname()[1]
+        self._wakes = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(workers)]
+        self._broker_wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._control = [pair() for _ in range(workers)]
+        self._inboxes = [pair() for _ in range(workers)]
+        self._inquiries = [pair() for _ in range(workers)]
+        self.admin = admin_socket.listen(folder)
+        self.orders = pair()
+        self.connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
+        self.allocate: Callable[[int, int], None] = lambda offset, size: None
+        self._pids: dict[str, int] = {}
+        self._names = ["broker", *(f"server-{index}" for index in range(workers)), "monitor"]
+        self._settings = Settings(self.config, len(self._names))
+
+    def __enter__(self) -> Self:
+        """Starts all processes."""
+        for name in self._names:
+            self.start(name)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kills what still runs."""
+        for name in list(self._pids):
+            self.kill(name)
+        pairs = self._control + self._inboxes + self._inquiries
+        for end in (self.listener, self.admin, *self.orders, *(s for both in pairs for s in both)):
+            end.close()
+
+    def start(self, name: str) -> None:
+        """Fork the process of that name."""
+        if name == "monitor":
+            run = self._monitor()
+        else:
+            run = self._broker() if name == "broker" else self._server(int(name.removeprefix("server-")))
+        run[0].settings, run[0].number = self._settings, self._settings.number
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                sys.stderr = (self.folder / f"{name}.log").open("a", buffering=1)
+                code = child.run_child(run[0], parent, run[1])
+            finally:
+                os._exit(code)
+        self._pids[name] = pid
+
+    def _common(self, name: str) -> tuple[str, int, Config, Arena, Log]:
+        return name, self._names.index(name), self.config, self.arena, logger(name)
+
+    def _broker(self) -> tuple[Context, Callable[[], int]]:
+        context = BrokerContext(
+            *self._common("broker"),
+            wake=self._broker_wake,
+            server_wakes=self._wakes,
+            servers=[end for _, end in self._control],
+            allocate=self.allocate,
+        )
+        return context, lambda: broker.run(context)
+
+    def _server(self, index: int) -> tuple[Context, Callable[[], int]]:
+        context = ServerContext(
+            *self._common(f"server-{index}"),
+            index=index,
+            workers=len(self._wakes),
+            listener=self.listener,
+            wake=self._wakes[index],
+            inboxes=self._inboxes,
+            broker=self._control[index][0],
+            broker_wake=self._broker_wake,
+            connections=self.connections,
+            supervisor=lambda command: self.orders[1].sendall(command.encode()),
+            monitor=self._inquiries[index][0],
+            admin=self.admin,
+        )
+        return context, lambda: server.run(context)
+
+    def _monitor(self) -> tuple[Context, Callable[[], int]]:
+        """As much of the monitor as answers the servers."""
+        context = MonitorContext(*self._common("monitor"), inquiries=[end for _, end in self._inquiries])
+
+        def collect() -> stat.Stat:
+            return stat_collect.collect(context.config, self.arena, self.folder, self._names, StatusPages())
+
+        async def serve() -> None:
+            Inquiries(context, collect).start(asyncio.get_running_loop())
+            while not context.stopping:
+                context.beat()
+                await asyncio.sleep(0.02)
+
+        def run() -> int:
+            asyncio.run(serve())
+            return 0
+
+        return context, run
+
+    def reload(self, wait: bool = True, **settings: str) -> None:
+        """Publishes the configuration with these settings over the former ones, and waits until all work with it."""
+        self._flags |= {key.replace("__", "."): value for key, value in settings.items()}
+        self.config = load(self._conf, {}, self._flags)[0]
+        number = self._settings.publish(self.config)
+        slots = range(len(self._names) if wait else 0)
+        until(
+            lambda: all(self._settings.acknowledged(slot) == number for slot in slots),
+            what="a process does not take the configuration",
+        )
+
+    def pid(self, name: str) -> int:
+        """Process id."""
+        return self._pids[name]
+
+    def settle(self) -> None:
+        """Waits until the broker has put everything in the journal into queues."""
+        until(lambda: self.arena.broker_scan >= self.arena.committed, PATIENCE, pause=0.002)
+
+    def log(self, name: str) -> str:
+        """The log of the process."""
+        return (self.folder / f"{name}.log").read_text()
+
+    def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
+        """Sends a signal, waits for the end, and returns the exit code (negative: the signal that ended it)."""
+        pid = self._pids.pop(name)
+        os.kill(pid, number)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    # -- the journal --
+
+    def insert(self, *rows: Values, schema: str = "shop", table: str = "orders") -> None:
+        """One transaction that inserts rows of (id, word)."""
+        self._write(1, b"\2\3" + b"".join(map(image, rows)), len(rows), schema, table)
+
+    def update(self, *rows: tuple[Values, Values], schema: str = "shop", table: str = "orders") -> None:
+        """One transaction that updates rows from the first values to the second."""
+        images = b"".join(image(before) + image(after) for before, after in rows)
+        self._write(2, b"\2\3\3" + images, len(rows), schema, table)
+
+    def delete(self, *rows: Values, schema: str = "shop", table: str = "orders") -> None:
+        """One transaction that deletes rows."""
+        self._write(4, b"\2\3" + b"".join(map(image, rows)), len(rows), schema, table)
+
+    def insert_long(self, *rows: Values, schema: str = "shop", table: str = "essays") -> None:
+        """One transaction that inserts rows whose words may be long."""
+        body = b"\2\3" + b"".join(image(row, "<I") for row in rows)
+        self._write(1, body, len(rows), schema, table, LONG_COLUMNS)
+
+    def insert_damaged(self, *, schema: str = "shop", table: str = "orders") -> None:
+        """One transaction with a row that ends before its values do."""
+        self._write(1, b"\2\3\0\1\0\0\0\5\0ab", 1, schema, table)
+
+    def _write(
+        self, kind: int, body: bytes, rows: int, schema: str, table: str, columns: list[list[Any]] = COLUMNS
+    ) -> None:
+        handle = self._tables.get((schema, table))
+        if handle is None:
+            number = len(self._tables)
+            packed = [schema, table, 700 + number, 1 + number, 101 + number, True, columns]
+            handle = self._tables[schema, table] = self.writer.define(msgspec.msgpack.encode(packed))
+        self._position += 100
+        self.writer.rows(handle, kind, self._position, 1_700_000_000, rows, body)
+        self._position += 31
+        self.writer.commit(self._position, 1_700_000_000)
+        self._publish()
+        os.eventfd_write(self._broker_wake, 1)
+
+    def cut(self, position: int) -> None:
+        """Deletes the journal's segments before a position, as the reader does for retention."""
+        self.arena.cut_request = position
+        os.eventfd_write(self._broker_wake, 1)
+        until(lambda: self.arena.cut_done >= position, what="the broker does not cut")
+        self.writer.drop_before(position)
+        self._publish()
+
+    def _publish(self) -> None:
+        self.arena.first = self.writer.first()
+        self.arena.committed = self.writer.committed()
+
+    # -- clients --
+
+    def connect(self) -> Client:
+        """A connection without login."""
+        return Client(self.port)
+
+    def client(self, name: str, *tables: str, limit: int = 0, discard: int = 2) -> Client:
+        """An authenticated connection with filters on these tables ("shop.orders")."""
+        client = Client(self.port)
+        client.authenticate(name)
+        for each in tables:
+            schema, _, table = each.partition(".")
+            client.add_filter(schema, table, limit=limit, discard=discard)
+        return client
+
+    def stats(self, client: Client) -> dict[str, Any]:
+        """The arena's data about a client."""
+        for slot in self.arena.client_slots():
+            stats: dict[str, Any] = self.arena.client_stats(slot)
+            if stats["client_id"] == client.client_id:
+                return stats
+        raise KeyError(client.client_id)
+
+
+def image(values: Values, length: str = "<H") -> bytes:
+    """A row image of a table with COLUMNS, or with LONG_COLUMNS where lengths are "<I"."""
+    number, word = values
+    packed = struct.pack("<i", number)
+    if word is None:
+        return b"\2" + packed
+    raw = word.encode()
+    return b"\0" + packed + struct.pack(length, len(raw)) + raw
+
+
+class Client:
+    """A plain client of the classic protocol, written from docs/protocol.md alone.
+
+    `source`: the address to connect from.
+    """
+
+    def __init__(self, port: int, source: str = "") -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE, (source, 0))
+        self.client_id = self.token = 0
+        self._replies = classic.ReplyParser()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self.sock.close()
+
+    def send(self, command: int, payload: bytes = b"", **ids: int) -> None:
+        """Sends a request, by default with the connection's own ids."""
+        ids = {"client_id": self.client_id, "token": self.token, **ids}
+        self.sock.sendall(classic.encode_request(command, payload, **ids))
+
+    def receive(self) -> Reply:
+        """The next reply."""
+        while (reply := self._replies.next()) is None:
+            data = self.sock.recv(1 << 16)
+            if not data:
+                raise EOFError("the relay closed the connection")
+            self._replies.feed(data)
+        return reply
+
+    def ask(self, command: int, payload: bytes = b"", **ids: int) -> Reply:
+        """Sends a request and receives its reply."""
+        self.send(command, payload, **ids)
+        return self.receive()
+
+    def closed(self) -> bool:
+        """Whether the relay closes the connection without sending more."""
+        try:
+            return self.sock.recv(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def authenticate(self, name: str, key: int = KEY) -> Reply:
+        """Authenticates; on success, the ids are used from now on."""
+        reply = self.ask(Command.AUTH, classic.encode_auth(key, name))
+        if reply.result == Result.OK:
+            _, self.token, self.client_id = classic.parse_identity(reply.payload)
+        return reply
+
+    def add_filter(self, schema: str, table: str, kinds: int = 7, limit: int = 0, discard: int = 2) -> Reply:
+        """Adds a filter."""
+        return self.ask(Command.ADD_FILTER, classic.encode_filter(TableFilter(kinds, discard, limit, schema, table)))
+
+    def poll(self, patience: float = PATIENCE) -> dict[str, Any]:
+        """The next row; polls until there is one."""
+        deadline = time.monotonic() + patience
+        while (reply := self.ask(Command.POLL)).result == Result.EMPTY:
+            assert time.monotonic() < deadline, "no row came"
+            time.sleep(0.002)
+        assert reply.result == Result.OK, reply
+        return parse_row(reply.payload)
+
+    def ids(self, count: int) -> list[int]:
+        """The ids of the next rows."""
+        return [self.poll()["id"] for _ in range(count)]
+
+    def poll_many(
+        self, rows: int = 1000, confirmed: int = 0, wait: float = PATIENCE, form: int = 1, max_bytes: int = 0
+    ) -> list[list[Any]]:
+        """Rows by PollMany, in format 1."""
+        reply = self.ask(*many(rows, confirmed, wait, form, max_bytes))
+        assert reply.result == Result.OK, reply
+        return parse_many(reply.payload)
+
+
+def many(
+    rows: int = 1000, confirmed: int = 0, wait: float = 0.0, form: int = 1, max_bytes: int = 0
+) -> tuple[int, bytes]:
+    """Command and payload of PollMany."""
+    return Command.POLL_MANY, classic.encode_poll_many(PollMany(rows, max_bytes, int(wait * 1000), confirmed, form))
+
+
+def parse_many(payload: bytes) -> list[list[Any]]:
+    """The rows of a PollMany reply in format 1."""
+    count = struct.unpack_from("<I", payload)[0]
+    rows: list[list[Any]] = msgspec.msgpack.decode(b"\xdd" + struct.pack(">I", count) + payload[4:])
+    return rows
+
+
+def parse_string(payload: bytes, at: int) -> tuple[str, int]:
+    """A string of the protocol, and the offset after it."""
+    (size,) = struct.unpack_from("<I", payload, at)
+    assert payload[at + 3 + size] == 0
+    return payload[at + 4 : at + 3 + size].decode(), at + 4 + size
+
+
+def parse_row(payload: bytes, version: int = 1, at: int = 0) -> dict[str, Any]:
+    """Parses a row as Poll (1) or PollV2 (2) returns it.
+
+    `after` and `before` hold texts by column; `end` is where it ends.
+    """
+    row: dict[str, Any] = {}
+    row["kind"], row["position"], row["queue_size"] = struct.unpack_from("<BQI", payload, at)
+    at += 13
+    if version == 2:
+        row["instance"], row["schema_id"] = struct.unpack_from("<II", payload, at)
+        at += 8
+    row["schema"], at = parse_string(payload, at)
+    if version == 2:
+        (row["table_id"],) = struct.unpack_from("<I", payload, at)
+        at += 4
+    row["table"], at = parse_string(payload, at)
+    (columns,) = struct.unpack_from("<I", payload, at)
+    at += 4
+    row["before"], row["after"], row["names"] = {}, {}, {}
+    for _ in range(columns):
+        name_id = 0
+        if version == 2:
+            (name_id,) = struct.unpack_from("<I", payload, at)
+            at += 4
+        name, at = parse_string(payload, at)
+        row["names"][name] = name_id
+        row["before"][name], at = parse_string(payload, at)
+        row["after"][name], at = parse_string(payload, at)
+    row["end"] = at
+    row["id"] = int(row["after"].get("id") or row["before"]["id"])
+    return row
