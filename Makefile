@@ -4,7 +4,7 @@ PY := .venv/bin/python
 # Each folder of native/ is hand-written C++, but for python/: there are Cython modules, and the C++ that Cython makes of them.
 CORE := $(filter-out native/python/%,$(wildcard native/*/*.cpp native/*/*.hpp))
 NATIVE := $(CORE) native/values/charsets.bin $(shell find native/python -name "*.p[yx][xd]")
-SLOWEST := --durations 25
+SLOWEST := --durations 10
 KEEP ?=
 SCALE ?= 1
 
@@ -52,9 +52,10 @@ demo-server:
 demo-lake: setup-spark  ## run the lake with Spark, from a database to a plot; KEEP=1 leaves it running
 	@KEEP=$(KEEP) $(PY) -m examples.demo_lake
 
-# Two processes: tests wait for a server most of the time. A single test, or a debugger: .venv/bin/python -m pytest tests/...
-test: setup  ## run the tests, with three real database servers
-	@$(PY) -m pytest -n 2 --dist worksteal $(SLOWEST)
+# More processes than cores: tests wait for a server half of the time. A single test, or a debugger:
+# .venv/bin/python -m pytest tests/...
+test: setup  ## run the tests, with three real database servers; RELAY_SERVERS=all runs each test on all of them
+	@$(PY) -m pytest -n 4 --dist worksteal $(SLOWEST)
 
 test-core: setup  ## run the tests that need no database server
 	@RELAY_TEST_SKIP=mysql97,mariadb118,mariadb1011 $(PY) -m pytest -n 2 --dist worksteal $(SLOWEST)

@@ -1,8 +1,10 @@
 """Fixtures for all tests: real servers, real relays.
 
-One database server of each kind serves a whole run. A test that stops or breaks its server creates its own, and has the
-kind as a parameter. The tests of a server that is not available fail, unless RELAY_TEST_SKIP=mysql97,... names it: then
-they are deselected, and a line says so.
+One database server of each kind serves a whole run. A test that takes every kind runs on one of them, which follows
+from its name; with the mark `brands` on MySQL and on a MariaDB, with `every_server` or RELAY_SERVERS=all on each.
+
+A test that stops or breaks its server creates its own, and has the kind as a parameter. The tests of a server that is
+not available fail, unless RELAY_TEST_SKIP=mysql97,... names it: then they are deselected, and a line says so.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import os
 import resource
 import secrets
 import signal
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,16 +55,56 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def server_kind(item: pytest.Item) -> str | None:
+    """The kind of server that a parameter of the test names."""
+    values = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return next((value for value in values if isinstance(value, str) and value in KINDS), None)
+
+
+def chosen_kinds(kinds: list[str], test: str, mark: str) -> list[str]:
+    """Those of the kinds that a test runs on: one of them, which follows from its name.
+
+    With the mark "brands": MySQL and a MariaDB. With "every_server": all.
+    """
+    if mark == "every_server":
+        return kinds
+    number = zlib.crc32(test.encode())
+    if mark == "brands":
+        families = ([kind for kind in kinds if KINDS[kind].mysql is mysql] for mysql in (True, False))
+        return [family[number % len(family)] for family in families if family]
+    return [kinds[number % len(kinds)]]
+
+
+def left_to_other_runs(items: list[pytest.Item]) -> list[pytest.Item]:
+    """The tests on kinds of servers that are not chosen for them; none with RELAY_SERVERS=all."""
+    if os.environ.get("RELAY_SERVERS") == "all":
+        return []
+    variants: dict[str, dict[str, list[pytest.Item]]] = {}
+    for item in items:
+        if kind := server_kind(item):
+            variants.setdefault(item.nodeid.replace(kind, "*"), {}).setdefault(kind, []).append(item)
+    left = []
+    for test, of_kinds in variants.items():
+        if len(of_kinds) < len(KINDS):  # its author chose them
+            continue
+        [(one, *_), *_] = of_kinds.values()
+        mark = next((mark for mark in ("every_server", "brands") if one.get_closest_marker(mark)), "")
+        chosen = chosen_kinds(sorted(of_kinds), test, mark)
+        left += [item for kind, those in of_kinds.items() if kind not in chosen for item in those]
+    return left
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skipped = set(skipped_kinds())
-    dropped: list[pytest.Item] = []
+    dropped: set[pytest.Item] = set()
     for item in items if skipped else []:
-        needs = [*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()]
-        if any(isinstance(name, str) and name in skipped for name in needs):
-            dropped.append(item)
+        needs = {*getattr(item, "fixturenames", ()), server_kind(item)}
+        if needs & skipped:
+            dropped.add(item)
     config.stash[deselected] = len(dropped)
+    dropped.update(left_to_other_runs([item for item in items if item not in dropped]))
     if dropped:
-        config.hook.pytest_deselected(items=dropped)
+        config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
 
 

@@ -19,7 +19,7 @@ def locked(path: Path, error: Callable[[str], RelayError]) -> Iterator[None]:
     when its owner dies.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
+    with open(path, "a+", opener=_private) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -30,3 +30,7 @@ def locked(path: Path, error: Callable[[str], RelayError]) -> Iterator[None]:
         file.flush()
         yield
         file.truncate(0)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

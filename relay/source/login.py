@@ -126,6 +126,10 @@ class SourceConnection(Connection):
                 raise self._certificate_refused(error) from error
             raise
 
+    def _create_ssl_ctx(self, options: dict[str, Any] | ssl.SSLContext) -> ssl.SSLContext:
+        # With SourceTLS = prefer there is no context yet.
+        return options if isinstance(options, ssl.SSLContext) else tls.unverified()
+
     def _get_server_information(self) -> None:
         cast(Any, super())._get_server_information()
         self._auth_plugin_name: str

@@ -35,6 +35,8 @@ from tests.support.replicated_streams import AROUND, boundaries, connect, conten
 from tests.support.server_variables import global_variable
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.brands
+
 
 def some_id() -> int:
     return secrets.randbelow(2**31) + 1000

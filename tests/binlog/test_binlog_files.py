@@ -31,6 +31,8 @@ from relay.errors import ErrorCode, StopCode
 from tests.support import FIXTURES
 from tests.support.replicated_streams import AROUND, boundaries, contents, here, kind, opened, work
 
+pytestmark = pytest.mark.brands
+
 
 def folder_of(server: DatabaseServer) -> Path:
     """Where the server has its binlog files."""

@@ -20,6 +20,8 @@ from tests.support import source_rows
 from tests.support.binlogs import place, record, split
 from tests.support.event_binlogs import EventLog, Listed, recorded, rows_events
 
+pytestmark = pytest.mark.every_server
+
 BOTH = {
     EventType.QUERY, EventType.STOP, EventType.ROTATE, EventType.INTVAR, EventType.APPEND_BLOCK, EventType.DELETE_FILE,
     EventType.RAND, EventType.USERVAR, EventType.FORMAT_DESCRIPTION, EventType.XID, EventType.BEGIN_LOAD_QUERY,

@@ -20,6 +20,8 @@ from relay.source import commands
 from relay.source.connect import take_socket
 from tests.support.binlogs import StreamPosition, packets_from, place
 
+pytestmark = pytest.mark.brands
+
 HEARTBEAT_V2 = 0x02  # flag of the dump
 FLAGS_AT = 9
 SERVER_ID = 79

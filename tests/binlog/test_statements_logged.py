@@ -18,6 +18,8 @@ from relay.schema.apply import keeps_columns
 from relay.schema.queries import query
 from tests.support.binlogs import Fed, place, record
 
+pytestmark = pytest.mark.every_server
+
 MYSQL, MARIADB = "mysql", "mariadb"
 
 

@@ -26,6 +26,8 @@ from relay.source.facts import binlog_end, binlog_start, gtid_at, query_facts
 from relay.source.failures import SourceLost, classify
 from tests.support.purging import purge
 
+pytestmark = pytest.mark.brands
+
 TABLE_MAP, QUERY = 19, 2
 
 

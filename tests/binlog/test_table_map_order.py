@@ -11,6 +11,8 @@ from relay.binlog.events.column_types import Type
 from relay.journal.frames import Column
 from tests.support import source_rows
 
+pytestmark = pytest.mark.every_server
+
 TYPES = [
     "TINYINT", "SMALLINT UNSIGNED", "INT", "BIGINT UNSIGNED", "DECIMAL(9,2)", "DECIMAL(9,2) UNSIGNED", "FLOAT",
     "DOUBLE UNSIGNED", "BIT(9)", "YEAR", "DATE", "TIME(3)", "DATETIME(3)", "TIMESTAMP(2) NULL", "JSON",

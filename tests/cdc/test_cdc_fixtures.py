@@ -23,6 +23,8 @@ from tests.types.case import TableCase
 from tests.types.compare import Frame
 from tests.types.run import Tables
 
+pytestmark = pytest.mark.every_server
+
 FIXTURES = FIXTURES / "cdc"
 TRIPLET = "0-3000-5000000003"
 TIME = 1537429419

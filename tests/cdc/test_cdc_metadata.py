@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
+import pytest
+
 from examples.dbserver import DatabaseServer
 from tests.support.cdc_client import CdcClient, Row, triplet_of
 from tests.support.cdc_relay import CdcRelay
 from tests.support.relay_process import RelayProcess
+
+pytestmark = pytest.mark.brands
 
 
 def images(client: CdcClient, form: str, count: int) -> list[Row]:

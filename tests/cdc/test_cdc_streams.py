@@ -12,7 +12,7 @@ from tests.support.cdc_client import CdcClient, Row, triplet_of
 from tests.support.cdc_relay import CdcRelay
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.usefixtures("full_metadata")
+pytestmark = [pytest.mark.usefixtures("full_metadata"), pytest.mark.brands]
 
 
 mariadb_only = pytest.mark.parametrize("server", ["mariadb118"], indirect=True)

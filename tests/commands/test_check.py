@@ -19,6 +19,8 @@ from tests.support.relay_process import run_relay, write_conf
 from tests.support.server_variables import global_variable
 from tests.support.source_rows import binlog_end, rows_events
 
+pytestmark = pytest.mark.brands
+
 Look = Callable[..., list[Finding]]
 
 

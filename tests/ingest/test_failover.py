@@ -22,6 +22,8 @@ from tests.support.reader_process import Reader
 from tests.support.replicating_pair import HOSTS, executed
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.brands
+
 
 def numbers(running: Reader) -> list[int]:
     """The values of the one INT column of all tables, in the journal's order."""

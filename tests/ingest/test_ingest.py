@@ -16,6 +16,8 @@ from relay.source import facts
 from tests.support import binlogs
 from tests.support.binlogs import Fed, StreamPosition
 
+pytestmark = pytest.mark.brands
+
 INSERT, UPDATE, DELETE = 1, 2, 4
 
 

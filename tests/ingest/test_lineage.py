@@ -13,6 +13,8 @@ from relay.errors import ExitCode
 from relay.journal.frames import Gap
 from tests.support.reader_process import Reader
 
+pytestmark = pytest.mark.brands
+
 Make = Callable[..., Reader]
 
 

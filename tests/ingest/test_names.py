@@ -16,6 +16,8 @@ from relay.client import RelayClient, Row
 from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.brands
+
 Start = Callable[..., RelayProcess]
 ROUNDS = 12
 ENOUGH = 2 * ROUNDS  # rows, however fast the server is with its statements

@@ -20,6 +20,8 @@ from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.replicating_pair import HOSTS, executed, pair_of
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.brands
+
 Read = Callable[..., Reader]
 Own = Callable[..., DatabaseServer]
 SWAP = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"

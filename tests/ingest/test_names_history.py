@@ -26,6 +26,8 @@ from tests.support.cdc_source import KINDS, relay_on
 from tests.support.lagging_reader import delivered, identity, write
 from tests.support.reader_process import Reader
 
+pytestmark = pytest.mark.brands
+
 Read = Callable[..., Reader]
 OPTIONS = {"mysql97": ("--gtid-mode=ON", "--enforce-gtid-consistency=ON"), "mariadb118": ()}
 

@@ -27,6 +27,8 @@ from tests.ingest.test_ingest import xa
 from tests.support import binlogs
 from tests.support.binlogs import Fed, StreamPosition
 
+pytestmark = pytest.mark.brands
+
 SEGMENT = 64 * 1024  # the larger rows have segments of their own
 
 

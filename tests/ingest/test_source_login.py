@@ -23,6 +23,8 @@ from tests.net.test_certificates import authority, issue, packet
 from tests.serving.test_admin import own_address
 from tests.support.relay_process import RelayProcess
 
+pytestmark = pytest.mark.brands
+
 WORD = b"a-secret-password"
 _SSL = 0x800
 

@@ -20,6 +20,8 @@ from tests.support.exported_lake import Lake, changes, export
 from tests.support.reader_process import Reader
 from tests.support.source_rows import binlog_end
 
+pytestmark = pytest.mark.brands
+
 MakeReader = Callable[..., Reader]
 
 

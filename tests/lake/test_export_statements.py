@@ -30,6 +30,8 @@ from tests.support.reader_process import Reader
 from tests.support.server_variables import full_metadata_of
 from tests.support.statement_replay import record
 
+pytestmark = pytest.mark.brands
+
 MakeReader = Callable[..., Reader]
 KINDS_OF_COLUMNS = frozenset({
     "integers", "decimals", "floats", "bits and booleans", "times", "texts", "national texts", "bytes",

@@ -16,6 +16,8 @@ from relay.lake.documents import Field, Table, TableState, TableVersion
 from relay.lake.statements import effects
 from tests.lake.test_lake_statements import COLUMNS, KEEPING
 
+pytestmark = pytest.mark.brands
+
 TABLE = (
     f"CREATE TABLE t ({', '.join(f'`{name}` {sql}' for name, sql in COLUMNS.items())}, PRIMARY KEY (id), KEY a (kind)"
 )

@@ -22,6 +22,8 @@ from tests.support.lake_kill import killed
 from tests.support.lake_state import current
 from tests.support.snapshot_lake import Lake, MakeReader, running, writer
 
+pytestmark = pytest.mark.brands
+
 
 @pytest.fixture
 def make_lake(server: DatabaseServer, db: str, tmp_path: Path, make_reader: MakeReader) -> Callable[[], Lake]:

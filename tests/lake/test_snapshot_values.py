@@ -28,6 +28,8 @@ from tests.support.value_cases import CASES, MORE_CASES, Case
 from tests.types import tables
 from tests.types.case import TableCase, chunks
 
+pytestmark = pytest.mark.every_server
+
 A_TABLE = 25  # columns
 ALL = 1 << 30
 ODD = TableCase(

@@ -23,6 +23,8 @@ from tests.support.server_variables import global_variable
 from tests.support.snapshot_lake import Lake, MakeReader
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.brands
+
 HELD_MS = 30_000
 CHANGES = 2
 MADE = "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 0), (2, 0)"

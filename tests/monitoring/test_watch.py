@@ -21,6 +21,8 @@ from tests.support.reader_process import Reader
 from tests.support.server_variables import global_variable
 from tests.support.source_rows import binlog_end
 
+pytestmark = pytest.mark.brands
+
 NOW = 1_700_000_000.0
 EXPIRIES = {
     "mysql97": ("binlog_expire_logs_seconds", "7200", 7200),

@@ -15,6 +15,8 @@ from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer, ServerError
 from examples.debian import DebianError, debian_mirror
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.every_server
+
 
 def test_server_writes_a_row_based_binlog_and_lets_the_relay_in(server: DatabaseServer, db: str) -> None:
     assert server.execute("SELECT @@log_bin, @@binlog_format") == [(1, "ROW")]

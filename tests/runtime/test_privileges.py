@@ -11,13 +11,14 @@ import signal
 import stat
 import subprocess
 import sys
-import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 
 import psutil
 import pytest
+from packaging.requirements import Requirement
 
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
@@ -42,23 +43,41 @@ def open_folder() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def needed(package: str, extras: Iterable[str] = ()) -> set[str]:
+    """The distributions that a distribution needs to run, itself included."""
+    found = {package}
+    for line in metadata.requires(package) or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
+            found |= needed(requirement.name, requirement.extras)
+    return found
+
+
 @pytest.fixture
 def open_python(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python where every user may read it, for the programs that the test starts."""
+    """Python and the relay where every user may read them, for the programs that the test starts."""
     library = Path(os.__file__).parent
-    if all(folder.stat().st_mode & stat.S_IXOTH for folder in library.parents):
+    if all(folder.stat().st_mode & stat.S_IXOTH for folder in (*library.parents, ROOT, *ROOT.parents)):
         return
-    home = open_folder / "python"
+    home, packages = open_folder / "python", open_folder / "packages"
     left_out = shutil.ignore_patterns("site-packages", "test", "__pycache__", "config-*", "idlelib", "tkinter")
     shutil.copytree(library, home / "lib" / library.name, ignore=left_out)
     program = Path(sys.executable).resolve()
     (home / "bin").mkdir()
     for path in (program, *library.parent.glob("libpython*.so*")):
         shutil.copy(path, home / ("bin" if path == program else "lib"), follow_symlinks=False)
+    shutil.copytree(ROOT / "relay", packages / "relay", ignore=left_out)
+    for name in needed("binlog-relay") - {"binlog-relay"}:
+        distribution = metadata.distribution(name)
+        for file in distribution.files or ():
+            if ".." not in file.parts and file.suffix != ".pyc":
+                (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(str(distribution.locate_file(file)), packages / file)
+    monkeypatch.chdir(open_folder)
     monkeypatch.setenv("LD_LIBRARY_PATH", str(home / "lib"))
     monkeypatch.setattr("tests.support.relay_process.RELAY", (str(home / "bin" / program.name), "-m", "relay"))
     monkeypatch.setenv("PYTHONHOME", str(home))
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{sysconfig.get_path('platlib')}")
+    monkeypatch.setenv("PYTHONPATH", str(packages))
 
 
 def mode(path: Path) -> int:
@@ -106,7 +125,7 @@ def test_what_the_relay_keeps_is_its_owners_alone(
     kept = {"state.db", "usage.db", "cdc.db", "cdcusers", "journal"}
     until(lambda: kept <= {path.name for path in everything(data)}, what="not all is there that a relay keeps")
     for path in everything(data):
-        if path.name not in ("lock", "arena"):  # a process id, and a name under /dev/shm
+        if path.name != "arena":  # a name under /dev/shm
             assert mode(path) & 0o077 == 0, path
     block = find(data)
     assert block is not None and mode(Path("/dev/shm") / block.name) == 0o600

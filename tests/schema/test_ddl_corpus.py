@@ -10,6 +10,8 @@ from examples.dbserver import KINDS, DatabaseServer
 from tests.ddl_corpus import CASES, FAILING, UNKNOWN
 from tests.support.statement_replay import record, replay
 
+pytestmark = pytest.mark.every_server
+
 SCHEMAS = ("d", "d_2")
 
 

@@ -15,6 +15,8 @@ from examples.dbserver import KINDS, DatabaseServer
 from tests.names.workload import SCHEMAS, Workload
 from tests.support.statement_replay import record, replay
 
+pytestmark = pytest.mark.every_server
+
 STATEMENTS = int(os.environ.get("RELAY_STATEMENTS", "200"))  # on each server
 TABLES = 2  # in each schema
 UNKNOWN = {

@@ -34,6 +34,8 @@ from relay.source.connect import Account, connect
 from relay.source.facts import ServerFacts, query_facts
 from tests.binlog.test_table_map import CHARSETS, field, names, table_map
 
+pytestmark = pytest.mark.brands
+
 USERS = TableName("shop", "users")
 MYSQL, MARIADB = Dialect(False, 90_700), Dialect(True, 101_108)
 COLUMNS = [(Type.LONG, b""), (Type.VARCHAR, b"\x28\x00")]

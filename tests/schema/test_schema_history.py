@@ -27,6 +27,8 @@ from tests.support.lagging_reader import Delivered, Laggard, delivered, identity
 from tests.support.reader_process import Reader
 from tests.support.server_variables import full_metadata_of
 
+pytestmark = pytest.mark.brands
+
 
 @pytest.fixture(params=["default", "full"])
 def metadata(request: pytest.FixtureRequest) -> Iterator[str]:

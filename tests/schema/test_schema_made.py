@@ -10,6 +10,8 @@ import pytest
 from examples.dbserver import DatabaseServer
 from tests.support.lagging_reader import Laggard, write
 
+pytestmark = pytest.mark.brands
+
 
 @pytest.fixture
 def laggard(server: DatabaseServer, db: str, tmp_path: Path) -> Iterator[Laggard]:

@@ -14,6 +14,8 @@ from examples.dbserver import DatabaseServer
 from tests.support.lagging_reader import Laggard, columns_of, identity, write
 from tests.support.random_tables import quoted
 
+pytestmark = pytest.mark.brands
+
 NAMES = ("a", "b", "c", "d", "e`f", "g.h", "ä")
 TABLES = ("t", "u", "v")
 TYPES = ("VARCHAR(20)", "VARCHAR(20)", "VARCHAR(20)", "INT")

@@ -22,6 +22,8 @@ from tests.support.relay_process import RelayProcess, run_relay
 from tests.support.replicating_pair import HOSTS, executed, pair_of
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.brands
+
 
 class LoginCertificates(Certificates):
     """Beside the server's certificates, files of those of the relay, by name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -28,7 +28,6 @@ from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Absent, State, Table, Unknown
 from relay.source import facts
 from relay.source.connect import Account, connect
-from tests.support.binlogs import place
 
 Columns = list[tuple[str, str, str, bool, bool]]
 """Per column: name, COLUMN_TYPE, character set, whether it may be NULL, whether it is in the key."""
@@ -65,15 +64,11 @@ def record(
 
     A function yields them one after the other and may use the connection between them. Those that fail are left out.
     """
-    options: dict[str, Any] = {
-        "host": "127.0.0.1", "port": server.port, "user": USER, "password": PASSWORD, "charset": "utf8mb4",
-        "autocommit": True,
-    }  # fmt: skip
     steps: list[Step] = []
     errors: list[str] = []
     with (
-        closing(pymysql.connect(**options)) as own,
-        closing(pymysql.connect(**options)) as other,
+        closing(server.connect()) as own,
+        closing(server.connect()) as other,
         own.cursor() as cursor,
         other.cursor() as looking,
     ):
@@ -82,7 +77,8 @@ def record(
             looking.execute("SET information_schema_stats_expiry = 0")
         for schema in schemas:
             looking.execute(f"DROP DATABASE IF EXISTS {schema}")
-        start = place(server)
+        known = facts.query_facts(other)
+        start = facts.binlog_end(other, known)
         looking.execute(f"CREATE DATABASE {schemas[0]}")
         cursor.execute(f"USE {schemas[0]}")
         for statement in statements(cursor) if callable(statements) else statements:
@@ -95,7 +91,7 @@ def record(
                 with suppress(pymysql.MySQLError):
                     looking.execute(f"INSERT INTO `{table.schema}`.`{table.table}` () VALUES ()")
                     looking.execute(f"DELETE FROM `{table.schema}`.`{table.table}`")
-            end = place(server)
+            end = facts.binlog_end(other, known)
             steps.append(Step(statement, BinlogPosition(end.file, end.position), tables))
     return Recording(BinlogPosition(start.file, start.position), steps, errors)
 

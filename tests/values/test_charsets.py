@@ -7,6 +7,8 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay._native import decode_text
 
+pytestmark = pytest.mark.every_server
+
 UNICODE = {"ucs2": "utf-16-be", "utf16": "utf-16-be", "utf16le": "utf-16-le", "utf32": "utf-32-be"}
 
 

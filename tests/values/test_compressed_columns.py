@@ -18,6 +18,8 @@ from tests.support.binlogs import Fed, place, record
 from tests.support.journal_rows import Journaled, journaled
 from tests.support.source_rows import selected
 
+pytestmark = pytest.mark.brands
+
 BINARY = {
     "b1": "VARBINARY(200)", "b2": "VARBINARY(254)", "b3": "VARBINARY(255)", "b4": "VARBINARY(5000)", "t1": "TINYBLOB",
     "t2": "BLOB", "t3": "MEDIUMBLOB", "t4": "LONGBLOB",

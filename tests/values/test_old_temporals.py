@@ -24,6 +24,8 @@ from tests.support.relay_process import RelayProcess
 from tests.support.source_rows import selected
 from tests.support.value_cases import DATETIMES, TIMES, TIMESTAMPS
 
+pytestmark = pytest.mark.every_server
+
 VALUES = {
     "TIME": [*TIMES, "'838:59:59.999999'", "'-838:59:59.999999'", "'00:00:00.000001'", "'-00:00:00.000001'"],
     "DATETIME": [*DATETIMES, "'9999-12-31 23:59:59.999999'", "'1000-01-01'", "'0001-01-01 00:00:00.1'", "'2024-00-00'"],

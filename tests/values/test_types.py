@@ -31,6 +31,8 @@ from tests.types.listed import RIGHT, SPARE, WRONG, verdict
 from tests.types.payloads import Cell, cells
 from tests.types.run import Outcome, Tables
 
+pytestmark = pytest.mark.every_server
+
 
 class Worked(NamedTuple):
     """What became of all cases on a server, in one metadata mode."""

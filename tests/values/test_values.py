@@ -17,6 +17,8 @@ from relay.journal.frames import Definition
 from tests.support.source_rows import RowsEvent, binlog_end, from_event, from_nothing, packed, rows_events
 from tests.types.payloads import Cell, cells
 
+pytestmark = pytest.mark.brands
+
 
 def render(event: RowsEvent, definition: bytes, form: str, **options: Any) -> list[bytes]:
     rendered: list[bytes] = RowImages(definition, event.kind, event.body).render(form, **options)
