@@ -72,10 +72,16 @@ void put_quoted(Output& out, Bytes text) {
   out.p = p;
 }
 
+// As the server writes it: with an escaped newline between lines of 76 characters.
 void put_base64(Output& out, Bytes data) {
   static const char kLetters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  out.ensure((data.size + 2) / 3 * 4);
+  constexpr size_t kLine = 57;  // bytes of data
+  out.ensure((data.size + 2) / 3 * 4 + data.size / kLine * 2);
   for (size_t i = 0; i < data.size; i += 3) {
+    if (i && i % kLine == 0) {
+      *out.p++ = '\\';
+      *out.p++ = 'n';
+    }
     size_t n = data.size - i < 3 ? data.size - i : 3;
     uint32_t v = uint32_t{data.data[i]} << 16;
     if (n > 1) v |= uint32_t{data.data[i + 1]} << 8;

@@ -63,6 +63,7 @@ JSONS = [
     "JSON_ARRAY(CAST('-12:30:00.25' AS TIME(6)), CAST('00:00:00' AS TIME))",
     "JSON_ARRAY(TIMESTAMP'2024-02-29 01:02:03', CAST('838:59:59' AS TIME), CAST('0000-00-00' AS DATE))",
     "JSON_ARRAY(X'00FF10', CAST('abc' AS BINARY(5)), b'101', ST_GeomFromText('POINT(1 2)'))",
+    "JSON_OBJECT('b', CAST(REPEAT(X'00', 200) AS BINARY), 'k', JSON_ARRAY(CAST(REPEAT('x', 115) AS BINARY)))",
     "JSON_OBJECT('long', REPEAT('x', 70000), 'k', JSON_ARRAY(1, REPEAT('y', 20000)), 'n', 70000, 'm', -70000)",
     "CAST(CONCAT('[', REPEAT('{\"key\": [1, \"two\", 3.5]}, ', 5000), 'null]') AS JSON)",
     "CAST(CAST('abc' AS BINARY) AS JSON)", "JSON_SET('{\"a\": 1}', '$.b', CAST('1.10' AS DECIMAL(5,3)))",
