@@ -18,39 +18,33 @@ from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.events.compression import zstd_parts
 from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
-from relay.errors import ErrorCode, ExitCode, RelayError, StopCode
+from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.ingest import reading, resume
 from relay.ingest.agreement import Agreement
 from relay.ingest.definitions import PendingDefinition
+from relay.ingest.gaps import AcceptedGap
 from relay.ingest.handler import IngestHandler
 from relay.ingest.hosts import Sources
 from relay.ingest.lineage import Lineage
 from relay.ingest.pauses import Pauses
+from relay.ingest.position_report import REPORT_SECONDS, PositionReport
 from relay.ingest.reader_state import ReaderState
+from relay.ingest.stream_start import StreamStart
 from relay.journal import newest
 from relay.journal.maintenance import Maintenance
 from relay.journal.retention import Limits
 from relay.runtime.context import ReaderContext
 from relay.schema import source_tables
 from relay.schema.facts import Unreadable
-from relay.schema.restore import SOURCE
 from relay.schema.store import Store
-from relay.source import facts
 from relay.source.commands import SHORT_POSITION
 from relay.source.errors import BinlogError
-from relay.source.facts import BinlogStatus, ServerFacts
+from relay.source.facts import ServerFacts
 from relay.source.failures import Backoff, SourceLost
 
 POLL_SECONDS: Final = 0.5  # the longest wait for data: the period of heartbeats and of checking flags
-REPORT_SECONDS: Final = 0.1  # the least time between two reports of the source's position
 PAUSING_SECONDS: Final = 0.01  # between two checks of the pause length, while there are pauses
-PROGRESS_SECONDS: Final = 10.0  # between two log lines about the progress of reading again
-LACKING_SECONDS: Final = 5.0  # the longest time for which a source may lack a transaction that it sent
-BEHIND_SECONDS: Final = 60.0  # the longest time for one that another source sent: it may still replicate it
 SILENT_HEARTBEATS: Final = 3  # the heartbeats that a source may miss before it counts as lost
-_QUERIED: Final = "looked"  # fact of the schema history: the epoch whose tables were queried
-_FROM_OLDEST: Final = frozenset({StopCode.BINLOG_PURGED, StopCode.BINLOG_RESET})  # all that the source has is new
-_GAPS: Final = _FROM_OLDEST | {StopCode.GTID_GAP, StopCode.WRONG_SOURCE, StopCode.EVENT_TOO_LARGE}
 
 
 def run(context: ReaderContext) -> int:
@@ -61,7 +55,7 @@ def run(context: ReaderContext) -> int:
     with closing(agreement.open_reader_state()) as reader_state:
         newest.check(context.journal_dir, reader_state.broker_position())
         writer = JournalWriter(context.journal_dir, context.config.relay.segment_bytes)
-        gap = agreement.check_generation(reader_state, writer, context.journal_dir)
+        lost_journal = agreement.check_generation(reader_state, writer, context.journal_dir)
         context.arena.first = writer.first()
         if writer.state().identity:  # else nothing may use it before it has a beginning
             context.arena.attach_writer(writer)
@@ -75,7 +69,7 @@ def run(context: ReaderContext) -> int:
 
             context.apply = apply
             try:
-                _Reader(context, reader_state, store, writer, maintenance, gap).run()
+                _Reader(context, reader_state, store, writer, maintenance, lost_journal).run()
             except Unreadable as error:
                 reading.discard_damaged(store.path, error, context.log)
                 return ExitCode.UNEXPECTED  # the next reader process rebuilds the file
@@ -97,7 +91,7 @@ class _Reader:
         store: Store,
         writer: JournalWriter,
         maintenance: Maintenance,
-        gap: RelayError | None,
+        lost_journal: RelayError | None,
     ) -> None:
         self._context = context
         self._arena = context.arena
@@ -111,14 +105,14 @@ class _Reader:
         self._low = resume.LowPosition(reader_state)
         self._lineage = Lineage(reader_state)
         self._backoff = Backoff()
-        self._accept_gap = context.accept_gap
-        self._gap = gap  # accepted, not yet recorded
-        self._lacking_since: float | None = None
+        self._gap = AcceptedGap(context.accept_gap, lost_journal)
+        self._start = StreamStart(
+            reader_state, store, writer, self._ingest, self._sources, self._lineage, self._low, self._gap,
+            context.log, self._begun, context.beat, self._ending,
+        )  # fmt: skip
+        self._report = PositionReport(self._arena, self._ingest, writer, context.log)
         self._pending: dict[int, PendingDefinition] = {}
         self._heard = 0.0
-        self._reported = 0.0
-        self._known_until = ""
-        self._progress = 0.0
 
     def run(self) -> None:
         """Run until the process must stop. Raises `RelayError`."""
@@ -135,10 +129,8 @@ class _Reader:
                 if self._sources.may_accept_later(error):
                     self._retry(SourceLost(str(error)))
                     continue
-                if error.code not in _GAPS or not self._accept_gap:
+                if not self._gap.takes(error):
                     raise
-                self._accept_gap = False
-                self._gap = error
         self._sources.close()
 
     def _retry(self, lost: SourceLost) -> None:
@@ -202,107 +194,17 @@ class _Reader:
             handler.commit_after_rollback()
 
     def _request(self, connection: Connection[Any], server: ServerFacts, handler: IngestHandler) -> Request:
-        """Decide where to resume; record a new beginning before that. Raises `RelayError`."""
-        if self._gap is not None:
-            handler.abandon_pending()
-            self._skip_gap(self._gap, connection, server)
-            self._gap = None
-        elif not self._writer.state().identity:
-            self._begin(reading.start_position(self._context.config, connection, server), server)
-        here = self._ingest.resume()
-        known = resume.JournalEnd(*here[:3], self._writer.state().identity, here.by_gtid_possible)
-        if known.identity == server.identity and known.file:
-            self._lineage.check(self._sources.account, BinlogPosition(known.file, known.position))
-        self._check_source(connection, server, known)
-        start = resume.plan(known, server, self._low)
-        if start.moved:
-            self._context.log("failed_over", host=self._sources.host, source=server.identity, before=known.identity)
-            handler.abandon_pending()
-            self._store.new_epoch()
-            self._ingest.moved()
-            self._begin(BinlogStatus("", 4, self._writer.state().gtid_set), server)
-        self._known_until = start.known_until
-        self._query_tables(server)
+        """The request for the stream. Raises `RelayError`, `SourceLost`."""
+        config = self._context.config
+        start = self._start.decide(config, connection, server, handler)
+        self._report.known_until = start.known_until
         self._ingest.start(start.file, start.position, start.by_gtid)
-        server_id = reading.server_id(self._context.config, self._reader_state)
-        return reading.dump_request(start, server, server_id, self._context.config)
+        return reading.dump_request(start, server, reading.server_id(config, self._reader_state), config)
 
-    def _query_tables(self, server: ServerFacts) -> None:
-        """Query all tables if that was not done in this epoch: at the first start, and on a new history."""
-        connection, binlog = self._sources.schema_connections()
-        if self._store.fact(SOURCE) != server.identity:
-            self._store.put_fact(SOURCE, server.identity)
-        if self._store.fact(_QUERIED) == str(self._store.epoch):
-            return
-        began, logged = time.monotonic(), time.monotonic()
-
-        def progress(done: int, of: int) -> None:
-            nonlocal logged
-            self._context.beat()
-            if time.monotonic() - logged > PROGRESS_SECONDS and done < of:
-                logged = time.monotonic()
-                self._context.log("schema_reading", tables=done, of=of)
-
-        tables, wants = 0, reading.rules(self._context.config).wants
-        for replies in source_tables.query_all(connection, server, wants, progress, binlog):
-            self._store.put_replies(replies)
-            self._store.commit()
-            tables += sum(bool(reply.table.table) for reply in replies)
-            if self._ending():
-                return
-        self._store.put_fact(_QUERIED, str(self._store.epoch))
-        self._store.commit()
-        self._context.log("schema_read", tables=tables, seconds=round(time.monotonic() - began, 1))
-
-    def _check_source(self, connection: Connection[Any], server: ServerFacts, known: resume.JournalEnd) -> None:
-        """Raise the fatal error if the source lacks transactions of the journal for too long, before that `SourceLost`.
-
-        A source sends a transaction before it counts it as executed.
-        """
-        stop = resume.missing_transactions(known, server, facts.executed_gtids(connection, server))
-        if stop is None:
-            self._lacking_since = None
-            return
-        now = time.monotonic()
-        self._lacking_since = self._lacking_since or now
-        if now - self._lacking_since > (LACKING_SECONDS if known.identity == server.identity else BEHIND_SECONDS):
-            raise stop
-        raise SourceLost(str(stop))
-
-    def _begin(self, start: BinlogStatus, server: ServerFacts) -> None:
-        """Let the journal continue at that position.
-
-        Broker and CDC port wait for the first beginning: what they acknowledge holds from there on, even if a process
-        dies.
-        """
-        self._lineage.forget()
-        self._writer.source(start.position, start.file, start.gtid_set, server.identity)
+    def _begun(self) -> None:
+        """Let the other processes use the journal, which has a new beginning."""
         self._maintenance.flush()
         self._arena.attach_writer(self._writer)
-
-    def _skip_gap(self, error: RelayError, connection: Connection[Any], server: ServerFacts) -> None:
-        """Continue after a loss.
-
-        At the source's oldest position if it purged or reset its binlog, else where the source has something new.
-        """
-        state = self._writer.state()
-        if error.code is StopCode.JOURNAL_LOST:
-            start = reading.start_position(self._context.config, connection, server)
-        elif error.code in _FROM_OLDEST:
-            start = facts.binlog_start(connection, server)
-        elif error.code is StopCode.EVENT_TOO_LARGE:
-            start = facts.binlog_after(connection, server, error.position.rpartition(":")[0])
-        else:
-            start = resume.common_position(state.gtid_set, state.identity, server, facts.binlog_end(connection, server))
-        lost = self._ingest.forget_prepared()
-        reason = f"{error}; this also loses {lost} prepared transactions" if lost else str(error)
-        self._writer.gap(state.position, state.file, reason)
-        self._store.new_epoch()
-        self._begin(start, server)
-        self._reader_state.put("generation", str(self._writer.generation()))
-        before, after = BinlogPosition(state.file, state.position), BinlogPosition(start.file, start.position)
-        self._reader_state.add_gap(time.time(), before, after, reason)
-        self._context.log("gap_accepted", cause=reason, before=before, after=after)
 
     def _handler(self, connection: Connection[Any], server: ServerFacts) -> IngestHandler:
         reading.history(self._store, self._log).set_lower_case(source_tables.lower_case(connection))
@@ -351,13 +253,14 @@ class _Reader:
             if attention is None:
                 handler.resolve_proven()
             elif attention.asks == "boundary":
-                self._report(now, at_once=True)
+                self._report_position(now)
                 return
             else:
                 handler.handle(attention)
             if self._ingest.position > SHORT_POSITION:  # not only at intervals: the file may end at any moment
                 self._update_low_position()
-            self._report(now, at_once=attention is None and not received)
+            if self._report.due(now) or (attention is None and not received):
+                self._report_position(now)
             self._lineage.follow(self._ingest.mark, self._here, account, server)
             pauses.update(now, intake.transactions)
 
@@ -370,35 +273,14 @@ class _Reader:
         except OSError as error:
             raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 
-    def _report(self, now: float, *, at_once: bool) -> None:
-        """Report the source's position to the other processes."""
-        if not at_once and now - self._reported < REPORT_SECONDS:
-            return
-        self._reported = now
-        here = self._here
-        if self._known_until and self._ingest.skipping and now - self._progress > PROGRESS_SECONDS:
-            self._progress = now
-            self._context.log("reading_again", position=here, until=self._known_until, reason="asked_for_by_4_bytes")
-        self._update_low_position()
-        state = self._writer.state()
-        self._arena.sequence = state.sequence
-        position = state.position
-        published = not self._ingest.in_transaction and self._writer.committed() == self._writer.end()
-        if published and here.file == state.file:
-            position = max(position, here.position)  # the head of a new file counts as read
-        self._arena.set_source(
-            host=self._sources.host,
-            file=state.file,
-            position=position,
-            gtid_set=state.gtid_set,
-            last_event=self._ingest.timestamp,
-            heard=self._heard,
-        )
-
     @property
     def _here(self) -> BinlogPosition:
         """The position in the binlog up to which the ingest has read."""
         return BinlogPosition(self._ingest.file, self._ingest.position)
+
+    def _report_position(self, now: float) -> None:
+        self._update_low_position()
+        self._report.update(now, self._sources.host, self._heard)
 
     def _update_low_position(self) -> None:
         state = self._writer.state()

@@ -14,37 +14,33 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 
+from relay import children
 from relay._native import forget_unreadable, settle_syncs, sync_failed, sync_unknown, watch_pages
 from relay.base.log import Log
 from relay.config.tree import EXPOSURE_HINT, Config
 from relay.datadir import sync
 from relay.errors import ExitCode, StopCode
-from relay.monitoring import health
-from relay.processes import children
-from relay.processes.children import Child
-from relay.runtime import admin_socket, shared_state, shm
-from relay.runtime.child import run_child, succeeds_in_child
+from relay.runtime import admin_socket, ready, restarts, shared_state, shm
+from relay.runtime.child import succeeds_in_child
+from relay.runtime.child_group import Child, ChildGroup
 from relay.runtime.context import SideContext
 from relay.runtime.distributed import Settings
 from relay.runtime.reload import Reloads
 from relay.runtime.signals import Signals
 from relay.runtime.systemd import Notifier
+from relay.runtime.watchdog import Watchdog
 
 TICK = 0.25  # seconds between checks of the children
 STARTING_TICK = 0.01  # the same until all of them are up
-STANDSTILL = 5.0  # if a check is this many seconds late, the host was suspended, and the children with it
 STOP_WITHIN = 9.0  # seconds for a whole stop: the broker gets the time that the others leave, for its checkpoint
 STOP_PATIENCE = 3.0  # seconds for children to finish their current work
 EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to save their data
 READY_PATIENCE = 15.0  # seconds that the ready line waits for the source
-BACKOFF = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row
 NO_CONSUMER = 2**64 - 1  # as `Arena.exported` and `Arena.logged`: retention waits for no process
-SIGNAL_AGAIN = 1.0  # seconds after which a process that has not ended gets the signal again
-QUICK = 2.0  # a child that lived for fewer seconds died quickly
 
 
 class Supervisor:
@@ -60,14 +56,15 @@ class Supervisor:
         self._arena = self._shared.arena
         self._reset_arena()
         watch_pages()
-        self._children = children.make(self._shared, self._config, accept_gap)
-        self._settings = Settings(self._config, len(self._children))
-        for child in self._children:
+        table = children.make(self._shared, self._config, accept_gap)
+        self._settings = Settings(self._config, len(table))
+        self._children = ChildGroup(table, self._arena, self._settings)
+        for child in table:
             child.context.settings, child.context.number = self._settings, self._settings.number
         self._reloads = Reloads(config, load, self, self._shared.status_pages.supervisor, log)
         self._ending = False
         self._end_by = math.inf  # after that, all remaining processes are killed
-        self._checked_at = self._awake_since = time.monotonic()
+        self._watchdog = Watchdog(time.monotonic())
         self._notifier = Notifier(os.environ, log)
 
     def _reset_arena(self) -> None:
@@ -91,26 +88,25 @@ class Supervisor:
                     self._reloads.request("")
             self._reap()
             self._check_heartbeats()
-            self._notifier.alive(self._status())
-            if not announced and (self._all_up() or time.monotonic() > ready_by):
+            self._notifier.alive(ready.service_status(self._arena.source_state, self._arena.stop()))
+            if not announced and (self._children.all_up() or time.monotonic() > ready_by):
                 announced = True
                 self._announce()
             self._carry_out(commands)
             if announced:  # before that, the service manager would not accept the end of a reload
                 self._reloads.step(time.monotonic())
-            self._signal_again()
+            self._children.signal_again()
         return self._end(signals)
 
     def _start_due(self) -> None:
         now = time.monotonic()
-        due = [child for child in self._children if not child.pid and not child.held and child.due <= now]
-        if self._children[0] in due:
+        due = self._children.due(now)
+        if any(child.name == "reader" for child in due):
             self._settle_syncs()
         for child in due:
             self._settle_state(child)
-        for child in self._children:  # repairs may have killed others, which are due now
-            if not child.pid and not child.held and child.due <= now:
-                self._fork(child, now)
+        for child in self._children.due(now):  # repairs may have killed others, which are due now
+            self._children.fork(child, now)
 
     def _settle_syncs(self) -> None:
         """Repairs the journal after unfinished syncs, before a reader opens it.
@@ -120,12 +116,12 @@ class Supervisor:
         """
         journal = self._data_dir / "journal"
         if sync_unknown(journal):
-            self._kill_and_restart(self._children)
+            self._children.kill_and_restart(self._children)
             if succeeds_in_child(partial(settle_syncs, journal), self._log):
                 self._log("journal_renewed")
         if self._arena.committed and sync_failed(journal):
             self._log("renewed", cause="a sync of the journal failed: the relay reads later events again")
-            self._kill_and_restart(self._children)
+            self._children.kill_and_restart(self._children)
             paused = self._arena.paused
             shared_state.renew(self._shared, self._config)
             self._reset_arena()
@@ -136,125 +132,63 @@ class Supervisor:
 
         Other processes that have them open are restarted.
         """
-        for file in sync.doubtful(self._data_dir, due.context.name):
-            self._kill_and_restart([c for c in self._children if c.pid and sync.uses(c.context.name, file.name)])
+        for file in sync.doubtful(self._data_dir, due.name):
+            self._children.kill_and_restart([c for c in self._children if c.pid and sync.uses(c.name, file.name)])
             if succeeds_in_child(partial(sync.rewrite, file), self._log):
                 self._log("state_renewed", file=file.name)
 
-    def _kill_and_restart(self, children: Sequence[Child]) -> None:
-        for child in children:
-            self._kill(child)
-            if not child.held:
-                self._make_due(child)
-
-    def _kill(self, child: Child) -> None:
-        """Kills the process if it runs."""
-        if child.pid:
-            os.kill(child.pid, signal.SIGKILL)
-            os.waitpid(child.pid, 0)
-            child.pid = 0
-
-    def _fork(self, child: Child, now: float) -> None:
-        supervisor = os.getpid()
-        self._arena.beat(child.context.slot, 0)
-        self._settings.acknowledge(child.context.slot, 0)
-        sys.stdout.flush()
-        pid = os.fork()
-        if pid == 0:
-            os._exit(run_child(child.context, supervisor, child.run))
-        child.pid, child.started = pid, now
-
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            for child in self._children:
-                if child.pid == pid:
-                    self._child_ended(child, os.waitstatus_to_exitcode(status))
+        for child, code in self._children.ended():
+            if not self._ending:
+                self._child_ended(child, code)
 
     def _child_ended(self, child: Child, code: int) -> None:
         now = time.monotonic()
-        child.pid = 0
-        child.ended_well = code == ExitCode.OK
-        if self._ending:
-            return
         if child.restart_requested:
             if code == ExitCode.STOPPED:  # it had a fatal error of its own, which its successor must check again
                 self._arena.clear_stop()
-            self._make_due(child)
+            child.make_due()
             return
         stop = None if isinstance(child.context, SideContext) else self._arena.stop()
         journal_unsynced = stop is not None and stop["code"] == StopCode.SYNC_FAILED
-        unsynced = journal_unsynced or sync.failed(self._data_dir, child.context.name)
-        # Once, after the repair of the file. The monitor always: while it is held, nobody can see why.
-        retry = unsynced and (now - child.started > QUICK or child.context.name == "monitor")
-        if retry and journal_unsynced:
+        unsynced = journal_unsynced or sync.failed(self._data_dir, child.name)
+        lived = now - child.started
+        end = restarts.End(child.name, code, lived, child.quick_deaths, unsynced, self._arena.draining)
+        decision = restarts.decide(end)
+        if decision.forgives and journal_unsynced:
             self._arena.clear_stop()
-        if (code in (ExitCode.STOPPED, ExitCode.SOURCE) and not retry) or (code == 0 and self._arena.draining):
+        if decision.held:
             child.held = True
-            self._log("held", process=child.context.name, **(stop or {}))
+            self._log("held", process=child.name, **(stop or {}))
             return
-        # SIGKILL comes from outside. A defect that ends a process quickly is likely to end its successor, too.
-        defect = code != -signal.SIGKILL and now - child.started < QUICK
-        child.quick_deaths = child.quick_deaths + 1 if defect else 0
+        child.quick_deaths = decision.quick_deaths
         self._arena.count_restart(child.context.slot)
-        child.due = now + BACKOFF[min(child.quick_deaths, len(BACKOFF) - 1)]
-        self._log("died", process=child.context.name, code=code, restart_in=round(child.due - now, 2))
+        child.due = now + decision.wait
+        self._log("died", process=child.name, code=code, restart_in=decision.wait)
 
     def _check_heartbeats(self) -> None:
         """Ends a child whose work loop hangs: first by SIGABRT, then by SIGKILL."""
-        now = time.monotonic()
-        if now - self._checked_at > STANDSTILL:
-            self._awake_since = now
-        self._checked_at = now
+        self._watchdog.tick(time.monotonic())
         for child in self._children:
-            limit = health.freeze_limit(child.context.name)
-            if not child.pid or now - child.started < limit:
-                continue
-            silent = now - max(self._arena.heartbeat(child.context.slot), self._awake_since)
-            if silent > limit:
-                hard = silent > limit + 5
-                self._log("hung", process=child.context.name, silent=round(silent))
-                os.kill(child.pid, signal.SIGKILL if hard else signal.SIGABRT)
-
-    def _all_up(self) -> bool:
-        # The broker and the CDC port wait for the beginning of the journal while the reader finds no source.
-        excused = () if self._arena.committed else ("broker", "cdc-")
-        return all(
-            c.held or self._arena.running(c.context.slot) or c.context.name.startswith(excused) for c in self._children
-        )
+            if child.pid and (
+                hang := self._watchdog.check(child.name, child.started, self._arena.heartbeat(child.context.slot))
+            ):
+                self._log("hung", process=child.name, silent=round(hang.silent))
+                os.kill(child.pid, hang.signal)
 
     def _announce(self) -> None:
         """Prints the ready line, and reports to the log and the service manager that the relay is up."""
-        server_config, stop = self._config.server, self._arena.stop()
-        state = f"stopped:{stop['code']}" if stop else self._arena.source_state
-        facts = {
-            "classic": f"{server_config.bind_address}:{server_config.server_port}",
-            "http": f"http://{server_config.http_address}:{server_config.http_port}/",
-            **({"cdc": f"{self._config.cdc.address}:{self._config.cdc.port}"} if self._config.cdc.enabled else {}),
-            "source": f"{server_config.ip_addr[0]}:{server_config.port}",
-            "state": state,
-            "workers": self._shared.workers,
-            "pid": os.getpid(),
-        }
+        stop = self._arena.stop()
+        facts = ready.facts(self._config, self._shared.workers, self._arena.source_state, stop)
         # A single write, even without output buffering, so that a waiting program reads a whole line.
-        sys.stdout.write(" ".join(["ready", *(f"{key}={value}" for key, value in facts.items())]) + "\n")
+        sys.stdout.write(ready.line(facts))
         sys.stdout.flush()
         self._log("ready", **facts)
         self._notifier.ready()
-        if server_config.exposure:
-            self._log("port_exposed", cause=server_config.exposure, hint=EXPOSURE_HINT)
+        if exposure := self._config.server.exposure:
+            self._log("port_exposed", cause=exposure, hint=EXPOSURE_HINT)
         if stop:
             print(f"relay: {stop['text']} (hint: {stop['hint']})", file=sys.stderr, flush=True)
-
-    def _status(self) -> str:
-        """The status text that the service manager shows."""
-        stop = self._arena.stop()
-        return f"stopped: {stop['code']}: {stop['text']} ({stop['hint']})" if stop else self._arena.source_state
 
     def _carry_out(self, commands: socket.socket) -> None:
         while True:
@@ -281,18 +215,14 @@ class Supervisor:
         forget_unreadable()
         for child in self._children:
             if child.held:
-                self._make_due(child)
-
-    def _make_due(self, child: Child) -> None:
-        """Has the process started at once, however its predecessor ended."""
-        child.held, child.due, child.quick_deaths, child.restart_requested = False, 0.0, 0, 0.0
+                child.make_due()
 
     # -- For reloads --
 
     @property
     def processes(self) -> list[str]:
         """The names of all processes."""
-        return [child.context.name for child in self._children]
+        return [child.name for child in self._children]
 
     def publish(self, config: Config) -> int:
         """Publishes this configuration to all current and future processes, and returns its number."""
@@ -312,26 +242,18 @@ class Supervisor:
     def restart(self, names: Collection[str]) -> None:
         """Ends these processes, so that their successors begin with the published configuration."""
         for child in self._children:
-            if child.context.name not in names or (child.held and self._arena.draining):
+            if child.name not in names or (child.held and self._arena.draining):
                 continue
             if child.pid:
-                child.restart_requested = time.monotonic()
-                os.kill(child.pid, signal.SIGTERM)
+                child.request_restart()
                 continue
-            if child.held and child.context.name == "reader":
+            if child.held and child.name == "reader":
                 self._arena.clear_stop()
-            self._make_due(child)
+            child.make_due()
 
     def lagging(self, number: int) -> list[str]:
-        """Names of processes that do not work with configuration `number` yet.
-
-        Stopped processes are not among them: they work with it once they start again.
-        """
-        return [
-            child.context.name
-            for child in self._children
-            if not child.held and (child.restart_requested or self._settings.acknowledged(child.context.slot) != number)
-        ]
+        """Names of processes that do not work with configuration `number` yet."""
+        return self._children.lagging(number)
 
     def reloading(self) -> None:
         """Reports to the service manager that a reload begins."""
@@ -342,21 +264,13 @@ class Supervisor:
         self._notifier.ready()
         self._wake_all()
 
-    def _signal_again(self) -> None:
-        """Repeats SIGTERM: a signal that arrives before a process has set its handler is lost."""
-        now = time.monotonic()
-        for child in self._children:
-            if child.pid and child.restart_requested and now - child.restart_requested > SIGNAL_AGAIN:
-                child.restart_requested = now
-                os.kill(child.pid, signal.SIGTERM)
-
     def _end(self, signals: Signals) -> int:
         """Ends reader and servers first, so that export, log and the broker's last checkpoint include their work."""
         self._log("stopping")
         self._notifier.stopping()
         self._end_by = time.monotonic() + STOP_WITHIN
-        followers = [c for c in self._children if c.context.name in ("exporter", "logger")]
-        last = [c for c in self._children if c.context.name == "broker"]
+        followers = [c for c in self._children if c.name in ("exporter", "logger")]
+        last = [c for c in self._children if c.name == "broker"]
         self._terminate([c for c in self._children if c not in followers + last], STOP_PATIENCE, signals)
         self._terminate(followers, EXPORT_PATIENCE, signals)
         if self._terminate(last, STOP_WITHIN, signals):  # else the queues stay in shared memory for the next start
@@ -370,7 +284,7 @@ class Supervisor:
         deadline = time.monotonic() + patience
         for child in group:
             if child.pid:
-                os.kill(child.pid, signal.SIGTERM)
+                child.terminate()
         while any(child.pid for child in group) and time.monotonic() < min(deadline, self._end_by):
             select.select([signals], [], [], 0.05)
             if any(number in (signal.SIGTERM, signal.SIGINT) for number in signals.received()):
@@ -378,7 +292,7 @@ class Supervisor:
             self._reap()
         for child in group:
             if child.pid:
-                self._log("killed", process=child.context.name)
-                self._kill(child)
+                self._log("killed", process=child.name)
+                child.kill()
                 child.ended_well = False
         return all(child.ended_well for child in group)

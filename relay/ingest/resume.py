@@ -11,11 +11,18 @@ from relay.errors import RelayError, StopCode
 from relay.ingest.reader_state import ReaderState
 from relay.source.commands import FIRST_POSITION, SHORT_POSITION
 from relay.source.facts import BinlogStatus, ServerFacts
+from relay.source.failures import SourceLost
 
 _FILE_AND_POSITION: Final = re.compile(r"(?P<file>[^\s,:/]+):(?P<position>\d+)")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
 _INDEXED_SINCE: Final = (11, 4)
 """MariaDB's first release that finds a GTID by an index: beyond 4 GiB, 11.8.6 reads at the position modulo 4 GiB."""
+
+LACKING_SECONDS: Final = 5.0
+"""The longest time for which a source may lack a transaction that it sent: it counts as executed only after that."""
+
+BEHIND_SECONDS: Final = 60.0
+"""The longest time for which a source may lack a transaction that another source sent: it may still replicate it."""
 
 
 class JournalEnd(NamedTuple):
@@ -102,6 +109,27 @@ def missing_transactions(known: JournalEnd, server: ServerFacts, theirs: str) ->
         f" it has {theirs or 'none'}",
         position=f"{known.file}:{known.position}",
     )
+
+
+class MissingTransactions:
+    """Waits for transactions of the journal that the source lacks, with a limit. Times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+
+    def check(self, known: JournalEnd, server: ServerFacts, theirs: str, now: float) -> None:
+        """Compare the journal with the GTIDs of the source; call it at each attempt to connect.
+
+        Raises `SourceLost` while the source may still get the transactions, then `RelayError` (gtid_gap).
+        """
+        missing = missing_transactions(known, server, theirs)
+        if missing is None:
+            self._since = None
+            return
+        self._since = self._since or now
+        if now - self._since > (LACKING_SECONDS if known.identity == server.identity else BEHIND_SECONDS):
+            raise missing
+        raise SourceLost(str(missing))
 
 
 def common_position(gtid_set: str, identity: str, server: ServerFacts, end: BinlogStatus) -> BinlogStatus:

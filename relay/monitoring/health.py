@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from relay.monitoring.stat import Process, Stat
-
-FREEZE: Final = 60.0
-"""Seconds without a heartbeat after which a process counts as hung; a query to the source may take half as long."""
-
-LAKE_FREEZE: Final = 600.0
-"""The same for processes that may wait for an object store, whose client retries, or for a slow file system."""
-
-_WAIT_FOR_STORES: Final = frozenset({"exporter", "snapshotter", "logger"})
-
-
-def freeze_limit(process: str) -> float:
-    """Seconds without a heartbeat after which the process counts as hung."""
-    return LAKE_FREEZE if process in _WAIT_FOR_STORES else FREEZE
+from relay.runtime.watchdog import freeze_limit
 
 
 def not_alive(document: Stat) -> list[str]:

@@ -1,1 +1,1 @@
-"""The child processes other than reader, broker, servers and monitor, and the table of all children."""
+"""The process files beside reader, broker, servers and monitor: exporter, snapshotter, logger and CDC port."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from examples.dbserver import DatabaseServer
-from relay import reader
 from relay._native import GtidSet, JournalWriter
 from relay.errors import ExitCode
+from relay.ingest import resume
 from relay.ingest.reader_state import ReaderState
 from relay.journal import frames
 from relay.journal.frames import Gap, Source
@@ -87,7 +87,7 @@ def test_a_server_that_never_gets_what_was_sent_is_a_named_stop(
     server: DatabaseServer, db: str, make_reader: Callable[..., Reader], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
-    monkeypatch.setattr(reader, "BEHIND_SECONDS", 0.2)
+    monkeypatch.setattr(resume, "BEHIND_SECONDS", 0.2)
     with closing(server.connect()) as connection:
         about = facts.query_facts(connection)
         has = facts.binlog_end(connection, about).gtid_set

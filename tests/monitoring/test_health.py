@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from relay.monitoring.health import FREEZE, LAKE_FREEZE, not_alive, not_ready
+from relay.monitoring.health import not_alive, not_ready
 from relay.runtime.process_status import Stop
+from relay.runtime.watchdog import FREEZE, LAKE_FREEZE
 from tests.support.sample_stat import document
 
 

@@ -1,4 +1,4 @@
-"""The supervisor's children: the processes of a relay, the context of each, and the function that it runs.
+"""The table of the supervisor's children: the processes of a relay, the context of each, and the function that it runs.
 
 Dependencies of a single process are imported in that process, in parallel with the others' start.
 """
@@ -6,8 +6,6 @@ Dependencies of a single process are imported in that process, in parallel with 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
-from dataclasses import dataclass
 
 from relay import broker, monitor, server
 from relay._native import Arena
@@ -15,9 +13,9 @@ from relay.base.log import Log, logger
 from relay.config.tree import Config
 from relay.processes import cdc as cdc_process
 from relay.runtime import shm
+from relay.runtime.child_group import Child
 from relay.runtime.context import (
     BrokerContext,
-    Context,
     MonitorContext,
     ReaderContext,
     ServerContext,
@@ -26,21 +24,6 @@ from relay.runtime.context import (
 )
 from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, SnapshotStatus
 from relay.runtime.shared_state import SharedState
-
-
-@dataclass
-class Child:
-    """A process to keep alive. `run` is called in the forked child and returns its exit code."""
-
-    context: Context
-    run: Callable[[], int]
-    pid: int = 0
-    started: float = 0.0  # monotonic, like all times here
-    quick_deaths: int = 0
-    due: float = 0.0  # when to start it, if it does not run
-    ended_well: bool = False
-    held: bool = False  # not to be restarted: it had a fatal error, or ended its work in a drain
-    restart_requested: float = 0.0  # when SIGTERM was last sent so that a successor takes a new configuration; 0: never
 
 
 def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:

@@ -1,0 +1,138 @@
+"""The supervisor's side of the fork: starts the processes, kills them, and collects their exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from relay.errors import ExitCode
+from relay.runtime.child import run_child
+from relay.runtime.context import Context
+from relay.runtime.distributed import Settings
+
+if TYPE_CHECKING:
+    from relay._native import Arena
+
+SIGNAL_AGAIN: Final = 1.0  # seconds after which a process that has not ended gets the signal again
+
+
+@dataclass
+class Child:
+    """A process to keep alive. `run` is called in the forked child and returns its exit code."""
+
+    context: Context
+    run: Callable[[], int]
+    pid: int = 0
+    started: float = 0.0  # monotonic, like all times here
+    quick_deaths: int = 0
+    due: float = 0.0  # when to start it, if it does not run
+    ended_well: bool = False
+    held: bool = False  # not to be restarted: it had a fatal error, or ended its work in a drain
+    restart_requested: float = 0.0  # when SIGTERM was last sent so that a successor takes a new configuration; 0: never
+
+    @property
+    def name(self) -> str:
+        """The name of the process."""
+        return self.context.name
+
+    def make_due(self) -> None:
+        """Has the process started at once, however its predecessor ended."""
+        self.held, self.due, self.quick_deaths, self.restart_requested = False, 0.0, 0, 0.0
+
+    def terminate(self) -> None:
+        """Sends SIGTERM."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def request_restart(self) -> None:
+        """Ends the process so that a successor takes the new configuration."""
+        self.restart_requested = time.monotonic()
+        self.terminate()
+
+    def kill(self) -> None:
+        """Kills the process if it runs."""
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.pid = 0
+
+
+class ChildGroup:
+    """All processes of a relay, in the order of their slots."""
+
+    def __init__(self, children: list[Child], arena: Arena, settings: Settings) -> None:
+        self._children = children
+        self._arena = arena
+        self._settings = settings
+
+    def __iter__(self) -> Iterator[Child]:
+        return iter(self._children)
+
+    def due(self, now: float) -> list[Child]:
+        """The processes to start at that time."""
+        return [child for child in self._children if not child.pid and not child.held and child.due <= now]
+
+    def all_up(self) -> bool:
+        """Whether all processes are up, or held."""
+        # The broker and the CDC port wait for the beginning of the journal while the reader finds no source.
+        excused = () if self._arena.committed else ("broker", "cdc-")
+        return all(
+            child.held or self._arena.running(child.context.slot) or child.name.startswith(excused)
+            for child in self._children
+        )
+
+    def fork(self, child: Child, now: float) -> None:
+        """Starts the process."""
+        supervisor = os.getpid()
+        self._arena.beat(child.context.slot, 0)
+        self._settings.acknowledge(child.context.slot, 0)
+        sys.stdout.flush()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(run_child(child.context, supervisor, child.run))
+        child.pid, child.started = pid, now
+
+    def kill_and_restart(self, children: Iterable[Child]) -> None:
+        """Kills these processes; those that are not held are due."""
+        for child in children:
+            child.kill()
+            if not child.held:
+                child.make_due()
+
+    def ended(self) -> Iterator[tuple[Child, int]]:
+        """The processes that have ended since the last call, with their exit codes; negative: a signal."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for child in self._children:
+                if child.pid == pid:
+                    code = os.waitstatus_to_exitcode(status)
+                    child.pid = 0
+                    child.ended_well = code == ExitCode.OK
+                    yield child, code
+
+    def signal_again(self) -> None:
+        """Repeats SIGTERM: a signal that arrives before a process has set its handler is lost."""
+        now = time.monotonic()
+        for child in self._children:
+            if child.pid and child.restart_requested and now - child.restart_requested > SIGNAL_AGAIN:
+                child.request_restart()
+
+    def lagging(self, number: int) -> list[str]:
+        """Names of processes that do not work with configuration `number` yet.
+
+        Stopped processes are not among them: they work with it once they start again.
+        """
+        return [
+            child.name
+            for child in self._children
+            if not child.held and (child.restart_requested or self._settings.acknowledged(child.context.slot) != number)
+        ]
