@@ -12,8 +12,8 @@ copied for each server, so a new server takes a second or two.
 
 from __future__ import annotations
 
+import fcntl
 import os
-import random
 import shutil
 import signal
 import socket
@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -32,9 +33,9 @@ import pymysql
 from examples.debian import DebianError, Unpacked, cache_folder
 
 USER, PASSWORD = "relay", "relaypw"
-START_SECONDS, STOP_SECONDS = 90, 60
-_PORTS = (12_000, 32_000)
-_given_ports: set[int] = set()
+START_SECONDS, STOP_SECONDS = 90.0, 60.0
+_PORTS, _BLOCK = range(10_000, 65_000), 100
+_FOLDER = "relay-dbserver-"
 
 
 class ServerError(DebianError):
@@ -133,21 +134,70 @@ class Packages(Unpacked):
         return b"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\n" + scripts.replace(b"@auth_root_socket", b"NULL")
 
 
-def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now; a different one with each call.
+def _blocks() -> list[range]:
+    """Blocks of ports outside of the kernel's range for outgoing connections.
 
-    It is below the kernel's range for outgoing connections, so it is still free when somebody listens later.
+    A port of theirs that is free is still free when somebody listens later.
     """
-    while True:
-        port = random.randrange(*_PORTS)
-        if port in _given_ports:
-            continue
+    low, high = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    blocks = [range(start, start + _BLOCK) for start in _PORTS[::_BLOCK]]
+    return [block for block in blocks if block[-1] < low or high < block[0]] or blocks
+
+
+def _reserved_ports() -> Iterator[int]:
+    """Ports that no other process gets from here: a socket reserves each block as long as this process lives.
+
+    Its abstract name belongs to the network namespace, as the ports do, and ends with the process.
+    """
+    blocks = _blocks()
+    first = os.getpid() % len(blocks)
+    for block in blocks[first:] + blocks[:first]:
+        holder = socket.socket(socket.AF_UNIX)
         try:
-            socket.create_server(("127.0.0.1", port)).close()
+            holder.bind(f"\0relay-ports-{block[0]}")
+        except OSError:  # of another process
+            holder.close()
+            continue
+        _reservations.append(holder)
+        yield from block
+
+
+_reservations: list[socket.socket] = []
+_ports = _reserved_ports()
+
+
+def free_port() -> int:
+    """A TCP port that nobody listens on now. No other call gives it, neither here nor in another process."""
+    for port in _ports:
+        try:
+            socket.create_server(("", port)).close()
         except OSError:
             continue
-        _given_ports.add(port)
         return port
+    raise ServerError("no TCP port is free: other processes have taken or reserved all")
+
+
+def _own_folder(parent: Path | None) -> tuple[Path, ExitStack]:
+    """A new folder, locked as long as this process lives. It has its name from the moment on when it is locked."""
+    made = Path(tempfile.mkdtemp(prefix=f"new-{_FOLDER}", dir=parent))
+    lock = _locked(made)
+    return made.rename(made.with_name(made.name.removeprefix("new-"))), lock
+
+
+def _locked(folder: Path) -> ExitStack:
+    """Locks a folder until the result is closed. Raises BlockingIOError if another process has locked it."""
+    with ExitStack() as undo:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        undo.callback(os.close, fd)
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return undo.pop_all()
+
+
+def remove_abandoned(parent: Path) -> None:
+    """Removes the folders of servers whose process was killed, and leaves those of living ones."""
+    for folder in parent.glob(f"{_FOLDER}*"):
+        with suppress(OSError), _locked(folder):  # fails for one that lives, is gone, or belongs to another user
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 class DatabaseServer:
@@ -171,7 +221,7 @@ class DatabaseServer:
         self.name, self.kind = kind, self.packages.kind
         self.port = port or free_port()
         self.options = tuple(options)
-        self.folder = Path(tempfile.mkdtemp(prefix="relay-db-", dir=scratch))
+        self.folder, self._lock = _own_folder(scratch)
         self.data = data or self.folder / "data"
         self.socket = str(self.folder / "sock")
         self.log = self.folder / "log"
@@ -261,7 +311,7 @@ class DatabaseServer:
         except subprocess.TimeoutExpired as error:
             self.kill()
             raise ServerError(
-                f"{self.kind.title} on port {self.port} did not stop in {STOP_SECONDS} s; it was killed"
+                f"{self.kind.title} on port {self.port} did not stop in {STOP_SECONDS:g} s; it was killed"
             ) from error
         self._process = None
 
@@ -281,6 +331,7 @@ class DatabaseServer:
         """Kills the server and removes its folder."""
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.close()
 
     def __enter__(self) -> Self:
         try:
@@ -329,7 +380,7 @@ class DatabaseServer:
         deadline = time.monotonic() + STOP_SECONDS
         while self.execute(f"SELECT id FROM information_schema.processlist WHERE id = {session}"):
             if time.monotonic() > deadline:
-                raise ServerError(f"{self.name}: session {session} was closed and is not gone after {STOP_SECONDS} s")
+                raise ServerError(f"{self.name}: session {session} was closed and is not gone after {STOP_SECONDS:g} s")
             time.sleep(0.005)
 
 

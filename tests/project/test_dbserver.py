@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pymysql
 import pytest
 
-from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer, ServerError
+from examples.dbserver import KINDS, PASSWORD, USER, DatabaseServer, ServerError, free_port, remove_abandoned
 from examples.debian import DebianError, debian_mirror
+from tests.support import ROOT
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.every_server
@@ -114,3 +118,38 @@ def test_the_mirror_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_unknown_server_is_refused_by_name() -> None:
     with pytest.raises(ServerError, match=r"no server 'oracle'; there are mysql97"):
         DatabaseServer("oracle")
+
+
+GIVER = """
+from examples.dbserver import free_port
+print(*(free_port() for _ in range(150)), flush=True)
+input()
+"""
+
+
+def test_no_port_is_given_twice_while_those_live_who_got_it() -> None:
+    with ExitStack() as stack:
+        givers = [
+            stack.enter_context(
+                subprocess.Popen([sys.executable, "-c", GIVER], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            )
+            for _ in range(3)
+        ]
+        given = [int(port) for giver in givers if giver.stdout for port in giver.stdout.readline().split()]
+        for giver in givers:
+            giver.communicate(b"\n")
+    given += [free_port() for _ in range(150)]
+    assert len(set(given)) == 600
+
+
+def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not(tmp_path: Path) -> None:
+    living = DatabaseServer("mariadb1011", scratch=tmp_path)
+    if (killed := os.fork()) == 0:
+        DatabaseServer("mariadb1011", scratch=tmp_path)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(killed, 0)
+    assert len([*tmp_path.iterdir()]) == 2
+    remove_abandoned(tmp_path)
+    assert [*tmp_path.iterdir()] == [living.folder]
+    living.close()
+    assert not [*tmp_path.iterdir()]
