@@ -339,6 +339,7 @@ class Reached(NamedTuple):
     text: str
     dialect: bytes
     tables: bytes
+    position: int
 
 class ChangeColumns:
     @property

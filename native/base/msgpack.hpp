@@ -2,7 +2,7 @@
 // definitions.
 #pragma once
 
-#include "base/bytes.hpp"
+#include "base/utf8.hpp"
 
 namespace relay::msgpack {
 
@@ -37,7 +37,7 @@ inline uint8_t* put_bytes(uint8_t* p, uint8_t tag, Bytes b) {
 inline uint8_t* put_str(uint8_t* p, std::string_view s) { return put_bytes(p, 0xdb, Bytes(s)); }
 inline uint8_t* put_bin(uint8_t* p, Bytes b) { return put_bytes(p, 0xc6, b); }
 
-// Reads any encoding of arrays, unsigned integers, booleans, strings and binaries. Anything else makes `ok` false.
+// Reads any encoding of arrays, unsigned integers, booleans and strings in UTF-8. Anything else makes `ok` false.
 class Unpacker {
  public:
   explicit Unpacker(Bytes b) : r_(b) {}
@@ -61,18 +61,23 @@ class Unpacker {
     if (t == 0xc2 || t == 0xc3) return t == 0xc3;
     return fail() != 0;
   }
-  Bytes bytes() {
+  std::string str() {
+    const Bytes text = text_bytes();
+    if (!is_utf8(text.data, text.end())) fail();
+    return std::string(text.text());
+  }
+  bool at_end() const { return ok() && r_.left() == 0; }
+
+ private:
+  Bytes text_bytes() {
     uint8_t t = r_.u8();
     if ((t & 0xe0) == 0xa0) return r_.take(t & 0x1f);
-    if (t == 0xc4 || t == 0xd9) return r_.take(be(1));
-    if (t == 0xc5 || t == 0xda) return r_.take(be(2));
-    if (t == 0xc6 || t == 0xdb) return r_.take(be(4));
+    if (t == 0xd9) return r_.take(be(1));
+    if (t == 0xda) return r_.take(be(2));
+    if (t == 0xdb) return r_.take(be(4));
     fail();
     return {};
   }
-  std::string str() { return std::string(bytes().text()); }
-
- private:
   uint64_t be(unsigned n) {
     Bytes b = r_.take(n);
     return b.data ? load_be(b.data, n) : 0;

@@ -22,6 +22,15 @@ inline size_t utf8_length(const uint8_t* p, size_t left) {
   return overlong || beyond ? 0 : n;
 }
 
+inline bool is_utf8(const uint8_t* p, const uint8_t* end) {
+  while (p != end) {
+    const size_t n = utf8_length(p, static_cast<size_t>(end - p));
+    if (!n) return false;
+    p += n;
+  }
+  return true;
+}
+
 // Replaces each byte that is not part of a character by a question mark, for formats that require UTF-8. Returns
 // whether there was one.
 inline bool mend_utf8(uint8_t* p, size_t n) {

@@ -133,7 +133,7 @@ void ChangeReader::pass_within(const FrameView& view) {
       ++sequence_;
       statements_.push_back({Reached::Why::ddl, seq(), ddl.timestamp, std::string(ddl.schema),
                              std::string(ddl.statement), std::string(ddl.dialect.text()),
-                             std::string(ddl.tables.text())});
+                             std::string(ddl.tables.text()), view.position});
       break;
     }
     case FrameKind::source: forget_before(view.position); break;
@@ -142,7 +142,7 @@ void ChangeReader::pass_within(const FrameView& view) {
   at_ = view.next;
 }
 
-// Forgets tables of earlier segments: rows name a TABLE frame of their own segment.
+// Forgets tables of earlier segments, which no later rows name.
 void ChangeReader::forget_before(uint64_t position) {
   tables_.erase(tables_.begin(), tables_.lower_bound(journal_.segment(position)));
   last_table_ = 0;
@@ -175,7 +175,7 @@ bool ChangeReader::look_ahead(uint64_t until, Reached* result) {
     } else if (view.kind() == FrameKind::ddl) {
       ++ahead_.next;
     } else if (view.kind() == FrameKind::commit) {
-      open(parsed<CommitFrame>(journal_.frame(view.position, true)));
+      open(journal_.frame(view.position, true));
       return true;
     }
     scanned_ += view.next - ahead_.at;
@@ -186,10 +186,9 @@ bool ChangeReader::look_ahead(uint64_t until, Reached* result) {
   return false;
 }
 
-void ChangeReader::open(const CommitFrame& commit) {
-  if (commit.sequence != ahead_.next)
-    throw JournalError("journal_corrupt", "read journal: the transaction at position " + std::to_string(at_) +
-                                              " counts other changes than it has");
+void ChangeReader::open(const FrameView& view) {
+  const auto commit = parsed<CommitFrame>(view);
+  if (commit.sequence != ahead_.next) throw_corrupt(view, "counts other changes than its transaction has");
   ahead_ = {};
   origin_.version = base_ + commit.sequence - 1;
   origin_.timestamp = commit.timestamp;
@@ -233,11 +232,9 @@ void ChangeReader::decide(bool wanted) { wanted_[undecided_] = wanted; }
 
 void ChangeReader::begin_rows(const FrameView& view) {
   auto rows = parsed<RowsFrame>(view);
-  const auto met = tables_.find(rows.table);
-  if (met == tables_.end())
-    throw JournalError("journal_corrupt", "read journal: the rows at position " + std::to_string(view.position) +
-                                              " name a table of another segment");
-  Table& table = met->second;
+  const auto found = tables_.find(rows.table);
+  if (found == tables_.end()) throw_corrupt(view, "has changed since the end of its transaction was found");
+  Table& table = found->second;
   if (!table.wanted) {
     sequence_ += rows.rows;
     return;
@@ -319,7 +316,7 @@ std::vector<ChangeBatch> ChangeReader::take() {
 }
 
 Reached ChangeReader::reached(Reached::Why why, std::string text) const {
-  return {why, seq(), timestamp_, "", std::move(text), {}, {}};
+  return {why, seq(), timestamp_, "", std::move(text), {}, {}, 0};
 }
 
 }  // namespace relay

@@ -33,8 +33,9 @@ struct Reached {
   uint32_t timestamp = 0;  // of the last transaction, or of the statement; Unix seconds
   std::string schema;
   std::string text;
-  std::string dialect;  // of a statement: how it was read,
-  std::string tables;   // and the tables that it leaves, both packed
+  std::string dialect;    // of a statement: how it was read,
+  std::string tables;     // and the tables that it leaves, both packed; and
+  uint64_t position = 0;  // the journal position of its frame
 };
 
 // Reads a journal transaction by transaction and collects its rows in columns. All sequence numbers are the journal's
@@ -90,7 +91,7 @@ class ChangeReader {
   void pass_within(const FrameView& view);
   void finish(const CommitFrame& commit, uint64_t next);
   bool look_ahead(uint64_t until, Reached* result);
-  void open(const CommitFrame& commit);
+  void open(const FrameView& view);
   bool scanned_enough() const;
   bool load_table(uint64_t position, Reached* result);
   void forget_before(uint64_t position);

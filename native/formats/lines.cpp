@@ -39,6 +39,7 @@ LineReader::LineReader(std::string directory, uint64_t position, LineForm form, 
 LinesReached LineReader::read(uint64_t until, uint64_t max_bytes, int64_t day, int64_t latest) {
   LinesReached result;
   const uint64_t began = at_;
+  until_ = until;
   while (at_ < until) {
     if (lines_.size() > 0 && lines_.size() >= max_bytes) {
       result.why = LinesReached::Why::full;
@@ -71,7 +72,7 @@ void LineReader::pass(const FrameView& view) {
       const auto source = parsed<SourceFrame>(view);
       file_ = source.file;
       offset_ = source.position;
-      tables_.clear();  // rows name a TABLE frame of their own segment
+      tables_.clear();  // no later rows name a TABLE frame of an earlier segment
       break;
     }
     case FrameKind::file: {
@@ -113,9 +114,9 @@ void LineReader::pass(const FrameView& view) {
 // False, with the reason, if the event cannot be logged yet.
 bool LineReader::log_rows(const FrameView& view, int64_t day, int64_t latest, LinesReached* result) {
   const auto rows = parsed<RowsFrame>(view);
-  if (!load_table(rows.table, result)) return false;
-  const Table& table = tables_.at(rows.table);
-  if (table.lines) {
+  const Table* table = load_table(rows.table, result);
+  if (!table) return false;
+  if (table->lines) {
     if (rows.timestamp < zone_from_ || rows.timestamp >= zone_until_) {
       result->why = LinesReached::Why::offset;
       result->timestamp = rows.timestamp;
@@ -127,7 +128,7 @@ bool LineReader::log_rows(const FrameView& view, int64_t day, int64_t latest, Li
       result->day = of_event;
       return false;
     }
-    append_rows(view, rows, *table.lines);
+    append_rows(view, rows, *table->lines);
   }
   return true;
 }
@@ -141,7 +142,7 @@ void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const
   if (!RowsBody::parse(rows.body, rows.kind, &body) || body.columns != d.columns.size())
     refuse("unsupported_column", view.position, "rows of " + name_of(d) + " do not fit its definition", kExclude);
   if (form_ == LineForm::json && !gtid_known_) {
-    gtid_ = gtid_at(view.next);
+    gtid_ = gtid_after(view);
     gtid_known_ = true;
   }
   const std::string head = table.head(rows.kind, {rows.timestamp, zone_, file_, rows.end_position, gtid_});
@@ -171,19 +172,20 @@ void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const
   count_ += rows.rows;
 }
 
-// Reads the GTID at the end of the transaction that continues at `position`.
-std::string LineReader::gtid_at(uint64_t position) {
-  for (;;) {
-    const FrameView view = journal_.frame(position);
+// Reads the GTID at the end of the transaction with these rows.
+std::string LineReader::gtid_after(const FrameView& rows) {
+  for (uint64_t at = rows.next; at < until_;) {
+    const FrameView view = journal_.frame(at);
     if (view.kind() == FrameKind::commit) return std::string(parsed<CommitFrame>(view).gtid);
-    position = view.next;
+    at = view.next;
   }
+  throw_corrupt(rows, "has rows of a transaction without an end");
 }
 
-// Loads the table of a TABLE frame. False if the caller must first decide whether its rows are wanted.
-bool LineReader::load_table(uint64_t position, LinesReached* result) {
-  if (tables_.count(position)) return true;
-  if (journal_.table(position).link) return false;  // its proof is pending
+// Finds the table of a TABLE frame. nullptr if the caller must first decide whether its rows are wanted.
+const LineReader::Table* LineReader::load_table(uint64_t position, LinesReached* result) {
+  if (const auto known = tables_.find(position); known != tables_.end()) return &known->second;
+  if (journal_.table(position).link) return nullptr;  // its proof is pending
   std::shared_ptr<const Definition> definition = journal_.definition(position);
   undecided_ = {definition->schema, definition->table};
   const auto decided = wanted_.find(undecided_);
@@ -191,12 +193,11 @@ bool LineReader::load_table(uint64_t position, LinesReached* result) {
     result->why = LinesReached::Why::table;
     result->schema = undecided_.first;
     result->text = undecided_.second;
-    return false;
+    return nullptr;
   }
   Table table;
   if (decided->second) table.lines = std::make_unique<LineTable>(std::move(definition), form_);
-  tables_.emplace(position, std::move(table));
-  return true;
+  return &tables_.emplace(position, std::move(table)).first->second;
 }
 
 void LineReader::decide(bool wanted) { wanted_[undecided_] = wanted; }

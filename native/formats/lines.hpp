@@ -63,8 +63,8 @@ class LineReader {
   void pass(const FrameView& view);
   bool log_rows(const FrameView& view, int64_t day, int64_t latest, LinesReached* result);
   void append_rows(const FrameView& view, const RowsFrame& rows, const LineTable& table);
-  bool load_table(uint64_t position, LinesReached* result);
-  std::string gtid_at(uint64_t position);
+  const Table* load_table(uint64_t position, LinesReached* result);
+  std::string gtid_after(const FrameView& rows);
 
   JournalReader journal_;
   const LineForm form_;
@@ -73,7 +73,8 @@ class LineReader {
   Output lines_;
   uint64_t count_ = 0;
 
-  uint64_t at_ = 0;  // position of the next frame
+  uint64_t at_ = 0;     // position of the next frame
+  uint64_t until_ = 0;  // of this `read`
   uint64_t sequence_ = 0;
   std::string file_;
   uint64_t offset_ = 0;

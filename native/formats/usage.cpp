@@ -9,19 +9,8 @@ namespace {
 
 constexpr uint32_t kMinute = 60;
 
-[[noreturn]] void refuse(const std::string& what, uint64_t position) {
-  throw JournalError("journal_corrupt", "count rows: " + what + " at position " + std::to_string(position));
-}
-
 // Index in Tally::rows.
-size_t column_of(RowKind kind, uint64_t position) {
-  switch (kind) {
-    case RowKind::insert: return 0;
-    case RowKind::update: return 1;
-    case RowKind::remove: return 2;
-  }
-  refuse("rows of an unknown kind", position);
-}
+size_t column_of(RowKind kind) { return kind == RowKind::insert ? 0 : kind == RowKind::update ? 1 : 2; }
 
 }  // namespace
 
@@ -82,7 +71,7 @@ void UsageReader::count(const RowsFrame& rows, uint64_t fresh) {
     entry.tally = found->second;
   }
   Tally& tally = tallies_[entry.tally];
-  tally.rows[column_of(rows.kind, position_)] += fresh;
+  tally.rows[column_of(rows.kind)] += fresh;
   if (!entry.proven) tally.unproven += fresh;
   tally.last = rows.timestamp;
 }
@@ -101,17 +90,16 @@ UsageReader::Entry& UsageReader::entry_of(uint64_t table) {
 // Reads only the names, so that rows which cannot be decoded here are counted too.
 UsageReader::Entry UsageReader::load_table(uint64_t table) {
   const TableFrame frame = journal_.table(table);
-  std::string schema, name;
-  if (!Definition::names(frame.definition, &schema, &name)) refuse("a malformed definition", table);
-  const auto found = tables_.try_emplace({schema, name}, static_cast<uint32_t>(tables_.size())).first;
-  definitions_.push_back({found->second, std::move(schema), std::move(name), std::string(frame.definition.text())});
+  const auto name = journal_.table_name(table);
+  const auto found = tables_.try_emplace(name, static_cast<uint32_t>(tables_.size())).first;
+  definitions_.push_back({found->second, name.first, name.second, std::string(frame.definition.text())});
   Entry entry;
   entry.table = found->second;
   entry.proven = Definition::proven_in(frame.definition);
   return entry;
 }
 
-// Forgets TABLE frames of earlier segments: rows name one of their own segment.
+// Forgets TABLE frames of earlier segments, which no later rows name.
 void UsageReader::forget_before(uint64_t position) {
   entries_.erase(entries_.begin(), entries_.lower_bound(journal_.segment(position)));
   recent_.fill({});

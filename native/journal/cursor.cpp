@@ -6,11 +6,7 @@ namespace relay {
 bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::string* error) {
   if (frame != frame_ || row < row_) {
     frame_ = kNone;
-    FrameView view = journal.verified(frame);
-    if (view.kind() != FrameKind::rows || !RowsFrame::parse(view.payload, &rows_)) {
-      *error = "the journal has no rows at " + std::to_string(frame);
-      return false;
-    }
+    rows_ = parsed<RowsFrame>(journal.verified(frame));
     definition_ = journal.definition(rows_.table);
     if (!definition_ || !RowsBody::parse(rows_.body, rows_.kind, &body_) ||
         body_.columns != definition_->columns.size()) {

@@ -14,7 +14,7 @@ enum class EventPosition : uint8_t { position, timestamped, sequence };
 // stay mapped: see `before`.
 class RowCursor {
  public:
-  // Goes to a row of the rows frame at `frame`, which may be the current one. False, with the reason in `error`, if
+  // Goes to a row of the ROWS frame at `frame`, which may be the current one. False, with the reason in `error`, if
   // there is no such row. Throws JournalError if the journal has no such frame.
   bool seek(JournalReader& journal, uint64_t frame, uint32_t row, std::string* error);
   // Reads the row. False, with the reason in `error`, if its images cannot be read.

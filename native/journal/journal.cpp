@@ -10,8 +10,9 @@ namespace relay {
 namespace {
 
 constexpr unsigned kMaxLinks = 16;
-constexpr size_t kMostKept = 1 << 16;  // limit of the cached facts of TABLE frames; beyond it they are read again
-constexpr size_t kVerified = 4096;     // number of frames remembered as verified
+constexpr size_t kMostKept = 1 << 16;   // limit of the cached facts of TABLE frames; beyond it they are read again
+constexpr size_t kVerified = 4096;      // number of frames remembered as verified
+constexpr unsigned kSequenceBits = 62;  // with a base added, it stays a signed number in the lake and in SQLite
 
 // Reads a payload of fields with fixed widths. A tag other than the expected one makes `ok` false.
 class Fields {
@@ -46,17 +47,23 @@ class Fields {
 };
 
 [[noreturn]] void throw_damaged(const Mapping& segment, uint64_t position) {
-  std::string file = segment_path("", segment.base).substr(1);
-  throw JournalError("journal_corrupt", "read journal: the frame at position " + std::to_string(position) +
-                                            " is damaged (" + file + ", offset " +
-                                            std::to_string(position - segment.base) + ")");
+  throw_corrupt({position, position, segment.base, {}}, "is damaged");
 }
+
+bool is_sequence(uint64_t number) { return number >> kSequenceBits == 0; }
 
 bool at_or_before(std::string_view file, uint64_t position, std::string_view other, uint64_t other_position) {
   return !binlog_before(other, other_position, file, position);
 }
 
 }  // namespace
+
+void throw_corrupt(const FrameView& view, const std::string& what) {
+  const std::string file = segment_path("", view.segment).substr(1);
+  throw JournalError("journal_corrupt", "read journal: " + file + ", offset " +
+                                            std::to_string(view.position - view.segment) + ": the frame at position " +
+                                            std::to_string(view.position) + " " + what);
+}
 
 bool binlog_before(std::string_view file, uint64_t position, std::string_view other_file, uint64_t other_position) {
   if (file == other_file) return position < other_position;
@@ -81,13 +88,14 @@ bool RowsFrame::parse(Bytes payload, RowsFrame* out) {
   uint32_t size = load_be32(p + 45);
   if (size != payload.size - kBody) return false;
   out->kind = static_cast<RowKind>(p[6]);
+  if (out->kind != RowKind::insert && out->kind != RowKind::update && out->kind != RowKind::remove) return false;
   out->table = load_be64(p + 8);
   out->end_position = load_be64(p + 17);
   out->timestamp = load_be32(p + 26);
   out->rows = load_be32(p + 31);
   out->sequence = load_be64(p + 36);
   out->body = Bytes(p + kBody, size);
-  return out->table != 0;  // the header of the first segment is at 0
+  return is_sequence(out->sequence);
 }
 
 bool CommitFrame::parse(Bytes payload, CommitFrame* out) {
@@ -100,7 +108,7 @@ bool CommitFrame::parse(Bytes payload, CommitFrame* out) {
   out->sequence = in.u64();
   out->gtid = in.str();
   out->server = has_server ? in.u32() : 0;
-  return in.ok();
+  return in.ok() && is_sequence(out->sequence);
 }
 
 bool FileFrame::parse(Bytes payload, FileFrame* out) {
@@ -117,7 +125,7 @@ bool SourceFrame::parse(Bytes payload, SourceFrame* out) {
   out->file = in.str();
   out->gtid_set = in.str();
   out->identity = in.str();
-  return in.ok();
+  return in.ok() && is_sequence(out->sequence);
 }
 
 bool DdlFrame::parse(Bytes payload, DdlFrame* out) {
@@ -148,21 +156,30 @@ JournalReader::~JournalReader() = default;
 
 const Mapping& JournalReader::segment_of(uint64_t position) {
   if (last_ && last_->holds(position)) return *last_;
+  if (const Mapping* found = find_segment(position)) return *found;
+  throw JournalError("journal_lost",
+                     "read journal: position " + std::to_string(position) + " is not yet in " + directory_);
+}
+
+// The segment that holds the position; nullptr if the journal ends before it. Throws JournalError if it is gone.
+const Mapping* JournalReader::find_segment(uint64_t position) {
   auto after = segments_.upper_bound(position);
   if (after != segments_.begin() && std::prev(after)->second->holds(position))
-    return *(last_ = std::prev(after)->second.get());
+    return last_ = std::prev(after)->second.get();
   std::vector<uint64_t> bases = list_segments(directory_);
   auto above = std::upper_bound(bases.begin(), bases.end(), position);
   if (above == bases.begin())
     throw JournalError("journal_lost",
                        "read journal: position " + std::to_string(position) + " is no longer in " + directory_);
   std::unique_ptr<Mapping> opened = Mapping::open(directory_, *std::prev(above), false);
-  if (!opened->holds(position))
+  if (!opened->holds(position)) {
+    if (above == bases.end()) return nullptr;
     throw JournalError("journal_lost",
-                       "read journal: position " + std::to_string(position) + " is not yet in " + directory_);
+                       "read journal: position " + std::to_string(position) + " is missing from " + directory_);
+  }
   last_ = opened.get();
   segments_[opened->base] = std::move(opened);
-  return *last_;
+  return last_;
 }
 
 uint64_t JournalReader::flushed() {
@@ -194,7 +211,12 @@ FrameView JournalReader::frame(uint64_t position, bool check) {
     if (position < segment.base + kSegmentHeader) position = segment.base + kSegmentHeader;
     switch (read_frame(segment, position, check, &view)) {
       case Reading::frame: return view;
-      case Reading::next_segment: position = segment.end(); break;
+      case Reading::next_segment:
+        if (find_segment(segment.end())) {
+          position = segment.end();
+          break;
+        }
+        [[fallthrough]];
       case Reading::end:
         if (position < flushed()) throw_damaged(segment, position);  // there was a segment
         throw JournalError("journal_lost", "read journal: no frame at position " + std::to_string(position));
@@ -226,24 +248,33 @@ FrameView JournalReader::verified(uint64_t position) {
 uint64_t JournalReader::segment(uint64_t position) { return segment_of(position).base; }
 
 TableFrame JournalReader::table(uint64_t table) {
-  TableFrame parsed;
-  uint64_t at = table;
+  TableFrame found;
+  table_frame(table, &found);
+  return found;
+}
+
+// Follows the links. A later frame names the first one, so that what cannot be read here is damaged and not lost.
+FrameView JournalReader::table_frame(uint64_t table, TableFrame* out) {
+  FrameView view{table, table, segment_of(table).base, {}};
   for (unsigned links = 0; links < kMaxLinks; ++links) {
-    if (!TableFrame::parse(frame(at, true).payload, &parsed)) break;
-    if (parsed.link == 0 || parsed.link == kUnresolved) return parsed;
-    at = parsed.link;
+    const Mapping& segment = segment_of(view.position);
+    if (read_frame(segment, view.position, true, &view) != Reading::frame) throw_damaged(segment, view.position);
+    *out = parsed<TableFrame>(view);
+    if (out->link == 0 || out->link == kUnresolved) return view;
+    if (out->link < view.next || !find_segment(out->link)) break;  // the definition of a proof comes later
+    view.position = out->link;
   }
-  throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(at));
+  throw_corrupt(view, "leads to no table definition");
 }
 
 std::shared_ptr<const Definition> JournalReader::definition(uint64_t table) {
   auto known = definitions_.find(table);
   if (known != definitions_.end()) return known->second;
+  TableFrame found;
+  const FrameView view = table_frame(table, &found);
   std::string error;
-  std::shared_ptr<const Definition> definition = Definition::parse(this->table(table).definition, &error);
-  if (!definition)
-    throw JournalError("journal_corrupt",
-                       "read journal: the definition for position " + std::to_string(table) + ": " + error);
+  std::shared_ptr<const Definition> definition = Definition::parse(found.definition, &error);
+  if (!definition) throw_corrupt(view, "holds no readable definition: " + error);
   if (definitions_.size() >= kMostKept) definitions_.clear();
   definitions_[table] = definition;
   return definition;
@@ -254,9 +285,7 @@ uint32_t JournalReader::table_number(uint64_t table) {
   if (known != numbers_.end()) return known->second;
   const TableFrame frame = this->table(table);
   if (frame.link) return 0;
-  std::string schema, name;
-  if (!Definition::names(frame.definition, &schema, &name))
-    throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(table));
+  const auto [schema, name] = table_name(table);
   if (numbers_.size() >= kMostKept) numbers_.clear();
   return numbers_[table] = table_number(schema, name);
 }
@@ -267,10 +296,16 @@ uint32_t JournalReader::table_number(std::string_view schema, std::string_view n
 }
 
 std::shared_ptr<const Definition> JournalReader::definition_at(uint64_t position) {
-  FrameView view = frame(position);
-  RowsFrame rows;
-  if (view.kind() != FrameKind::rows || !RowsFrame::parse(view.payload, &rows)) return nullptr;
-  return definition(rows.table);
+  const FrameView view = frame(position, true);
+  return view.kind() == FrameKind::rows ? definition(parsed<RowsFrame>(view).table) : nullptr;
+}
+
+std::pair<std::string, std::string> JournalReader::table_name(uint64_t table) {
+  TableFrame found;
+  const FrameView view = table_frame(table, &found);
+  std::pair<std::string, std::string> name;
+  if (!Definition::names(found.definition, &name.first, &name.second)) throw_corrupt(view, "names no table");
+  return name;
 }
 
 bool JournalReader::torn(uint64_t segment, uint64_t until, FrameView* commit) {
@@ -311,8 +346,7 @@ uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_
   std::vector<uint64_t> bases = list_segments(directory_);
   SourceFrame source;
   auto begins_before = [&](uint64_t base) {
-    if (!SourceFrame::parse(frame(base).payload, &source))
-      throw JournalError("journal_corrupt", "read journal: no state at position " + std::to_string(base));
+    source = parsed<SourceFrame>(frame(base));
     return source.file.empty() || at_or_before(source.file, source.position, file, position);
   };
   while (!bases.empty() && (bases.back() >= committed || !begins_before(bases.back()))) bases.pop_back();
@@ -335,20 +369,19 @@ uint64_t JournalReader::find_boundary(uint64_t base, std::string_view file, uint
   std::string current;
   bool open = false;
   for (uint64_t at = base; at < committed;) {
-    FrameView view = frame(at);
-    SourceFrame source;
-    CommitFrame commit;
-    FileFrame rotated;
+    const FrameView view = frame(at);
     at = view.next;
-    if (SourceFrame::parse(view.payload, &source)) {
+    if (view.kind() == FrameKind::source) {
+      const auto source = parsed<SourceFrame>(view);
       if (open) continue;
       if (!at_or_before(source.file, source.position, file, position)) break;
       current = source.file;
       if (view.position == base + kSegmentHeader) continue;
-    } else if (CommitFrame::parse(view.payload, &commit)) {
-      if (!at_or_before(current, commit.position, file, position)) break;
+    } else if (view.kind() == FrameKind::commit) {
+      if (!at_or_before(current, parsed<CommitFrame>(view).position, file, position)) break;
       open = false;
-    } else if (FileFrame::parse(view.payload, &rotated)) {
+    } else if (view.kind() == FrameKind::file) {
+      const auto rotated = parsed<FileFrame>(view);
       if (!at_or_before(rotated.file, rotated.position, file, position)) break;
       current = rotated.file;
     } else {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -16,6 +17,7 @@ enum class FrameKind : uint8_t { table = 1, rows = 2, commit = 3, file = 4, sour
 struct FrameView {
   uint64_t position = 0;  // journal position of this frame
   uint64_t next = 0;      // journal position of the next frame
+  uint64_t segment = 0;   // journal position of its segment
   Bytes payload;
   FrameKind kind() const { return static_cast<FrameKind>(payload.data[1]); }
 };
@@ -78,13 +80,19 @@ struct GapFrame {
   static bool parse(Bytes payload, GapFrame* out);
 };
 
-// Parses the frame as the struct. Throws JournalError if it is malformed.
+// Throws a JournalError (journal_corrupt) that says what is wrong with the frame, with its file and offset.
+[[noreturn]] void throw_corrupt(const FrameView& view, const std::string& what);
+
+// Parses the frame as the struct. Throws JournalError if it is malformed, and at rows whose TABLE frame is not one
+// before them in their segment: consumers keep tables by segment.
 template <typename Frame>
 Frame parsed(const FrameView& view) {
   Frame frame;
-  if (!Frame::parse(view.payload, &frame))
-    throw JournalError("journal_corrupt",
-                       "read journal: the frame at position " + std::to_string(view.position) + " is malformed");
+  if (!Frame::parse(view.payload, &frame)) throw_corrupt(view, "is malformed");
+  if constexpr (std::is_same_v<Frame, RowsFrame>) {
+    if (frame.table <= view.segment || frame.table >= view.position)
+      throw_corrupt(view, "has rows of a table that its segment does not define before them");
+  }
   return frame;
 }
 
@@ -126,6 +134,8 @@ class JournalReader {
   uint32_t table_number(std::string_view schema, std::string_view name);
   // The definition of the rows at `position`; nullptr if the frame there is not a ROWS frame.
   std::shared_ptr<const Definition> definition_at(uint64_t position);
+  // The schema and the table that the TABLE frame at `table` names, even if the rest of its definition is unreadable.
+  std::pair<std::string, std::string> table_name(uint64_t table);
   // Whether the segment at `segment` begins within a transaction that ends before `until`. Stores its COMMIT frame.
   bool torn(uint64_t segment, uint64_t until, FrameView* commit);
   void release_before(uint64_t position);
@@ -135,6 +145,8 @@ class JournalReader {
 
  private:
   const Mapping& segment_of(uint64_t position);
+  const Mapping* find_segment(uint64_t position);
+  FrameView table_frame(uint64_t table, TableFrame* out);
   uint64_t find_boundary(uint64_t base, std::string_view file, uint64_t position, uint64_t committed);
   std::string directory_;
   std::map<uint64_t, std::unique_ptr<Mapping>> segments_;  // by base

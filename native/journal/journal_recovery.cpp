@@ -41,8 +41,13 @@ void sync_all(const std::vector<std::unique_ptr<Mapping>>& segments, const std::
 
 // Removes segments that the last writer was creating when it was killed.
 void remove_unfinished(const std::string& directory) {
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
-    if (entry.path().extension() == ".new") std::filesystem::remove(entry.path());
+  std::error_code failed;
+  std::filesystem::directory_iterator entry(directory, failed);
+  while (!failed && entry != std::filesystem::directory_iterator()) {
+    if (entry->path().extension() == ".new") std::filesystem::remove(entry->path(), failed);
+    if (!failed) entry.increment(failed);
+  }
+  if (failed) throw_system("journal_lost", "remove unfinished journal segments", directory, failed.value());
 }
 
 uint64_t random_generation() {
@@ -213,7 +218,7 @@ void JournalWriter::replay_state(size_t from, uint64_t cut) {
           if (!first && position == segment->base + kSegmentHeader) break;
           const auto source = parsed<SourceFrame>(frame);
           auto gtids = GtidSet::parse(source.gtid_set);
-          if (!gtids) throw JournalError("journal_corrupt", "recover journal: its GTID set cannot be read");
+          if (!gtids) throw_corrupt(frame, "has a GTID set that cannot be read");
           state_.position = source.position;
           state_.sequence = source.sequence;
           state_.file = source.file;

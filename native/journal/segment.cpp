@@ -185,7 +185,7 @@ Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameV
   if (length < 2 || frame_size(length) > segment.end() - position) return Reading::damaged;
   Bytes payload(p + kFrameHeader, length);
   if (check && crc32c(payload) != load<uint32_t>(p + 4)) return Reading::damaged;
-  *out = {position, position + frame_size(length), payload};
+  *out = {position, position + frame_size(length), segment.base, payload};
   return Reading::frame;
 }
 

@@ -14,11 +14,8 @@ class JournalFrames final : public FrameSource {
     const FrameView view = journal_.verified(position);  // a damaged frame is neither matched nor counted
     Frame out;
     out.next = view.next;
-    RowsFrame rows;
     if (view.kind() != FrameKind::rows) return out;
-    if (!RowsFrame::parse(view.payload, &rows) || !is_row_kind(rows.kind)) {
-      throw JournalError("journal_corrupt", "read the journal: malformed rows at " + std::to_string(position));
-    }
+    const auto rows = parsed<RowsFrame>(view);
     out.rows = rows.rows;
     out.kind = static_cast<uint32_t>(rows.kind);
     out.table = rows.table;
@@ -34,10 +31,6 @@ class JournalFrames final : public FrameSource {
   void release_before(uint64_t position) { journal_.release_before(position); }
 
  private:
-  static bool is_row_kind(RowKind kind) {
-    return kind == RowKind::insert || kind == RowKind::update || kind == RowKind::remove;
-  }
-
   JournalReader journal_;
 };
 

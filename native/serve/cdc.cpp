@@ -107,12 +107,12 @@ bool CdcReader::find_rows(const FrameView& view, CdcReached* result) {
   if (!ahead_.at) ahead_ = {view.position, view.position, 0, 0, 0};
   if (view.kind() == FrameKind::rows) {
     const auto rows = parsed<RowsFrame>(view);
-    bool wanted = false;
-    if (!load_table(rows.table, &wanted)) {
+    const CdcTable* table = nullptr;
+    if (!load_table(view, rows.table, &table)) {
       result->why = CdcReached::Why::end;  // the proof of its definition is pending
       return false;
     }
-    if (wanted && !ahead_.first) {
+    if (table && !ahead_.first) {
       ahead_.first = view.position;
       ahead_.before = ahead_.images;
     }
@@ -181,27 +181,26 @@ bool CdcReader::step_within(CdcReached* result) {
 
 bool CdcReader::add_rows(const FrameView& view, CdcReached* result) {
   const auto rows = parsed<RowsFrame>(view);
-  bool wanted = false;
-  if (!load_table(rows.table, &wanted)) return false;
-  if (!wanted) {
+  const CdcTable* table = nullptr;
+  if (!load_table(view, rows.table, &table)) return false;
+  if (!table) {
     images_ += images_of(rows);
     return true;
   }
-  const CdcTable& table = *tables_.at(rows.table);
-  const Definition& d = table.definition();
+  const Definition& d = table->definition();
   if (!d.proven && !positional_)
     refuse("schema_unproven", view.position, "the names of the columns of " + name_of(d) + " cannot be proven",
            kUnproven);
-  const bool agreed = rows.table == agreed_ || table.fields() == fields_;
+  const bool agreed = rows.table == agreed_ || table->fields() == fields_;
   agreed_ = rows.table;
   if (!agreed) {
-    fields_ = table.fields();
+    fields_ = table->fields();
     packed_ = journal_.table(rows.table).definition.text();
     result->why = CdcReached::Why::schema;
     result->position = view.position;
     return false;
   }
-  append_rows(view, rows, table);
+  append_rows(view, rows, *table);
   return true;
 }
 
@@ -239,25 +238,27 @@ void CdcReader::append_rows(const FrameView& view, const RowsFrame& rows, const 
   rows_ += images;
 }
 
-// Finds out whether rows that name the TABLE frame are wanted. False if the proof of its definition is pending.
-bool CdcReader::load_table(uint64_t table, bool* wanted) {
-  if (table == last_table_) {
-    *wanted = wanted_;
-    return true;
-  }
-  const uint32_t number = journal_.table_number(table);
-  if (number == 0) return false;
-  if (number == table_ && tables_.count(table) == 0) {
-    const uint64_t segment = journal_.segment(table);
-    if (segment != segment_) {  // rows name a TABLE frame of their own segment
-      tables_.clear();
-      last_table_ = 0;
+// Finds the table of the rows in `view`, which name the TABLE frame at `position`; nullptr if the rows are not wanted.
+// False if the proof of its definition is pending.
+bool CdcReader::load_table(const FrameView& view, uint64_t position, const CdcTable** table) {
+  if (position != last_table_) {
+    const uint32_t number = journal_.table_number(position);
+    if (number == 0) return false;
+    const CdcTable* found = nullptr;
+    if (number == table_) {
+      if (view.segment != segment_) {
+        tables_.clear();
+        last_table_ = 0;
+      }
+      segment_ = view.segment;
+      std::unique_ptr<CdcTable>& known = tables_[position];
+      if (!known) known = std::make_unique<CdcTable>(journal_.definition(position), form_, values_);
+      found = known.get();
     }
-    segment_ = segment;
-    tables_.emplace(table, std::make_unique<CdcTable>(journal_.definition(table), form_, values_));
+    last_table_ = position;
+    last_ = found;
   }
-  last_table_ = table;
-  *wanted = wanted_ = number == table_;
+  *table = last_;
   return true;
 }
 

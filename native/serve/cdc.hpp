@@ -75,7 +75,7 @@ class CdcReader {
   bool add_rows(const FrameView& view, CdcReached* result);
   void append_rows(const FrameView& view, const RowsFrame& rows, const CdcTable& table);
   bool take_origin(const CommitFrame& commit, CdcReached* result);
-  bool load_table(uint64_t table, bool* wanted);
+  bool load_table(const FrameView& view, uint64_t position, const CdcTable** table);
 
   JournalReader& journal_;
   const uint32_t table_;  // number of the table
@@ -101,7 +101,7 @@ class CdcReader {
 
   std::unordered_map<uint64_t, std::unique_ptr<CdcTable>> tables_;  // by TABLE frame
   uint64_t last_table_ = 0;                                         // the last TABLE frame,
-  bool wanted_ = false;                                             // and whether it is of the wanted table
+  const CdcTable* last_ = nullptr;                                  // and its table; nullptr: another one
   uint64_t segment_ = 0;                                            // of these TABLE frames
   std::vector<CdcField> fields_;                                    // of the rows before
   uint64_t agreed_ = 0;                                             // a TABLE frame with these fields

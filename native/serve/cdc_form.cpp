@@ -99,15 +99,6 @@ int64_t narrow_of(const Cell& cell, int64_t v) {
   }
 }
 
-bool is_utf8(const uint8_t* p, const uint8_t* end) {
-  while (p != end) {
-    const size_t n = utf8_length(p, static_cast<size_t>(end - p));
-    if (!n) return false;
-    p += n;
-  }
-  return true;
-}
-
 uint8_t* put_upper_hex(uint8_t* p, Bytes bytes) {
   constexpr char kDigits[] = "0123456789ABCDEF";
   for (size_t i = 0; i < bytes.size; ++i) {

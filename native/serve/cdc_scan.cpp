@@ -63,7 +63,9 @@ void CdcScan::end(const FrameView& view) {
   open_.timestamp = commit.timestamp;
   open_.tables.assign(open_tables_.begin(), open_tables_.end());
   touched_.insert(open_tables_.begin(), open_tables_.end());
-  if (const auto gtid = Gtid::parse(open_.gtid); gtid && *gtid) {
+  const auto gtid = Gtid::parse(open_.gtid);
+  if (!gtid && !open_.gtid.empty()) throw_corrupt(view, "has a GTID that cannot be read");
+  if (gtid && *gtid) {
     if (gtid->mariadb) open_.server = gtid->server;
     std::string source = source_of(*gtid, open_.gtid);
     found_ = gtid->number == sought_number_ && source == sought_;
@@ -93,17 +95,15 @@ void CdcScan::forget() {
 }
 
 uint32_t CdcScan::table_of(uint64_t frame, const FrameView& view) {
-  const uint64_t segment = journal_.segment(frame);
-  if (segment != segment_) frames_.clear();  // rows name a TABLE frame of their own segment
-  segment_ = segment;
+  if (view.segment != segment_) frames_.clear();
+  segment_ = view.segment;
   if (const auto known = frames_.find(frame); known != frames_.end()) return known->second;
-  const TableFrame definition = journal_.table(frame);
-  std::pair<std::string, std::string> name;
-  if (!Definition::names(definition.definition, &name.first, &name.second))
-    throw JournalError("journal_corrupt", "read journal: no table definition at position " + std::to_string(frame));
+  const std::shared_ptr<const Definition> definition = journal_.definition(frame);
+  const std::pair name(definition->schema, definition->table);
   const auto [found, added] = tables_.try_emplace(name, static_cast<uint32_t>(names_.size()));
   if (added) names_.push_back(name);
-  open_definitions_.push_back({found->second, view.position, begin_, std::string(definition.definition.text()), {}, 0});
+  const std::string packed(journal_.table(frame).definition.text());
+  open_definitions_.push_back({found->second, view.position, begin_, packed, {}, 0});
   frames_.emplace(frame, found->second);
   return found->second;
 }

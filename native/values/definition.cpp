@@ -174,6 +174,7 @@ std::shared_ptr<const Definition> Definition::parse(Bytes packed, std::string* e
   for (Column& c : d->columns) {
     if (!read_column(in, &c)) return nullptr;
   }
+  if (!in.at_end()) return nullptr;
   for (size_t i = 0; i < count; ++i) {
     if (!understand(*d, &d->columns[i], &d->extents[i], error)) return nullptr;
   }

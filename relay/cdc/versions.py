@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from relay._native import CdcDefinition, CdcScan, CdcTransaction, JournalError, JournalReader, cdc_fields
 from relay.cdc.statements import Statements, defines
 from relay.cdc.store import Store, Version
-from relay.journal.frames import File, Rows, Source, Table, decode
+from relay.journal.decoding import decoding
+from relay.journal.frames import File, Frame, Rows, Source, Table, decode
 from relay.protocol.cdc_messages import Gtid
 
 STEP_BYTES: Final = 16 << 20
@@ -58,13 +59,19 @@ class Versions:
         if version.position < self._journal.first():
             return True
         try:
-            rows = decode(self._journal.frame(version.position)[1])
-            table = decode(self._journal.frame(rows.table)[1]) if isinstance(rows, Rows) else None
+            rows = self._frame(version.position)[1]
+            table = self._frame(rows.table)[1] if isinstance(rows, Rows) else None
             if isinstance(table, Table) and table.link:
-                table = decode(self._journal.frame(table.link)[1])
+                table = self._frame(table.link)[1]
         except JournalError:
             return False
         return isinstance(table, Table) and table.definition == version.definition
+
+    def _frame(self, position: int) -> tuple[int, Frame]:
+        """The frame at a position, and the position of the next one."""
+        following, payload = self._journal.frame(position)
+        with decoding(self._journal, position):
+            return following, decode(payload)
 
     @property
     def position(self) -> int:
@@ -90,7 +97,8 @@ class Versions:
             self._store.domain(source)
         for each in self._scan.statements():
             gtid = self.triplet(each.gtid, each.server)
-            left = defines(each.text, each.schema, each.tables)
+            with decoding(self._journal, each.position):
+                left = defines(each.text, each.schema, each.tables)
             self._statements.add(each.position, left, str(gtid or Gtid(0, 0, 0)))
         defined = {(new.schema, new.table) for new in self._scan.definitions() if self._define(new)}
         if self.position - self._saved > _KEEP_BYTES or defined:
@@ -130,7 +138,7 @@ class Versions:
         """
         source = self._source(gtid.domain)
         for segment in self._segments_back():
-            frame = decode(self._journal.frame(segment)[1])
+            frame = self._frame(segment)[1]
             assert isinstance(frame, Source)
             before = _highest(frame.gtid_set, source) < gtid.sequence
             if before and not self._journal.torn(segment, self.position):
@@ -141,8 +149,7 @@ class Versions:
         """Whether this transaction is known to come before the segment of a position (0: the oldest segment)."""
         before, at = "", self._journal.segment(position) if position else self._journal.first()
         while at < self.position:
-            at, payload = self._journal.frame(at)
-            frame = decode(payload)
+            at, frame = self._frame(at)
             if isinstance(frame, Source):
                 before = frame.gtid_set
             elif not isinstance(frame, File | Table):

@@ -19,6 +19,7 @@ from relay.ddl.cursor import NotUnderstood
 from relay.errors import RelayError, StopCode
 from relay.ingest.definitions import without_excluded
 from relay.ingest.rules import Rules
+from relay.journal.decoding import decoding
 from relay.journal.frames import Definition
 from relay.lake import statements
 from relay.lake.buffer import PendingCommit
@@ -228,7 +229,8 @@ class Exporter:
             self._commit(Gap(self._reader.seq, reached.text))
 
     def _process_statement(self, reached: Reached) -> None:
-        dialect = dialects.unpacked(reached.dialect)
+        with decoding(self._journal, reached.position):
+            dialect, outcomes = dialects.unpacked(reached.dialect), unpacked(reached.tables)
         found = statements.effects(reached.text, reached.schema, self._pending.tables(), dialect)
         where = self._where(reached.timestamp)._replace(seq=reached.seq)
         markers = [
@@ -239,7 +241,7 @@ class Exporter:
         self._pending.add_markers(markers, where)
         if dialect is not None:
             begun = {table for table, _ in found}
-            for left in self._definitions_after(unpacked(reached.tables), dialect):
+            for left in self._definitions_after(outcomes, dialect):
                 table = Table(left.schema, left.table)
                 if table in begun or self._pending.knows(table):
                     self._pending.define(left, reached.seq, reached.timestamp)

@@ -16,9 +16,10 @@ from relay._native import JournalReader, JournalWriter
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
+from relay.journal.decoding import decoding
 from relay.journal.frames import Commit, Ddl, Definition, File, Gap, Source, decode
 from relay.schema.facts import ANY, SKIPPED, Proof, Version
-from relay.schema.history import unpacked
+from relay.schema.history import Outcome, unpacked
 from relay.schema.matching import table_of
 from relay.schema.store import Store
 from relay.schema.table import Unknown
@@ -115,9 +116,12 @@ def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> str:
     here = covered == start
     file, sequence = (store.fact(_FILE), int(store.fact(_SEQUENCE) or 1)) if here else ("", 1)
     identity = store.fact(SOURCE)
-    statements: list[Ddl] = []
-    for _, payload in journal.frames(start, end, _KINDS):
-        match decode(payload):
+    statements: list[tuple[Ddl, list[Outcome]]] = []
+    for position, payload in journal.frames(start, end, _KINDS):
+        with decoding(journal, position):
+            frame = decode(payload)
+            outcomes = unpacked(frame.tables) if isinstance(frame, Ddl) else []
+        match frame:
             case File(file=name):
                 file = name
             case Source() as source:
@@ -128,7 +132,7 @@ def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> str:
                 store.new_epoch()
                 file = name
             case Ddl() as ddl:
-                statements.append(ddl)
+                statements.append((ddl, outcomes))
             case Commit() as commit:
                 # A statement is the first change of its transaction; rows follow in MySQL's CREATE TABLE ... SELECT.
                 _add(store, statements, file, sequence, commit)
@@ -137,11 +141,11 @@ def _replay(store: Store, writer: JournalWriter, journal: JournalReader) -> str:
     return identity
 
 
-def _add(store: Store, statements: list[Ddl], file: str, first: int, commit: Commit) -> None:
+def _add(store: Store, statements: list[tuple[Ddl, list[Outcome]]], file: str, first: int, commit: Commit) -> None:
     """Add the outcomes of a transaction's statements; `first` is the number of its first change."""
-    for sequence, ddl in enumerate(statements, first):
+    for sequence, (ddl, outcomes) in enumerate(statements, first):
         end = BinlogPosition(file, ddl.end_position)
         store.add(
             Version(TableName(schema, name), state, end, sequence, Proof.STATEMENT, ddl.statement, commit.gtid)
-            for schema, name, state in unpacked(ddl.tables)
+            for schema, name, state in outcomes
         )

@@ -55,18 +55,31 @@ class Tally(NamedTuple):
     kept: int
 
 
-def fuzz(target: Target, kept: Sequence[bytes], seed: int, *, seconds: float = 0.0, count: int = 0) -> Tally:
-    """Run the target for `seconds`, or with `count` inputs if that is given. Raises `Failure`."""
+def fuzz(
+    target: Target,
+    kept: Sequence[bytes],
+    seed: int,
+    *,
+    seconds: float = 0.0,
+    count: int = 0,
+    begins: Callable[[bytes], None] = lambda content: None,
+) -> Tally:
+    """Run the target for `seconds`, or with `count` inputs if that is given. Raises `Failure`.
+
+    `begins` is called with each input before it runs, so that it is known if the process dies.
+    """
     chance = random.Random(seed)
     watch = _Watch(target.watched)
     corpus = [content[:LONGEST] for content in (*target.seeds, *kept)]
     for content in corpus:
+        begins(content)
         _try(target, watch, content)
     until = time.monotonic() + seconds
     made = 0
     while made < count if count else time.monotonic() < until:
         content = _mutated(corpus, chance)
         made += 1
+        begins(content)
         if _try(target, watch, content):
             corpus.append(content)
     return Tally(made, len(watch.seen), len(corpus))

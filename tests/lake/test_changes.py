@@ -63,7 +63,7 @@ def test_rows_of_a_transaction_carry_where_it_ends(made: Made) -> None:
     made.rows(DELETE, row(6, None))
     made.commit(NOON + 5, "0-1-2")
     reader = made.reader(base=1000)
-    assert read_all(reader, made) == Reached("end", 1004, NOON + 5, "", "", b"", b"")
+    assert read_all(reader, made) == Reached("end", 1004, NOON + 5, "", "", b"", b"", 0)
     (columns,) = reader.take()
     assert (columns.date, columns.rows, columns.first, columns.last, columns.sides) == ("2023-11-14", 6, 1001, 1004, [])
     assert columns.definition == definition(ID, NAME)
@@ -190,9 +190,10 @@ def test_a_statement_has_a_number_and_stops_the_reading_after_its_transaction(ma
     made.statement("TRUNCATE t")
     made.inserted(3)
     reader = made.reader()
-    assert read_all(reader, made) == Reached("ddl", 3, NOON + 1, "shop", "TRUNCATE t", b"", b"")
+    [(position, _)] = JournalReader(made.folder).frames(made.writer.first(), made.flush(), kinds=[6])
+    assert read_all(reader, made) == Reached("ddl", 3, NOON + 1, "shop", "TRUNCATE t", b"", b"", position)
     assert (ids(reader), reader.seq, reader.in_transaction) == ([1, 2], 3, False)
-    assert read_all(reader, made) == Reached("end", 4, NOON, "", "", b"", b"")
+    assert read_all(reader, made) == Reached("end", 4, NOON, "", "", b"", b"", 0)
     (batch,) = taken(reader)
     assert batch.column("_seq").to_pylist() == [4]
     assert made.writer.state().sequence == 5
@@ -229,9 +230,9 @@ def test_gaps_and_another_source_stop_the_reading(made: Made) -> None:
     made.writer.source(200, "other.000001", "", "server two")
     made.inserted(3)
     reader = made.reader()
-    assert read_all(reader, made) == Reached("gap", 1, NOON, "", "purged", b"", b"")
+    assert read_all(reader, made) == Reached("gap", 1, NOON, "", "purged", b"", b"", 0)
     assert (ids(reader), reader.file, reader.offset) == ([1], "binlog.000003", 77)
-    assert read_all(reader, made) == Reached("source", 2, NOON, "", "server two", b"", b"")
+    assert read_all(reader, made) == Reached("source", 2, NOON, "", "server two", b"", b"", 0)
     assert (ids(reader), reader.file, reader.offset) == ([2], "other.000001", 200)
     assert read_all(reader, made).why == "end"
     (batch,) = taken(reader)
@@ -346,7 +347,7 @@ def test_tables_are_chosen_by_name_once(made: Made) -> None:
         return table == "other"
 
     reader = made.reader(wanted=wanted)
-    assert read_all(reader, made) == Reached("end", 7, NOON, "", "", b"", b"")
+    assert read_all(reader, made) == Reached("end", 7, NOON, "", "", b"", b"", 0)
     (batch,) = taken(reader)
     assert (batch.column("id").to_pylist(), batch.column("_seq").to_pylist()) == ([70, 71, 72], [2, 4, 6])
     assert asked == [("shop", "t"), ("shop", "other")]

@@ -36,6 +36,7 @@ cdef extern from "formats/changes.hpp" namespace "relay":
         string text
         string dialect
         string tables
+        uint64_t position
 
     cdef cppclass CChangeBatch "relay::ChangeBatch":
         shared_ptr[CColumnBatch] columns
@@ -66,10 +67,10 @@ class Reached(NamedTuple):
 
     `end`: it reached the position given. `full`: there are `max_bytes` of columns. `more`: it has scanned a large part
     of the journal, wanted or not, and the caller may do other work before it reads on. `ddl`: a statement (`schema`,
-    `text`; `seq` is its number, `timestamp` its time) at the end of its transaction; the transaction is complete with
-    its last statement. `gap`: events were lost here; `text` is the reason. `source`: another server follows; `text` is
-    its identity. Except for `ddl`, `seq` is that of the last change read, and `timestamp` that of the last transaction,
-    in Unix seconds.
+    `text`; `seq` is its number, `timestamp` its time, `position` that of its frame) at the end of its transaction; the
+    transaction is complete with its last statement. `gap`: events were lost here; `text` is the reason. `source`:
+    another server follows; `text` is its identity. Except for `ddl`, `seq` is that of the last change read, and
+    `timestamp` that of the last transaction, in Unix seconds.
     """
 
     why: str
@@ -79,6 +80,7 @@ class Reached(NamedTuple):
     text: str
     dialect: bytes
     tables: bytes
+    position: int
 
 
 cdef class ChangeColumns:
@@ -165,7 +167,7 @@ cdef class ChangeReader:
         }
         return Reached(
             why[reached.why], reached.seq, reached.timestamp, text_of(reached.schema), shown(reached.text),
-            <bytes>reached.dialect, <bytes>reached.tables,
+            <bytes>reached.dialect, <bytes>reached.tables, reached.position,
         )
 
     def take(self):

@@ -57,19 +57,19 @@ cdef extern from "serve/session.hpp" namespace "relay":
     cdef cppclass CSession "relay::Session":
         string out
         CSession(CServer& server, uint32_t max_payload) except +
-        void feed(Bytes data) except +
-        void proceed() except +
-        void answer(Bytes reply) except +
-        void poll_again() except +
+        void feed(Bytes data) except +raise_queue_failure
+        void proceed() except +raise_queue_failure
+        void answer(Bytes reply) except +raise_queue_failure
+        void poll_again() except +raise_queue_failure
         vector[shared_ptr[CColumnBatch]] take_columns() except +
         void answer_columns(const vector[Bytes]& streams) except +
         void refuse_columns(const string& text) except +
         void close()
         void identify(uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key)
-        void replace() except +
-        cbool wake() except +
+        void replace() except +raise_queue_failure
+        cbool wake() except +raise_queue_failure
         void sent() except +
-        void expire() except +
+        void expire() except +raise_queue_failure
         ServeWaitsFor waits_for()
         cbool closing()
         cbool identified()
