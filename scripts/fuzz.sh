@@ -52,12 +52,6 @@ folder() {
   echo "$folder"
 }
 
-failed=()
-fail() {
-  echo "fuzz: $target $1" >&2
-  failed+=("$target")
-}
-
 # Keeps the input under way, which the driver has left in $crash: a u64 size, then the input.
 keep() {
   local size name
@@ -66,25 +60,44 @@ keep() {
   name=$crashers/$(sha256sum "$build/$target.input" | cut -c 1-16)
   mkdir -p "$crashers"
   mv "$build/$target.input" "$name"
-  fail "crashed; the input is $name"
+  echo "fuzz: $target crashed; the input is $name"
 }
 
-# Limits the memory of an input.
-export ASAN_OPTIONS=max_allocation_size_mb=2048:hard_rss_limit_mb=2048
-for target in "${targets[@]}"; do
-  program=$build/$target crash=$build/$target.crash crashers=$(folder crashers)
+# Fails, and says why, if the target does.
+run() {
+  local program=$build/$target crash=$build/$target.crash crashers
+  crashers=$(folder crashers)
   rm -f "$crash"
   if ! [ -e "$program.o" ] || ! c++ "${flags[@]}" -o "$program" "$program.o" $build/driver.o "${objects[@]}" -lz; then
-    fail "does not compile"
-    continue
+    echo "fuzz: $target does not compile"
+    return 1
   fi
   mapfile -t kept < <(find "$crashers" "$(folder seeds)" -type f 2>/dev/null | sort)
   amount=${count:+${count}x}
   echo "fuzz: $target, seed $seed, ${#kept[@]} kept inputs, ${amount:-$duration s}"
-  if ! "$program" "$crash" "${amount:-$duration}" "$seed" "${kept[@]}"; then
-    if [ -s "$crash" ]; then keep; else fail "did not begin"; fi
-  fi
+  "$program" "$crash" "${amount:-$duration}" "$seed" "${kept[@]}" && return
+  if [ -s "$crash" ]; then keep; else echo "fuzz: $target did not begin"; fi
+  return 1
+}
+
+# Limits the memory of an input.
+export ASAN_OPTIONS=max_allocation_size_mb=2048:hard_rss_limit_mb=2048
+# One target for each processor; each prints what it has to say at once, in the end.
+for target in "${targets[@]}"; do
+  while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do wait -n || true; done
+  {
+    rm -f "$build/$target.failed"
+    if run >"$build/$target.log" 2>&1; then
+      cat "$build/$target.log"
+    else
+      touch "$build/$target.failed"
+      cat "$build/$target.log" >&2
+    fi
+  } &
 done
+wait
+failed=()
+for target in "${targets[@]}"; do [ ! -e "$build/$target.failed" ] || failed+=("$target"); done
 if [ ${#failed[@]} != 0 ]; then
   echo "fuzz: failed: ${failed[*]}" >&2
   exit 1
