@@ -4,12 +4,12 @@ PY := .venv/bin/python
 # Each folder of native/ is hand-written C++, but for python/: there are Cython modules, and the C++ that Cython makes of them.
 CORE := $(filter-out native/python/%,$(wildcard native/*/*.cpp native/*/*.hpp))
 NATIVE := $(CORE) native/values/charsets.bin $(shell find native/python -name "*.p[yx][xd]")
-SLOWEST := --durations 25
+SLOWEST := --durations 10 --durations-min 1
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage test-types test-spark test-cluster test-browser test-wheels test-faults test-names soak kill huge \
-  fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage test-types test-spark test-cluster test-browser test-wheels test-faults test-names \
+  smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -75,6 +75,12 @@ test-cluster: setup-spark wheel  ## test merge, compaction and streams of the wh
 
 test-browser: setup-browser  ## test the page in a real chromium
 	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
+
+smoke-browser: setup-browser  ## test that the page shows the rows of a relay
+	@$(PY) -m pytest -m smoke tests/browser/test_live.py
+
+smoke-spark: setup-spark  ## test that Spark reads a table that a relay exported
+	@$(PY) -m pytest -m smoke tests/spark/test_enum_keys.py
 
 test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=0.1 for a tenth of the injections
 	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
