@@ -8,7 +8,7 @@ SLOWEST := --durations 10 --durations-min 1
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage test-types test-spark test-cluster test-browser test-wheels test-faults test-names \
+.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-faults test-names \
   smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
 
 help:  ## list the targets
@@ -64,6 +64,9 @@ coverage: setup  ## run the tests, and print which lines of each module they do 
 	@$(PY) -m coverage run -m pytest -n 2 --dist worksteal $(SLOWEST)
 	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report
 
+check: setup  ## run everything else, in 100 minutes, and print a table; PARTS="kill spark", CHECK_MINUTES=n, CHECK_SEED=n
+	@$(PY) -m scripts.check $(PARTS)
+
 test-types: setup  ## print a matrix of every type on every server, with and without metadata
 	@$(PY) -m tests.types
 
@@ -93,8 +96,10 @@ soak: setup  ## run an hour at a steady rate and report what each process uses; 
 	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
 
 test-names: setup  ## compare column names without FULL metadata and with it, on each server; RELAY_NAMES=seconds on each
-	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/schema/test_random_statements.py
-	@for kind in mysql97 mariadb118 mariadb1011; do $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} || failed=1; done; \
+	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/schema/test_random_statements.py || failed=1; \
+	  for kind in mysql97 mariadb118 mariadb1011; do \
+	    $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} --seed $${RELAY_SEED:-0} || failed=1; \
+	  done; \
 	  exit $${failed:-0}
 
 kill: setup  ## run the slow tests: kills, soaks, long random workloads; RELAY_KILLS=n for each kind of kill
@@ -104,8 +109,7 @@ huge: setup  ## test transactions larger than memory and binlog files beyond 4 G
 	@$(PY) -m pytest -m huge
 
 fuzz: setup  ## fuzz the native and the Python parsers; FUZZ_SECONDS=n per target
-	@scripts/fuzz.sh
-	@$(PY) -m tests.fuzz
+	@scripts/fuzz.sh || failed=1; $(PY) -m tests.fuzz || failed=1; exit $${failed:-0}
 
 opinions: .venv/stamp-opinions  ## the corpus of statements, as Debezium's parser and others read it; needs a JDK (docs/internals/ddl-corpus.md)
 	@$(PY) -m tests.opinions
