@@ -4,12 +4,12 @@ PY := .venv/bin/python
 # Each folder of native/ is hand-written C++, but for python/: there are Cython modules, and the C++ that Cython makes of them.
 CORE := $(filter-out native/python/%,$(wildcard native/*/*.cpp native/*/*.hpp))
 NATIVE := $(CORE) native/values/charsets.bin $(shell find native/python -name "*.p[yx][xd]")
-SLOWEST := --durations 10
+SLOWEST := --durations 10 --durations-min 1
 KEEP ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage test-types test-spark test-cluster test-browser test-wheels test-faults test-names soak kill huge \
-  fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-faults test-names \
+  smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,9 @@ coverage: setup  ## run the tests, and print which lines of each module they do 
 	@$(PY) -m coverage run -m pytest -n 2 --dist worksteal $(SLOWEST)
 	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report
 
+check: setup  ## run everything else, in 100 minutes, and print a table; PARTS="kill spark", CHECK_MINUTES=n, CHECK_SEED=n
+	@$(PY) -m scripts.check $(PARTS)
+
 test-types: setup  ## print a matrix of every type on every server, with and without metadata
 	@$(PY) -m tests.types
 
@@ -77,6 +80,12 @@ test-cluster: setup-spark wheel  ## test merge, compaction and streams of the wh
 test-browser: setup-browser  ## test the page in a real chromium
 	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
 
+smoke-browser: setup-browser  ## test that the page shows the rows of a relay
+	@$(PY) -m pytest -m smoke tests/browser/test_live.py
+
+smoke-spark: setup-spark  ## test that Spark reads a table that a relay exported
+	@$(PY) -m pytest -m smoke tests/spark/test_enum_keys.py
+
 test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=0.1 for a tenth of the injections
 	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
 
@@ -88,8 +97,10 @@ soak: setup  ## run an hour at a steady rate and report what each process uses; 
 	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
 
 test-names: setup  ## compare column names without FULL metadata and with it, on each server; RELAY_NAMES=seconds on each
-	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/schema/test_random_statements.py
-	@for kind in mysql97 mariadb118 mariadb1011; do $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} || failed=1; done; \
+	@RELAY_STATEMENTS=2000 $(PY) -m pytest tests/schema/test_random_statements.py || failed=1; \
+	  for kind in mysql97 mariadb118 mariadb1011; do \
+	    $(PY) -m tests.names $$kind --seconds $${RELAY_NAMES:-3600} --seed $${RELAY_SEED:-0} || failed=1; \
+	  done; \
 	  exit $${failed:-0}
 
 kill: setup  ## run the slow tests: kills, soaks, long random workloads; RELAY_KILLS=n for each kind of kill
@@ -99,8 +110,7 @@ huge: setup  ## test transactions larger than memory and binlog files beyond 4 G
 	@$(PY) -m pytest -m huge
 
 fuzz: setup  ## fuzz the native and the Python parsers; FUZZ_SECONDS=n per target
-	@scripts/fuzz.sh
-	@$(PY) -m tests.fuzz
+	@scripts/fuzz.sh || failed=1; $(PY) -m tests.fuzz || failed=1; exit $${failed:-0}
 
 opinions: .venv/stamp-opinions  ## the corpus of statements, as Debezium's parser and others read it; needs a JDK (docs/internals/ddl-corpus.md)
 	@$(PY) -m tests.opinions

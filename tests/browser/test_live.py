@@ -148,6 +148,7 @@ def test_clients_have_all_columns_and_details(living: Living, open_page: Open) -
     expect(details.get_by_role("figure")).to_have_count(2)
 
 
+@pytest.mark.smoke
 def test_table_usage_is_counted_in_rows_by_kind_and_span(living: Living, open_page: Open) -> None:
     page = open_page(living.url)
     row = reading.table(page, SHOP, ORDERS)
@@ -211,6 +212,7 @@ def test_each_process_has_its_cpu_and_memory(living: Living, open_page: Open) ->
     assert len(processes) >= 5
 
 
+@pytest.mark.smoke
 def test_figures_go_on_without_loading_the_page_again(living: Living, open_page: Open) -> None:
     page = open_page(living.url)
     row = reading.table(page, SHOP, ORDERS)

@@ -21,7 +21,7 @@ COLUMNS = "e ENUM('a', '') CHARACTER SET latin1 PRIMARY KEY, n INT, s SET('', 'b
 ROWS = "('none', 0, ''), ('a', 1, 'b'), (2, 2, 1)"
 
 
-@pytest.mark.parametrize("kind", ["mysql97", "mariadb1011"])
+@pytest.mark.parametrize("kind", ["mysql97", pytest.param("mariadb1011", marks=pytest.mark.smoke)])
 def test_no_label_and_the_empty_one_are_two_keys(
     kind: str,
     own_server: Callable[..., DatabaseServer],
