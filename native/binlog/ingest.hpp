@@ -70,7 +70,7 @@ class Ingest {
   // Gives up all prepared transactions, because the source no longer has their beginning. Returns their number.
   size_t forget_prepared();
   // The stream continues at another server.
-  void moved() { log_.forget_places(); }
+  void moved() { log_.forget_positions(); }
   // Begins a new stream at the position and drops the rest of the last one. What the journal already holds is skipped.
   void start(std::string_view file, uint64_t position, bool by_gtid);
 

@@ -120,7 +120,7 @@ void PreparedLog::clear() {
   }
 }
 
-void PreparedLog::forget_places() {
+void PreparedLog::forget_positions() {
   if (entries_.empty()) return;
   for (Entry& entry : entries_) {
     entry.file.clear();

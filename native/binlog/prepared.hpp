@@ -27,7 +27,7 @@ class PreparedLog {
   void add(Entry entry, uint64_t flushed);
   void finish(const std::string& xid, uint64_t ended, uint64_t flushed);
   void clear();
-  void forget_places();  // the files are now those of another server
+  void forget_positions();  // the files are now those of another server
   std::vector<Entry> prepared() const;
   // Whether the group is prepared, by its GTID or else by its binlog position.
   bool knows(std::string_view gtid, std::string_view file, uint64_t start) const;

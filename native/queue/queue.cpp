@@ -176,26 +176,18 @@ void QueueServer::skip_row(uint64_t number) {
   block_.server.publish(s);
 }
 
-uint64_t QueueServer::confirm(uint64_t through) {
-  ServerRecord s = block_.server.read();
-  uint64_t to = std::min(through, s.hi);
-  if (to <= s.lo) return 0;
-  uint64_t rows = to - s.lo;
-  s.lo = to;
-  s.repeats = 0;
-  s.confirmed += rows;
-  block_.server.publish(s);
-  return rows;
-}
+uint64_t QueueServer::confirm(uint64_t through) { return end_flight(through, &ServerRecord::confirmed); }
 
-uint64_t QueueServer::forfeit(uint64_t through) {
+uint64_t QueueServer::forfeit(uint64_t through) { return end_flight(through, &ServerRecord::dropped_cut); }
+
+uint64_t QueueServer::end_flight(uint64_t through, uint64_t ServerRecord::* count) {
   ServerRecord s = block_.server.read();
   uint64_t to = std::min(through, s.hi);
   if (to <= s.lo) return 0;
   uint64_t rows = to - s.lo;
   s.lo = to;
   s.repeats = 0;
-  s.dropped_cut += rows;
+  s.*count += rows;
   block_.server.publish(s);
   return rows;
 }

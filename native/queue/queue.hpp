@@ -76,6 +76,8 @@ class QueueServer {
 
  private:
   void require_idle(const ServerRecord& s, const Peek& peek) const;
+  // Ends the flight of rows below `through`, which are counted there; returns their number.
+  uint64_t end_flight(uint64_t through, uint64_t ServerRecord::* count);
   static void shorten(ServerRecord* s, const Peek& peek);
   static void skip_first(ServerRecord* s, const Peek& peek);
 

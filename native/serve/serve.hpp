@@ -76,7 +76,7 @@ class Server {
   void release_before(uint64_t position);
 
   uint64_t max_reply = 256 << 20;  // size of the largest payload
-  // Whether the caller encodes columns as Arrow streams. Until it does, a PollMany for columns is held as a request.
+  // Whether the caller encodes columns as Arrow streams. Until it does, it gets a PollMany for columns as a request.
   bool encodes_arrow = false;
 
  private:

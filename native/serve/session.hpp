@@ -57,20 +57,20 @@ class Session {
   void feed(Bytes data);
   // Continues with bytes already received. Call it after `answer`, `wake` and `expire`, and when `out` got shorter.
   void proceed();
-  // Processes the held PollMany itself, now that the caller encodes Arrow streams.
+  // Processes the pending PollMany itself, now that the caller encodes Arrow streams.
   void poll_again();
-  // The held rows as columns. The caller replies with their streams, or with the reason why there are none.
+  // The pending rows as columns. The caller replies with their streams, or with the reason why there are none.
   std::vector<std::shared_ptr<ColumnBatch>> take_columns() { return batches_.take(); }
   void answer_columns(const std::vector<Bytes>& streams);
   void refuse_columns(const std::string& text);
-  // Appends the reply to the held request (empty: no reply). `proceed` then processes the next requests.
+  // Appends the reply to the pending request (empty: no reply). `proceed` then processes the next requests.
   void answer(Bytes reply);
   // Stops reading. The connection ends when everything in `out` is sent.
   void close() { closing_ = true; }
 
   // From now on, polls are served from the queue of this client. `key` is the AuthKey of its login.
   void identify(uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key);
-  // Removes the identity: from now on each request is held, and a request that waits for rows gets an error.
+  // Removes the identity: from now on each request is pending, and a request that waits for rows gets an error.
   void replace();
 
   // Call when the queue may have got rows. True if the request that waits for rows now has its reply.
@@ -89,10 +89,10 @@ class Session {
   uint64_t waits() const { return waits_; }  // requests that have waited for rows so far
   const ClientHandle& handle() const { return handle_; }
   bool wants_input() const { return !closing_ && backlog_.size() < kMaxBacklog && out.size() < kHighWater; }
-  // Whether ClientID and ClientToken of the held request match the connection's identity.
+  // Whether ClientID and ClientToken of the pending request match the connection's identity.
   bool authorised() const;
   bool has_backlog() const { return !backlog_.empty(); }
-  // The bytes that arrived after the held request.
+  // The bytes that arrived after the pending request.
   std::string take_backlog() { return std::exchange(backlog_, {}); }
 
   std::string out;  // to be sent

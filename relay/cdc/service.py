@@ -18,8 +18,8 @@ from relay.cdc.store import Store
 from relay.cdc.stream import NO_GTIDS, Stream, Style
 from relay.cdc.versions import Step, Versions
 from relay.config import patterns
-from relay.config.keys import Command
 from relay.config.tree import Config
+from relay.config.values import Command
 from relay.net.login_throttle import LoginThrottle
 from relay.net.rejections import RejectionLog
 from relay.protocol.cdc_messages import Gtid, Request, encode_transaction

@@ -16,8 +16,9 @@ import click
 from relay.commands.app import cli, with_flags
 from relay.config import ini
 from relay.config import load as configuration
-from relay.config.keys import KEYS, Key, secret
+from relay.config.keys import KEYS, Key
 from relay.config.load import Given
+from relay.config.values import secret
 from relay.errors import ErrorCode, RelayError
 
 _HEAD: Final = (

@@ -15,8 +15,8 @@ import click
 from relay.commands.app import cli, configured
 from relay.commands.progress import Bar
 from relay.commands.text.columns import size_text
-from relay.config.keys import lake_path, tables
 from relay.config.tree import Config
+from relay.config.values import lake_path, tables
 from relay.errors import ErrorCode, RelayError, StopCode, printable
 
 if TYPE_CHECKING:

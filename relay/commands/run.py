@@ -23,8 +23,8 @@ from relay.commands.progress import Bar
 from relay.commands.text import screen
 from relay.commands.text import stat as stat_text
 from relay.commands.text.select import selected
-from relay.config.keys import start_position
 from relay.config.tree import Config
+from relay.config.values import start_position
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.monitoring.stat import Stat
 

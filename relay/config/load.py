@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from relay.config import ini
-from relay.config.keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Command, Key, is_url, secret
+from relay.config.keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key
 from relay.config.tree import (
     Account,
     CDCConfig,
@@ -28,6 +28,7 @@ from relay.config.tree import (
     ServerConfig,
     SourceConfig,
 )
+from relay.config.values import Command, is_url, secret
 from relay.errors import ErrorCode, RelayError
 
 SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.conf")

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from relay.config.keys import Command
+from relay.config.values import Command
 
 EXPOSURE_HINT: Final = "set TLS = required with TLSCert and TLSKey in [Server], or BindAddress = 127.0.0.1"
 """The remedy for `ServerConfig.exposure`."""

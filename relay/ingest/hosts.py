@@ -10,8 +10,8 @@ from pymysql.connections import Connection
 from pymysql.constants import ER
 
 from relay.base.log import Log
-from relay.config.keys import Command
 from relay.config.tree import Config
+from relay.config.values import Command
 from relay.ddl.syntax import TableName
 from relay.errors import ErrorCode, RelayError
 from relay.schema import source_tables

@@ -23,7 +23,7 @@ LOGIN_PATIENCE: Final = 5.0
 Also the silence after which an incomplete REGISTER is an unknown command.
 """
 
-MAX_HELD: Final = 65536
+MAX_PENDING: Final = 65536
 """The bytes that a client may send ahead while an answer to it is pending."""
 
 
@@ -94,7 +94,7 @@ class Session:
         if self.state is State.CLOSED:
             return []
         self._framer.feed(data)
-        if self._pending is not None and len(self._framer) > MAX_HELD:
+        if self._pending is not None and len(self._framer) > MAX_PENDING:
             return self._close(reset=True)
         return self._advance()
 

@@ -32,8 +32,8 @@ class Connection:
     name: str = ""
     key: int = 0
     interest: int = 0  # epoll events waited for
-    answering: bool = False  # the held request is being answered
-    attending: bool = False  # a loop is answering its held requests
+    answering: bool = False  # the pending request is being answered
+    attending: bool = False  # a loop is answering its pending requests
     shut_down: bool = False  # we have shut down our side
     deadline_kind: str = ""  # rows, unsent, goodbye, or "" if it has no deadline
     due: float = 0.0  # when its deadline is over, in monotonic seconds

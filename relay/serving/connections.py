@@ -154,7 +154,7 @@ class Connections:
     # -- replies --
 
     def answer(self, connection: Connection, reply: bytes) -> None:
-        """Send the reply to the held request, and continue with the next ones."""
+        """Send the reply to the pending request, and continue with the next ones."""
         connection.answering = False
         connection.session.answer(connection.fd, reply)
         self._attend(connection)
@@ -166,7 +166,7 @@ class Connections:
         self._attend(connection)
 
     def serve_columns(self, connection: Connection) -> None:
-        """Answer the held poll for columns. From now on the session answers such polls by itself."""
+        """Answer the pending poll for columns. From now on the session answers such polls by itself."""
         self._native.encode_with(arrow.encode)
         connection.answering = False
         connection.session.poll_again(connection.fd)

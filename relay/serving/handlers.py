@@ -33,7 +33,7 @@ _NO_CLIENT: Final = classic.encode_error("clients log in at the classic port: th
 
 
 class Handlers:
-    """Answers held requests, at once or when another process has replied."""
+    """Answers pending requests, at once or when another process has replied."""
 
     def __init__(
         self,

@@ -44,7 +44,7 @@ class Logins:
         self._throttle.tick(self._connections.now)
 
     def authenticate(self, connection: Connection, payload: bytes) -> None:
-        """Answer the held Auth, now or when the login throttle allows it. Raises `MalformedPayload`."""
+        """Answer the pending Auth, now or when the login throttle allows it. Raises `MalformedPayload`."""
         auth = classic.parse_auth(payload)
 
         def refuse() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
-from relay.config.keys import Command
+from relay.config.values import Command
 from relay.errors import ErrorCode
 from relay.source.failures import SourceLost
 

@@ -214,7 +214,7 @@ class _Rows:
         finding = _finding(self._ours)
         indexes = self._column_indexes()
         if indexes is None:
-            self._faults[faults.NO_PLACES] += len(images)
+            self._faults[faults.NO_POSITIONS] += len(images)
             return finding._replace(faults=self._faults, differences=self._differences)
         if self._names is None:
             self._faults[faults.NO_NAMES] += len(images)

@@ -21,14 +21,14 @@ UNREADABLE_LABEL: Final = "unreadable label"
 PARTIAL_JSON: Final = "partial JSON"
 OPAQUE_JSON: Final = "opaque JSON"
 NO_NAMES: Final = "no names"
-NO_PLACES: Final = "no places"
+NO_POSITIONS: Final = "no places"
 NO_SIGNS: Final = "no signs"
 NO_LABELS: Final = "no labels"
 NO_CHARSET: Final = "no charset"
 CHARSET: Final = "charset"
 LABEL_CHARSET: Final = "charset of labels"
 PADDING: Final = "BINARY padding"
-HIDDEN_TYPE: Final = "UUID and INET"
+NO_TYPES: Final = "UUID and INET"
 EMPTY_SET: Final = "empty SET"
 NEGATIVE_TIME: Final = "negative fractional TIME"
 ZERO_DATE: Final = "zero date"
@@ -52,14 +52,14 @@ MEANINGS: Final = {
     OPAQUE_JSON: "changes the form of decimals, times and binary strings in JSON: the rest of the document is compared",
     NO_NAMES: "has no column names without binlog_row_metadata = FULL, and statements in the range do not contain them:"
     " columns are compared by position",
-    NO_PLACES: "has no column names, and ExcludeColumns makes the columns' positions uncertain: not compared",
+    NO_POSITIONS: "has no column names, and ExcludeColumns makes the columns' positions uncertain: not compared",
     NO_SIGNS: "reads all integers as signed without binlog_row_metadata = FULL: compared as signed",
     NO_LABELS: "returns None for ENUM and SET without binlog_row_metadata = FULL: not compared",
     NO_CHARSET: "reads strings as UTF-8 without binlog_row_metadata = FULL, and drops invalid bytes: compared that way",
     CHARSET: "decodes text with Python's codecs, not the server's: Python's decoding of the same bytes is compared",
     LABEL_CHARSET: "reads labels of ENUM and SET as UTF-8, and invalid ones as empty: their numbers are compared",
     PADDING: "omits zero bytes at the end of a BINARY value: compared without them",
-    HIDDEN_TYPE: "returns UUID, INET4 and INET6 as bytes: the bytes are compared, not the text",
+    NO_TYPES: "returns UUID, INET4 and INET6 as bytes: the bytes are compared, not the text",
     EMPTY_SET: "returns None for a SET without members",
     NEGATIVE_TIME: "miscounts the fraction of a negative TIME: compared with the miscount",
     ZERO_DATE: "returns None for a date or datetime that does not exist in the calendar",

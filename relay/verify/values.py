@@ -91,7 +91,7 @@ def _text(column: Column, ours: str | bytes, theirs: Any, known: ReferenceColumn
     if theirs != _decoded(raw(), known):
         return DIFFERENT
     if column.sql_type in _LIKE_BINARY:
-        return faults.HIDDEN_TYPE
+        return faults.NO_TYPES
     if not known.has_metadata:
         return faults.NO_CHARSET
     return faults.PADDING if isinstance(ours, bytes) else faults.CHARSET

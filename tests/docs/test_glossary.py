@@ -35,7 +35,9 @@ class Banned(NamedTuple):
 
 
 BANNED: Final[Mapping[str, Banned]] = {
-    "named stop": Banned(r"named stops?|(stop|stops|stopped|stopping|refused) by name|(?<!`)stop `[a-z]+_[a-z_]+`"),
+    "named stop": Banned(
+        r"named stops?|(stop|stops|stopped|stopping|refused) by name|(?<!`)stop `[a-z]+_[a-z_]+`|stops? for an? error"
+    ),
     "verb": Banned(
         r"verbs?", ("verb", "verbs"), r"relay/(commands|cli)"
     ),  # in relay/ddl it is a statement's first word
@@ -54,7 +56,7 @@ BANNED: Final[Mapping[str, Banned]] = {
     "gathering": Banned(r"gatherings?", ("gathering", "gatherings")),
     "place": Banned(
         r"places? in (the|a|its) (source's )?binlog|binlog places?",
-        ("Place", "Places"),
+        ("Place", "Places", "places"),
         r"relay/(binlog|ingest|lake|linelog|monitoring|reader|repair|schema|spark|verify)",
     ),
     "witness": Banned(r"witness(es)?", ("witness", "witnesses")),
@@ -64,8 +66,21 @@ BANNED: Final[Mapping[str, Banned]] = {
     "lives": Banned(
         r"(random|table's|tables') (life|lives)|lives of (a )?tables?", ("lives",), r"tests/(names|schema|cdc)/"
     ),
-    "tell": Banned(r"(tells?|told|telling)(?! apart)"),
-    "held up": Banned(r"(held|holds?|holding) up"),
+    "tell": Banned(r"(tells?|told|telling)(?! apart)", ("told", "tells", "telling")),
+    "held": Banned(
+        r"(held|holds?|holding) (up|back)|held (request|poll|connection|row|byte)s?",
+        ("held",),
+        r"native/|relay/(?!supervisor|runtime/(child_group|restarts))",
+    ),
+    "hidden": Banned(
+        r"hidden (types?|columns?|metadata)", ("hidden",), r"native/|relay/(binlog|ingest|lake|repair|schema|verify)"
+    ),
+    "aside": Banned(r"aside", ("aside",)),
+    "lane": Banned(r"lanes?", ("lane", "lanes"), r"native/(formats|python)|relay/"),  # processors have lanes, too
+    "words": Banned("", ("Words",), r"relay/.*\.py"),
+    "look": Banned(r"(take|takes|took|taking) a look", ("look", "looks", "looked"), r"relay/(?!commands/run)"),
+    "bury": Banned("", ("bury", "buries", "buried")),
+    "gently": Banned("", ("gently",)),
     "takes rows": Banned(r"statements? (that )?(takes?|took) rows"),
 }
 
@@ -222,7 +237,8 @@ def test_words_are_in_alphabetical_order_and_each_has_a_sentence_and_its_code() 
     "text",
     ["what is on board", "it answers in 3 ms", "a dashboard", "verbatim", "rows by column name", "metric families",
      "the log level is info", "a stop of the relay", "in place", "`peer`", "[a](told.md)", "rooms of the code",
-     "labels that it cannot tell apart"],
+     "labels that it cannot tell apart", "the largest number of rows that the queue has held", "a hidden page",
+     "look for a second relay"],
 )  # fmt: skip
 def test_innocent_words_are_not_found(text: str) -> None:
     assert not found_in(prose_of(text))
@@ -231,7 +247,8 @@ def test_innocent_words_are_not_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["it stops by name", "stop `disk_full`", "The Verbs", "each board", "it was told", "the lake is level",
-     "places in the binlog", "a peer that never reads"],
+     "places in the binlog", "a peer that never reads", "a stop for an error", "set aside", "a held request",
+     "a lane of values", "hidden types", "one look: take a look"],
 )  # fmt: skip
 def test_banned_words_are_found(text: str) -> None:
     assert len(found_in(prose_of(text))) == 1

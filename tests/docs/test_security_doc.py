@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from relay.config.keys import CLIENT_KEYS, KEYS, networks, secret
+from relay.config.keys import CLIENT_KEYS, KEYS
+from relay.config.values import networks, secret
 from tests.docs.test_operations_doc import named_tests
 from tests.fuzz.parsers import TARGETS
 from tests.support import ROOT

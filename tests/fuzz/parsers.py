@@ -32,7 +32,7 @@ from relay.monitoring.views import Views
 from relay.protocol import cdc_messages, classic
 from relay.protocol.cdc_framing import MAX_COMMAND
 from relay.protocol.cdc_messages import Request
-from relay.protocol.cdc_session import MAX_HELD, Action, Check, Close, Last, Send, Session, Transaction
+from relay.protocol.cdc_session import MAX_PENDING, Action, Check, Close, Last, Send, Session, Transaction
 from relay.protocol.cdc_states import State
 from relay.protocol.classic import Command, MalformedPayload, TableFilter
 from relay.serving import admin
@@ -94,7 +94,7 @@ def _cdc(content: bytes) -> None:
             heard += _answered(with_gaps, with_gaps.gap(), answers)
         heard += _answered(with_gaps, with_gaps.feed(piece), answers)
         said += piece
-        require(len(with_gaps._framer) <= MAX_HELD + MAX_COMMAND, len(with_gaps._framer))
+        require(len(with_gaps._framer) <= MAX_PENDING + MAX_COMMAND, len(with_gaps._framer))
     heard += _answered(with_gaps, with_gaps.eof(), answers)
     require(with_gaps.state is State.CLOSED, with_gaps.state)
     require(with_gaps.feed(b"CLOSE") == [] and with_gaps.patience is None, "it goes on after its end")

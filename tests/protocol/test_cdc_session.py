@@ -15,7 +15,7 @@ from relay.protocol.cdc_messages import Form, Gtid, Request
 from relay.protocol.cdc_session import (
     COMMAND_GAP,
     LOGIN_PATIENCE,
-    MAX_HELD,
+    MAX_PENDING,
     Action,
     Check,
     Close,
@@ -430,7 +430,7 @@ class TestEnds:
     def test_a_client_that_sends_on_and_on_while_it_is_to_be_answered_is_closed(self) -> None:
         session = registered()
         session.feed(b"QUERY-LAST-TRANSACTION\n")
-        actions = [action for _ in range(10) for action in session.feed(b"BOGUS\n" * (MAX_HELD // 50))]
+        actions = [action for _ in range(10) for action in session.feed(b"BOGUS\n" * (MAX_PENDING // 50))]
         assert actions == [Close(reset=True)]
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from relay.config.keys import Command
 from relay.config.load import load
+from relay.config.values import Command
 from relay.errors import ErrorCode, RelayError
 from relay.source import passwords
 from relay.source.failures import SourceLost

@@ -17,7 +17,7 @@ from relay.client import RelayClient
 from relay.commands import tail
 from relay.commands.checks.source import check
 from relay.commands.text.events import Form
-from relay.config.keys import Command
+from relay.config.values import Command
 from relay.errors import ErrorCode, ExitCode, RelayError, StopCode
 from relay.ingest import hosts
 from relay.repair import run as repair

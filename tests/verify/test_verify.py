@@ -174,8 +174,8 @@ WITH_METADATA = {faults.CHARSET, faults.LABEL_CHARSET, faults.PADDING, faults.EM
 ALWAYS = {faults.NEGATIVE_TIME, faults.ZERO_DATE, faults.ZERO_TIMESTAMP, faults.ZERO_YEAR}
 FAULTS_OF = {
     "mysql97": {faults.VECTOR, faults.OPAQUE_JSON, faults.UNREADABLE_JSON},
-    "mariadb118": {faults.HIDDEN_TYPE, faults.LATE_TIMESTAMP},
-    "mariadb1011": {faults.HIDDEN_TYPE},
+    "mariadb118": {faults.NO_TYPES, faults.LATE_TIMESTAMP},
+    "mariadb1011": {faults.NO_TYPES},
 }
 
 

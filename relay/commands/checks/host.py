@@ -11,8 +11,8 @@ from pathlib import Path
 
 from relay.cdc.users import path_of
 from relay.commands.checks.finding import Finding, failed, gib, ok, warning
-from relay.config.keys import is_url
 from relay.config.tree import EXPOSURE_HINT, Config
+from relay.config.values import is_url
 from relay.errors import RelayError
 
 

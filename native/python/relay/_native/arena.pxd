@@ -145,7 +145,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
 cdef class Arena:
     cdef CArena* c
     cdef Py_buffer view
-    cdef bint held
+    cdef bint viewed
 
     cdef dict _client_stats(self, size_t slot)
     cdef int _check(self, size_t slot) except -1

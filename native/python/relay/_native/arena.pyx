@@ -5,26 +5,11 @@ import time
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint64_t
-from libc.string cimport memcpy, memset
 
-from relay._native.base cimport text_of
+from relay._native.base cimport field_of, put_field, text_of
 from relay._native.event_names import EVENT_NAMES
 from relay._native.failure import QueueError
 from relay._native.journal cimport JournalWriter
-
-cdef extern from "<cstring>" nogil:
-    size_t strnlen(const char* text, size_t size)
-
-
-cdef void put_text(char* field, size_t size, text) noexcept:
-    cdef bytes packed = text.encode("utf-8", "replace")[: size - 1]
-    memset(field, 0, size)
-    memcpy(field, <const char*>packed, len(packed))
-
-
-cdef str get_text(const char* field, size_t size):
-    return field[:strnlen(field, size)].decode("utf-8", "ignore")
-
 
 cdef class Arena:
     """The shared memory of all processes, in a writable buffer that begins at a page boundary.
@@ -38,7 +23,7 @@ cdef class Arena:
     def __cinit__(self, memory, max_clients=None, workers=None, pool_bytes=None):
         """Formats zeroed memory of `size(...)` bytes if `max_clients` is given, else opens it. Raises QueueError."""
         PyObject_GetBuffer(memory, &self.view, PyBUF_WRITABLE)
-        self.held = True
+        self.viewed = True
         if max_clients is not None:
             if <size_t>self.view.len < CArena.size_for(max_clients, pool_bytes, workers):
                 raise QueueError(f"{self.view.len} bytes of shared memory are too few")
@@ -47,7 +32,7 @@ cdef class Arena:
 
     def __dealloc__(self):
         del self.c
-        if self.held:
+        if self.viewed:
             PyBuffer_Release(&self.view)
 
     @staticmethod
@@ -229,9 +214,9 @@ cdef class Arena:
         for slot in range(PROCESSES):
             if self.c.control().processes[slot].pid.get() == pid:
                 record.at = time.monotonic_ns()
-                put_text(record.code, sizeof(record.code), code)
-                put_text(record.text, sizeof(record.text), text)
-                put_text(record.hint, sizeof(record.hint), hint)
+                put_field(record.code, sizeof(record.code), code)
+                put_field(record.text, sizeof(record.text), text)
+                put_field(record.hint, sizeof(record.hint), hint)
                 self.c.control().stops[slot].publish(record)
                 return
         raise QueueError(f"process {pid} has no slot in the arena")
@@ -248,9 +233,9 @@ cdef class Arena:
         if latest.at <= self.c.control().supervisor.stops_cleared.get():
             return None
         return {
-            "code": get_text(latest.code, sizeof(latest.code)),
-            "text": get_text(latest.text, sizeof(latest.text)),
-            "hint": get_text(latest.hint, sizeof(latest.hint)),
+            "code": field_of(latest.code, sizeof(latest.code)),
+            "text": field_of(latest.text, sizeof(latest.text)),
+            "hint": field_of(latest.hint, sizeof(latest.hint)),
         }
 
     def clear_stop(self):
@@ -263,12 +248,12 @@ cdef class Arena:
     def source_state(self):
         """The state of the reader's connection, such as "streaming"."""
         cdef CSourceStatus s = self.c.control().source.read()
-        return get_text(s.state, sizeof(s.state))
+        return field_of(s.state, sizeof(s.state))
 
     @source_state.setter
     def source_state(self, state):
         cdef CSourceStatus s = self.c.control().source.read()
-        put_text(s.state, sizeof(s.state), state)
+        put_field(s.state, sizeof(s.state), state)
         self.c.control().source.publish(s)
 
     def set_source(self, host, file, uint64_t position, gtid_set, last_event, heard):
@@ -277,9 +262,9 @@ cdef class Arena:
         `last_event` is on the clock of the source, `heard` on that of this host.
         """
         cdef CSourceStatus s = self.c.control().source.read()
-        put_text(s.host, sizeof(s.host), host)
-        put_text(s.file, sizeof(s.file), file)
-        put_text(s.gtid_set, sizeof(s.gtid_set), gtid_set)
+        put_field(s.host, sizeof(s.host), host)
+        put_field(s.file, sizeof(s.file), file)
+        put_field(s.gtid_set, sizeof(s.gtid_set), gtid_set)
         s.position = position
         s.last_event = <uint64_t>last_event
         s.heard = <uint64_t>(heard * 1e9)
@@ -289,10 +274,10 @@ cdef class Arena:
         """The values of `set_source` as a dict; the GTID set is truncated after 4095 bytes."""
         cdef CSourceStatus s = self.c.control().source.read()
         return {
-            "host": get_text(s.host, sizeof(s.host)),
-            "file": get_text(s.file, sizeof(s.file)),
+            "host": field_of(s.host, sizeof(s.host)),
+            "file": field_of(s.file, sizeof(s.file)),
             "position": s.position,
-            "gtid_set": get_text(s.gtid_set, sizeof(s.gtid_set)),
+            "gtid_set": field_of(s.gtid_set, sizeof(s.gtid_set)),
             "last_event": float(s.last_event),
             "heard": s.heard / 1e9,
         }
@@ -355,7 +340,7 @@ cdef class Arena:
         return {
             "name": text_of(self.c.name(slot)),
             "connected": connected,
-            "address": get_text(address.text, sizeof(address.text)) if connected else "",
+            "address": field_of(address.text, sizeof(address.text)) if connected else "",
             "last_seen": time.time() - (time.monotonic_ns() - polled) / 1e9 if polled else 0.0,
             "served": v.server.served,
             "matched": v.broker.matched(),

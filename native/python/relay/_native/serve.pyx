@@ -92,7 +92,7 @@ cdef class Server:
 cdef class Session:
     """One connection. All methods that take the descriptor of its socket also send the output.
 
-    They return whether the caller must act on the connection: a request is held, the connection is to be closed or has
+    They return whether the caller must act on the connection: a request is pending, the connection is to be closed or has
     ended, there are unsent bytes, or one of these was true before the call.
     """
 
@@ -147,22 +147,22 @@ cdef class Session:
 
     @property
     def command(self):
-        """The number of the held request's command."""
+        """The number of the pending request's command."""
         return self.session.request().command
 
     @property
     def credentials(self):
-        """The ClientID and the ClientToken of the held request."""
+        """The ClientID and the ClientToken of the pending request."""
         return self.session.request().client_id, self.session.request().token
 
     @property
     def payload(self):
-        """The payload of the held request."""
+        """The payload of the pending request."""
         return <bytes>self.session.request().payload
 
     @property
     def authorised(self):
-        """Whether the held request carries the connection's own ClientID and ClientToken."""
+        """Whether the pending request carries the connection's own ClientID and ClientToken."""
         return self.session.authorised()
 
     cpdef bint exchange(self, int fd) except -1:
@@ -182,13 +182,13 @@ cdef class Session:
         return self.settle(fd)
 
     def answer(self, int fd, bytes reply not None):
-        """Answers the held request with a complete reply, and continues with the next requests."""
+        """Answers the pending request with a complete reply, and continues with the next requests."""
         self.session.answer(raw(reply))
         self.session.proceed()
         return self.settle(fd)
 
     def poll_again(self, int fd):
-        """Answers the held PollMany, after `encode_with` has enabled its format."""
+        """Answers the pending PollMany, after `encode_with` has enabled its format."""
         self.session.poll_again()
         self.session.proceed()
         return self.settle(fd)
@@ -219,7 +219,7 @@ cdef class Session:
         self.server.server.connect(self.session.handle(), view(text))
 
     def replace(self, int fd):
-        """Removes the identity. The next request is held; one that waits for rows gets 0xF0, the last reply."""
+        """Removes the identity. The next request is pending; one that waits for rows gets 0xF0, the last reply."""
         self.session.replace()
         return self.settle(fd)
 
@@ -237,7 +237,7 @@ cdef class Session:
         return <bytes>self.session.take_backlog(), unsent
 
     def resume(self, int fd, bytes received not None, bytes unsent not None, bytes reply not None):
-        """Continues with what `take` returned in another process; `reply` answers the request held there."""
+        """Continues with what `take` returned in another process; `reply` answers the request pending there."""
         self.session.out.append(<const char*>unsent, <size_t>len(unsent))
         self.session.answer(raw(reply))
         self.session.feed(raw(received))
@@ -273,7 +273,7 @@ cdef class Session:
         return result
 
     cdef int encode_columns(self) except -1:
-        """Answers the held PollMany with the encoded streams of its columns."""
+        """Answers the pending PollMany with the encoded streams of its columns."""
         cdef vector[shared_ptr[CColumnBatch]] taken = self.session.take_columns()
         cdef vector[Bytes] streams
         cdef const uint8_t[::1] stream
