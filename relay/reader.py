@@ -26,7 +26,6 @@ from relay.ingest.gaps import AcceptedGap
 from relay.ingest.handler import IngestHandler
 from relay.ingest.hosts import Sources
 from relay.ingest.lineage import Lineage
-from relay.ingest.pauses import Pauses
 from relay.ingest.position_report import REPORT_SECONDS, PositionReport
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.stream_start import StreamStart
@@ -43,7 +42,6 @@ from relay.source.facts import ServerFacts
 from relay.source.failures import Backoff, SourceLost
 
 POLL_SECONDS: Final = 0.5  # the longest wait for data: the period of heartbeats and of checking flags
-PAUSING_SECONDS: Final = 0.01  # between two checks of the pause length, while there are pauses
 SILENT_HEARTBEATS: Final = 3  # the heartbeats that a source may miss before it counts as lost
 
 
@@ -231,7 +229,6 @@ class _Reader:
                 raise SourceLost("the source sends events again")
 
         account = msgspec.structs.replace(self._sources.account, alive=idle)
-        pauses = Pauses(intake.heard, intake.transactions)
         self._ingest.stop_at_boundary(False)
         self._arena.source_state = "streaming"
         self._arena.mark_running(self._context.slot)
@@ -241,7 +238,7 @@ class _Reader:
             if self._arena.draining or self._arena.paused:
                 self._ingest.stop_at_boundary(True)
             heard = intake.heard
-            attention = self._receive(intake, pauses, once=handler.has_pending)
+            attention = self._receive(intake, once=handler.has_pending)
             handler.commit()
             now = time.monotonic()
             received = intake.heard > heard
@@ -262,14 +259,12 @@ class _Reader:
             if self._report.due(now) or (attention is None and not received):
                 self._report_position(now)
             self._lineage.follow(self._ingest.mark, self._here, account, server)
-            pauses.update(now, intake.transactions)
 
     @staticmethod
-    def _receive(intake: Intake, pauses: Pauses, *, once: bool) -> Attention | None:
+    def _receive(intake: Intake, *, once: bool) -> Attention | None:
         """Receive and ingest until there is something to check; with `once`, only one receive."""
-        until = time.monotonic() + (PAUSING_SECONDS if pauses.seconds else REPORT_SECONDS)
         try:
-            return intake.run(until, pauses.seconds, once)
+            return intake.run(time.monotonic() + REPORT_SECONDS, once)
         except OSError as error:
             raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 

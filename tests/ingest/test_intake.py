@@ -10,7 +10,6 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -45,10 +44,10 @@ class Line:
     def send(self, *packets: bytes) -> None:
         self.source.sendall(b"".join(packets))
 
-    def run(self, seconds: float = LONG, pause: float = 0.0, *, once: bool = False) -> Attention | None:
+    def run(self, seconds: float = LONG, *, once: bool = False) -> Attention | None:
         """Answers questions about tables and statements, as long as there are any."""
         until = time.monotonic() + seconds
-        while (asked := self.intake.run(until, pause, once)) is not None and asked.asks in ("table", "query"):
+        while (asked := self.intake.run(until, once)) is not None and asked.asks in ("table", "query"):
             self.fed.usual_answer(asked)
         return asked
 
@@ -59,13 +58,11 @@ class Line:
         except BlockingIOError:
             return False
 
-    def scripted(self, *pieces: bytes, times: list[float] | None = None) -> list[bytes]:
+    def scripted(self, *pieces: bytes) -> list[bytes]:
         """Instead of the socket from now on: pieces that a function gives, and then nothing; those that are left."""
         left = list(pieces)
 
         def receive(buffer: memoryview) -> int:
-            if times is not None:
-                times.append(time.monotonic())
             piece = left.pop(0) if left else b""
             buffer[: len(piece)] = piece
             return len(piece)
@@ -96,7 +93,7 @@ def test_what_comes_is_journaled_and_counted_however_it_is_cut(line: Line) -> No
         line.run(once=True)
     assert line.run() is None, "nothing more comes"
     assert line.fed.rows() == [("t", 1, n) for n in range(1, 6)]
-    assert line.intake.transactions == 5
+    assert line.arena.traffic()["transactions"] == 5
     assert line.arena.committed == line.fed.writer.committed()
 
 
@@ -174,20 +171,6 @@ def test_beyond_4_gib_it_comes_back_after_each_receive(line: Line) -> None:
     assert line.fed.ingest.position == far + 3000
 
 
-def test_a_receive_of_little_is_followed_by_a_pause(line: Line) -> None:
-    asked: list[float] = []
-    line.scripted(opening() + transaction(1, 1000), transaction(2, 2000), transaction(3, 3000), times=asked)
-    line.run(pause=0.1)
-    assert [after - before >= 0.1 for before, after in pairwise(asked)] == [False, True, True], "a question comes first"
-
-
-def test_a_receive_of_much_is_not(line: Line) -> None:
-    asked: list[float] = []
-    line.scripted(opening() + transaction(1, 1000), transaction(2, 2000, rows=20_000), times=asked)
-    line.run(pause=LONG)
-    assert asked[-1] - asked[0] < LONG / 2
-
-
 def test_a_signal_ends_the_waiting(line: Line) -> None:
     line.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(LONG), 0))
     came: list[int] = []
@@ -216,4 +199,4 @@ def test_what_the_function_raises_is_raised(line: Line) -> None:
 
     intake = Intake(line.fed.ingest, line.arena, -1, receive, line.wake)
     with pytest.raises(ZeroDivisionError):
-        intake.run(0, 0, False)
+        intake.run(0, False)

@@ -95,6 +95,26 @@ def test_it_sleeps_until_it_is_woken_and_goes_on_by_itself(desk: Desk) -> None:
     assert not desk.arena.broker_waiting, "who does not sleep need not be woken"
 
 
+@pytest.mark.parametrize("what_ends_it", ["its time", "a request"])
+def test_what_was_committed_meanwhile_is_decided_before_it_comes_back(desk: Desk, what_ends_it: str) -> None:
+    """What the caller does then may last: it must not keep rows."""
+
+    def source() -> None:
+        while not desk.arena.broker_waiting:
+            time.sleep(0.001)
+        desk.write()
+        if what_ends_it == "a request":
+            desk.asking.send(b"?")
+        else:
+            os.eventfd_write(desk.wake, 1)
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(source)
+        desk.run(0.0, patience=LONG)
+        done.result()
+    assert desk.waiting(0) == 1
+
+
 def test_who_asks_is_named(desk: Desk) -> None:
     desk.asking.send(b"?")
     assert desk.run(patience=LONG) == [desk.asked.fileno()]

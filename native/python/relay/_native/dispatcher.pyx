@@ -41,14 +41,13 @@ cdef class Dispatcher:
 
         Returns the other descriptors that are ready. The list is empty at `until` (monotonic clock) if there is still
         more to decide, after `patience` seconds without work, after a signal, and after a wake-up without committed
-        frames, which is for the caller.
+        frames, which is for the caller. Whatever ends it, the frames that were committed by then are decided first, up
+        to `step_bytes`: no row waits for what the caller does next.
         """
         cdef int n, reason
         cdef bint idle, woken, more
         cdef list ready = []
         while True:
-            if step_bytes:
-                self.decide(step_bytes)
             idle = not (step_bytes and self.has_work())
             with nogil:
                 n = c_epoll_wait(self.epoll, self.events, DISPATCHED_EVENTS, <int>(patience * 1000) if idle else 0)
@@ -63,6 +62,8 @@ cdef class Dispatcher:
                 else:
                     ready.append(self.events[i].data.fd)
             more = not idle or (step_bytes and woken and self.broker.pending())
+            if step_bytes:
+                self.decide(step_bytes)
             if ready or n < 0 or not more or time.monotonic() >= until:
                 return ready
 

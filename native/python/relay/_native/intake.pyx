@@ -5,8 +5,6 @@ import time
 
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint64_t
-from libc.time cimport time_t
-from posix.time cimport nanosleep, timespec
 
 from relay._native.arena cimport Arena
 from relay._native.ingest cimport CRoom, Ingest
@@ -14,7 +12,6 @@ from relay._native.system cimport c_eventfd_write, c_recv
 
 cdef enum:
     RECEIVED_BYTES = 1 << 20  # least space for a receive
-    LARGE_RECEIVE = 64 << 10  # from this many bytes on, no pause follows: the source has more to send
 
 cdef uint64_t MAX_DUMP_POSITION = 0xffffffff  # COM_BINLOG_DUMP has 32 bits for a position
 
@@ -44,13 +41,8 @@ cdef class Intake:
         self.broker_wake = broker_wake
         self.heard = time.monotonic()
 
-    @property
-    def transactions(self):
-        """The number of transactions that the arena has counted."""
-        return self.arena.c.control().counters.transactions
-
-    def run(self, double until, double pause, once):
-        """Receives and processes the stream. Sleeps `pause` seconds after each small receive.
+    def run(self, double until, once):
+        """Receives and processes the stream.
 
         Returns an Attention that needs a reply, or None: after a receive at or after `until` (monotonic clock), after a
         receive without bytes in its time limit, when a drain or a pause is requested, when the position in the file is
@@ -64,8 +56,6 @@ cdef class Intake:
             if attention is not None:
                 return attention
             if n and (once or self.heard >= until or self.must_end()):
-                return None
-            if 0 < n < LARGE_RECEIVE and not sleep_for(pause):
                 return None
             n = self.take()
             if n == 0:
@@ -102,16 +92,3 @@ cdef class Intake:
         self.reported = committed
         if self.arena.broker_waiting:
             c_eventfd_write(self.broker_wake, 1)
-
-
-cdef bint sleep_for(double seconds):
-    """Sleeps; false if a signal ended it."""
-    cdef timespec span
-    cdef int failed
-    if seconds <= 0:
-        return True
-    span.tv_sec = <time_t>seconds
-    span.tv_nsec = <long>((seconds - <double>span.tv_sec) * 1e9)
-    with nogil:
-        failed = nanosleep(&span, NULL)
-    return not failed
