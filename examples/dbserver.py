@@ -373,11 +373,12 @@ class DatabaseServer:
         finally:
             connection.close()
             if any(statement.startswith("XA PREPARE") for statement in statements):
-                self._wait_for_end_of_session(connection.thread_id())  # type: ignore[no-untyped-call]
+                self.await_end_of_session(connection)
 
-    def _wait_for_end_of_session(self, session: int) -> None:
-        # The server ends a closed session some time later, and until then the session owns what it prepared.
+    def await_end_of_session(self, connection: pymysql.connections.Connection[Any]) -> None:
+        """Waits until the session of a closed connection has ended. Until then it owns what it prepared."""
         deadline = time.monotonic() + STOP_SECONDS
+        session: int = connection.thread_id()  # type: ignore[no-untyped-call]
         while self.execute(f"SELECT id FROM information_schema.processlist WHERE id = {session}"):
             if time.monotonic() > deadline:
                 raise ServerError(f"{self.name}: session {session} was closed and is not gone after {STOP_SECONDS:g} s")

@@ -220,6 +220,7 @@ def test_rows_of_a_prepared_transaction_have_the_names_of_their_statements(
         write(cursor, db, "u")
         cursor.execute(f"XA END '{db}'")
         cursor.execute(f"XA PREPARE '{db}'")
+    server.await_end_of_session(connection)
     server.execute(f"CREATE TABLE {db}.v (a INT, b INT)", f"ALTER TABLE {db}.v RENAME COLUMN a TO c")
     server.execute(f"INSERT INTO {db}.v (b, c) VALUES ({identity('b')}, {identity('c')})")
     reader.until(lambda: reader.count("v") == 1)

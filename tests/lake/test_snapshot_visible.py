@@ -101,9 +101,7 @@ def test_without_order_of_commits_rows_are_read_that_nobody_holds(server: Databa
 
 @pytest.mark.parametrize("server", ["mariadb118"], indirect=True)
 def test_a_prepared_transaction_that_ends_is_waited_for(lake: Lake) -> None:
-    with closing(lake.server.connect(database=lake.db)) as connection, connection.cursor() as cursor:
-        for statement in XA:
-            cursor.execute(statement)
+    lake.server.execute(f"USE {lake.db}", *XA)
     read_while_held(lake, "XA COMMIT 'x'")
 
 
