@@ -1,12 +1,13 @@
 // A small coverage-guided fuzzer for one target: DRIVER CRASH_FILE SECONDS|COUNTx SEED [KEPT_INPUT...]
 //
 // First the kept inputs (crashers of old) and the seeds, then mutations of whatever reached new code, or code more often
-// than before, until the time or the count is over. An input that takes kPatience seconds counts as a crash. The input
-// under way stands in CRASH_FILE, which is removed at a good end: it is there after a crash. A kept file NAME.pack holds
-// many inputs, each behind its size (u32). The target and the core are compiled with -fsanitize-coverage=trace-pc, this
-// file is not.
+// than before, until the time or the count is over. An input that takes kPatience seconds of the processor counts as a
+// crash. The input under way stands in CRASH_FILE, which is removed at a good end: it is there after a crash. A kept
+// file NAME.pack holds many inputs, each behind its size (u32). The target and the core are compiled with
+// -fsanitize-coverage=trace-pc, this file is not.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 
 constexpr size_t kMap = 1 << 16;
 constexpr size_t kLongest = 1 << 16;  // bytes of an input
-constexpr unsigned kPatience = 30;
+constexpr time_t kPatience = 30;
 
 uint8_t seen[kMap];
 uint8_t reached[kMap];
@@ -45,7 +46,8 @@ bool run(const std::string& input) {
   std::memcpy(under_way->data, input.data(), input.size());
   std::memset(reached, 0, sizeof reached);
   previous = 0;
-  alarm(kPatience);
+  const itimerval patience{{}, {kPatience, 0}};
+  setitimer(ITIMER_PROF, &patience, nullptr);
   // A copy of exactly this size, so that a read beyond it is noticed.
   std::vector<uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());

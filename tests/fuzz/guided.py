@@ -19,7 +19,7 @@ LONGEST: Final = 4096
 """Bytes of an input."""
 
 PATIENCE: Final = 10
-"""Seconds that an input may take; one that takes longer has failed."""
+"""Seconds of the processor that an input may take; one that takes longer has failed."""
 
 _EDGES: Final = tuple(
     value.to_bytes(width, "little")
@@ -104,13 +104,13 @@ def _patience() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         raise _TooLong(f"more than {PATIENCE} s")
 
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(PATIENCE)
+    before = signal.signal(signal.SIGPROF, end)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class _Watch:

@@ -42,7 +42,7 @@ class Log {
         case LinesReached::Why::end: return;
         case LinesReached::Why::table: reader.decide(reached.text.size() % 2 == 0); break;
         case LinesReached::Why::offset:
-          reader.set_offset(3600, reached.timestamp - 1, int64_t{reached.timestamp} + 1000);
+          reader.set_offset(3600, int64_t{reached.timestamp} - 1, int64_t{reached.timestamp} + 1000);
           break;
         case LinesReached::Why::day:
           REQUIRE(reached.day > day && reached.day <= kLatest);
