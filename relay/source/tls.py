@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 
 def context(mode: str, ca: str, cert: str, key: str) -> ssl.SSLContext | None:
