@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from typing_extensions import Buffer
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 
 _Path: TypeAlias = str | PathLike[str]
 _Range: TypeAlias = tuple[int, int, int]

@@ -12,8 +12,8 @@ import sqlite3
 import time
 
 from relay._native import Broker, Dispatcher
+from relay.base.errors import RelayError, StopCode
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.queues.registry import Registry
 from relay.queues.state import ClientState
 from relay.runtime import ipc

@@ -12,7 +12,7 @@ import traceback
 
 import click
 
-from relay.errors import ErrorCode, ExitCode, RelayError
+from relay.base.errors import ErrorCode, ExitCode, RelayError
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
 

@@ -14,11 +14,11 @@ import msgspec
 from pymysql.connections import Connection
 
 from relay._native import Attention, Ingest, Intake, JournalWriter
+from relay.base.errors import ErrorCode, ExitCode, RelayError
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.events.compression import zstd_parts
 from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
-from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.ingest import reading, resume
 from relay.ingest.agreement import Agreement
 from relay.ingest.definitions import PendingDefinition

@@ -15,8 +15,8 @@ from typing import Final
 
 from relay._native import Poller, Server
 from relay.base import timezone
+from relay.base.errors import RelayError, StopCode
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.net.access import Access
 from relay.net.rejections import RejectionLog
 from relay.runtime.context import ServerContext

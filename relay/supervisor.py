@@ -20,10 +20,10 @@ from pathlib import Path
 
 from relay import children
 from relay._native import forget_unreadable, settle_syncs, sync_failed, sync_unknown, watch_pages
+from relay.base.errors import ExitCode, StopCode
 from relay.base.log import Log
 from relay.config.tree import EXPOSURE_HINT, Config
 from relay.datadir import sync
-from relay.errors import ExitCode, StopCode
 from relay.runtime import admin_socket, ready, restarts, shared_state, shm
 from relay.runtime.child import succeeds_in_child
 from relay.runtime.child_group import Child, ChildGroup

@@ -11,8 +11,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from relay.base.errors import printable
 from relay.base.log_events import EVENTS, Level
-from relay.errors import printable
 
 
 class Log(Protocol):

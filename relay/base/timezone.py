@@ -9,7 +9,7 @@ import zoneinfo
 from importlib.util import find_spec
 from pathlib import Path
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 
 def set_process_zone(name: str) -> None:

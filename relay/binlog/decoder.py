@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.bodies import control, rows, statements, transactions
 from relay.binlog.bodies.state import Reader, State
 from relay.binlog.events import (
@@ -27,7 +28,6 @@ from relay.binlog.events.collations import CHARSET_OF
 from relay.binlog.events.compression import inflate_zstd
 from relay.binlog.events.cursor import Cursor, reading
 from relay.binlog.rowvalues import Row, RowReader, event_position
-from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.schema.stream_history import StreamHistory
 

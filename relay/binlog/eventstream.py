@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
+from relay.base.errors import RelayError
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import Event, RowsEvent
 from relay.binlog.progress import Progress
 from relay.binlog.replication import Replication
 from relay.binlog.rowvalues import Row
-from relay.errors import RelayError
 from relay.journal.frames import Definition
 from relay.source.errors import as_binlog_error
 

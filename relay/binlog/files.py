@@ -8,12 +8,12 @@ import zlib
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from relay.base.errors import ErrorCode, StopCode
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import EventType, FormatDescriptionEvent, HeaderFlag, RotateEvent
 from relay.binlog.eventstream import EventStream
 from relay.binlog.progress import HEADER_SIZE, FileProgress
 from relay.binlog.replication import Flag, Replication
-from relay.errors import ErrorCode, StopCode
 from relay.source.commands import FIRST_POSITION
 from relay.source.errors import BinlogError, DescriptionError, Misuse, MisuseError
 

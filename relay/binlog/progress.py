@@ -6,6 +6,7 @@ import struct
 from typing import Final
 
 from relay._native import GtidSet
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.decoder import Decoder
 from relay.binlog.events import (
     Event,
@@ -20,7 +21,6 @@ from relay.binlog.events import (
     RotateEvent,
 )
 from relay.binlog.replication import Flag, Replication
-from relay.errors import RelayError, StopCode
 from relay.source.commands import FIRST_POSITION
 from relay.source.errors import as_binlog_error
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from relay._native import GtidSet
-from relay.errors import ErrorCode
+from relay.base.errors import ErrorCode
 from relay.source.commands import FIRST_POSITION, LONGEST_FILE_NAME, NON_BLOCKING, SHORT_POSITION
 from relay.source.errors import DescriptionError
 

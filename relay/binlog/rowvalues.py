@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from relay._native import RowImages, complete_rows
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.events import (
     PartialUpdateRowsEvent,
     RowsEvent,
@@ -20,7 +21,6 @@ from relay.binlog.events import (
     incomplete_metadata,
     table_maps,
 )
-from relay.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 
 Value: TypeAlias = str | bytes | None

@@ -16,12 +16,12 @@ from typing import Any, Final, NoReturn
 from pymysql.connections import Connection
 
 from relay._native import GtidSet
+from relay.base.errors import ErrorCode, StopCode
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.events import EventType
 from relay.binlog.eventstream import EventStream
 from relay.binlog.progress import Progress
 from relay.binlog.replication import Flag, Replication
-from relay.errors import ErrorCode, StopCode
 from relay.source import commands
 from relay.source.commands import FIRST_POSITION
 from relay.source.connect import has_unread_result, is_mariadb, is_taken

@@ -12,10 +12,10 @@ from collections import deque
 from contextlib import suppress
 from typing import Final, Protocol
 
+from relay.base.errors import ErrorCode, RelayError, printable
 from relay.base.log import Log
 from relay.cdc.pace import Turns
 from relay.cdc.stream import Stream
-from relay.errors import ErrorCode, RelayError, printable
 from relay.protocol.cdc_messages import Request
 from relay.protocol.cdc_session import Action, Check, Close, Last, Send, Session, Transaction
 from relay.protocol.cdc_states import State

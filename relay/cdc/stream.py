@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from relay._native import CdcReader, JournalReader
+from relay.base.errors import ErrorCode, RelayError
 from relay.base.log import Log
 from relay.cdc.container import Container
 from relay.cdc.schema import avro_schema, schema_line
 from relay.cdc.store import Version
 from relay.cdc.versions import Versions
-from relay.errors import ErrorCode, RelayError
 from relay.protocol.cdc_messages import Form, Gtid, Request
 
 TURN_BYTES: Final = 64 << 10

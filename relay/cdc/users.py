@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.config.tree import Config
-from relay.errors import ErrorCode, RelayError
 from relay.protocol.cdc_messages import MAX_USER, digest_of, stored_of
 
 _LINE: Final = re.compile(rb"([^:\r\n]+):([0-9A-Fa-f]{40})\r?")

@@ -21,9 +21,9 @@ from typing import Any, Final, Self, TypeVar
 import click
 import msgspec
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.commands.app import configured
 from relay.config.tree import Config
-from relay.errors import ErrorCode, RelayError
 from relay.protocol import classic, classic_keys
 from relay.runtime import admin_socket
 

@@ -6,10 +6,10 @@ from typing import BinaryIO
 
 import click
 
+from relay.base.errors import ErrorCode, RelayError, printable
 from relay.cdc import users
 from relay.commands.app import cli, configured
 from relay.config.tree import Config
-from relay.errors import ErrorCode, RelayError, printable
 
 
 @cli.group()

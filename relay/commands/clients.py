@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.commands import admin_client
 from relay.commands.admin_client import Target, administrative
 from relay.commands.app import cli
 from relay.commands.text import clients as client_text
 from relay.commands.text import explain
-from relay.errors import ErrorCode, RelayError
 from relay.monitoring.deliveries import Delivery
 from relay.monitoring.explain import Explanation
 from relay.monitoring.stat import Client

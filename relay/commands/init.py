@@ -13,13 +13,13 @@ from typing import Final, NamedTuple
 
 import click
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.commands.app import cli, with_flags
 from relay.config import ini
 from relay.config import load as configuration
 from relay.config.keys import KEYS, Key
 from relay.config.load import Given
 from relay.config.values import secret
-from relay.errors import ErrorCode, RelayError
 
 _HEAD: Final = (
     "; Configuration of the relay, written by `relay init`. docs/config.md describes these and all other keys.",

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from relay.base.errors import ErrorCode, RelayError, StopCode, printable
 from relay.commands.app import cli, configured
 from relay.commands.progress import Bar
 from relay.commands.text.columns import size_text
 from relay.config.tree import Config
 from relay.config.values import lake_path, tables
-from relay.errors import ErrorCode, RelayError, StopCode, printable
 
 if TYPE_CHECKING:
     from relay.lake.documents import Table as DocumentTable

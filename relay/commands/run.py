@@ -15,6 +15,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.client import RelayClient
 from relay.commands import admin_client
 from relay.commands.admin_client import Target, administrative
@@ -25,7 +26,6 @@ from relay.commands.text import stat as stat_text
 from relay.commands.text.select import selected
 from relay.config.tree import Config
 from relay.config.values import start_position
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.monitoring.stat import Stat
 
 _STOP_SECONDS: Final = 10.0

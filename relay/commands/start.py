@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.base.log import logger
 from relay.config.tree import Config
 from relay.datadir.lockfile import locked
-from relay.errors import ErrorCode, RelayError
 from relay.runtime import privileges, shared_state
 from relay.runtime.reload import check_usable
 from relay.supervisor import Supervisor

@@ -10,11 +10,11 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from relay.base.errors import ErrorCode
 from relay.base.log import logger
 from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream
 from relay.commands.text.events import Form, lines
 from relay.config.tree import Config
-from relay.errors import ErrorCode
 from relay.ingest import resume
 from relay.ingest.hosts import Sources
 from relay.source import facts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.config.values import (
     MAX_U32,
     Parser,
@@ -32,7 +33,6 @@ from relay.config.values import (
     text,
     time_zone,
 )  # fmt: skip
-from relay.errors import ErrorCode, RelayError
 
 LIVE: Final = "reload"
 """A reload applies the key: every process uses the new value without a restart."""

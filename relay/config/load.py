@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.config import ini
 from relay.config.keys import CLIENT_KEYS, KEYS, ORIGINAL_ONLY, Key
 from relay.config.tree import (
@@ -29,7 +30,6 @@ from relay.config.tree import (
     SourceConfig,
 )
 from relay.config.values import Command, is_url, secret
-from relay.errors import ErrorCode, RelayError
 
 SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.conf")
 """Where the relay looks for a configuration file if none is named. The second name is the original's."""

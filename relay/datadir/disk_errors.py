@@ -6,8 +6,8 @@ import errno
 import sqlite3
 from typing import Final
 
+from relay.base.errors import RelayError, StopCode
 from relay.datadir.sqlite import error_code, is_damage
-from relay.errors import RelayError, StopCode
 
 STATE: Final = "state.db"
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 
 
 @contextmanager

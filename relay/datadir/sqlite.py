@@ -10,8 +10,8 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from relay.base.errors import RelayError, StopCode
 from relay.datadir.sync import Database
-from relay.errors import RelayError, StopCode
 
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _OUT_OF_REACH: Final = frozenset({

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from relay.base.errors import RelayError, StopCode
 from relay.datadir import seals
 from relay.datadir.sqlite import connected, is_out_of_reach, set_format
 from relay.datadir.state_mark import Mark, StateLost
-from relay.errors import RelayError, StopCode
 
 FORMAT: Final = 2
 EARLIER: Final = "proofs"

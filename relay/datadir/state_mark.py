@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from relay._native import crc32c
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 
 _NUMBER: Final = struct.Struct("<Q")
 

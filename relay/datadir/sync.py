@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from relay._native import SyncNote
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 
 USERS: Final = {
     "state.db": ("reader", "broker"),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from relay._native import JournalWriter
+from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.datadir.state_mark import Mark, StateLost
-from relay.errors import RelayError, StopCode
 from relay.ingest.reader_state import ReaderState
 
 

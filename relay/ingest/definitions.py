@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.binlog.events import incomplete_metadata, table_maps
 from relay.binlog.events.position import BinlogPosition
 from relay.binlog.events.table_maps import TableMap
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
-from relay.errors import RelayError, StopCode
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition

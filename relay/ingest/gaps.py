@@ -7,8 +7,8 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from relay._native import JournalState
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.config.tree import Config
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest import reading, resume
 from relay.source import facts
 from relay.source.facts import BinlogStatus, ServerFacts

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from relay._native import Attention, Ingest, JournalWriter
+from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.binlog.bodies.statements import session_and_text
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl import dialect as dialects
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Kind
-from relay.errors import RelayError, StopCode
 from relay.ingest.definitions import Definitions, Resolution, packed, without_excluded
 from relay.ingest.unsupported_events import fatal_error
 from relay.schema import history

@@ -9,11 +9,11 @@ from typing import Any, Final
 from pymysql.connections import Connection
 from pymysql.constants import ER
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.base.log import Log
 from relay.config.tree import Config
 from relay.config.values import Command
 from relay.ddl.syntax import TableName
-from relay.errors import ErrorCode, RelayError
 from relay.schema import source_tables
 from relay.schema.facts import Reply
 from relay.source.connect import Account, connect

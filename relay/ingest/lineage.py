@@ -14,11 +14,11 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from relay._native import Mark
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events import EventType
 from relay.binlog.events.position import BinlogPosition
 from relay.binlog.replication import Flag, Replication
 from relay.binlog.stream import Stream
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest.reader_state import ReaderState
 from relay.source import facts
 from relay.source.commands import FIRST_POSITION, SHORT_POSITION

@@ -6,8 +6,8 @@ import re
 from typing import Final, NamedTuple
 
 from relay._native import GtidSet
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
-from relay.errors import RelayError, StopCode
 from relay.ingest.reader_state import ReaderState
 from relay.source.commands import FIRST_POSITION, SHORT_POSITION
 from relay.source.facts import BinlogStatus, ServerFacts

@@ -14,10 +14,10 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from relay._native import Ingest, JournalWriter
+from relay.base.errors import RelayError
 from relay.base.log import Log
 from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
-from relay.errors import RelayError
 from relay.ingest import gaps, reading, resume
 from relay.ingest.gaps import AcceptedGap
 from relay.ingest.handler import IngestHandler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from relay._native import EVENT_NAMES, Attention
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 
 INCIDENT: Final = 26
 PARTIAL_UPDATE_ROWS: Final = 39

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 
 _HEADER = 64  # bytes of a file before its first frame
 

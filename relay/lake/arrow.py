@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 try:
     import pyarrow

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 
 from relay._native import ChangeColumns, ChangeReader, JournalReader, Reached
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.ddl.dialect import unpacked
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
 from relay.lake import paths, statements

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.lake import paths, types
 from relay.lake.arrow import pyarrow

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from relay._native import ChangeReader, JournalError, JournalReader, Reached
+from relay.base.errors import RelayError, StopCode
 from relay.ddl import Dialect
 from relay.ddl import dialect as dialects
 from relay.ddl.cursor import NotUnderstood
-from relay.errors import RelayError, StopCode
 from relay.ingest.definitions import without_excluded
 from relay.ingest.rules import Rules
 from relay.journal.decoding import decoding

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.sealed import SealedFile, Storage
 
 _READ: Final = "read"

@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
 from relay.lake.documents import (
     FORMAT,

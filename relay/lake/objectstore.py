@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import IO, Any, Final, Protocol
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.sealed import SealedFile, Storage
 
 _PACKAGES: Final = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.folder import Folder
 from relay.lake.objectstore import CONDITIONAL, ObjectStore
 from relay.lake.sealed import SealedFile, Storage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake import paths
 from relay.lake.arrow import pyarrow
 from relay.lake.documents import ChangeKind, DataFile, TableVersion

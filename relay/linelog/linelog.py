@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from relay._native import JournalError, JournalReader, LineReader
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.base.log import Log
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.linelog import cursor as cursors
 from relay.linelog import files
 from relay.linelog.choice import matching_exclude, matching_schema

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from relay._native import Arena, JournalError, JournalReader
-from relay.errors import StopCode
+from relay.base.errors import StopCode
 
 _KINDS: Final = {1: "insert", 2: "update", 4: "delete"}
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 from relay.monitoring.deliveries import deliveries
 from relay.monitoring.explain import explain
 from relay.monitoring.stat import Stat

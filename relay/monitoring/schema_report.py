@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 
 from relay._native import GtidSet, JournalReader
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest.resume import parse_start
 from relay.journal.frames import Commit, File, Source, decode
 from relay.schema.columntype import column_type

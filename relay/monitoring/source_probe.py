@@ -8,7 +8,7 @@ from typing import Any
 
 from pymysql.connections import Connection
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 from relay.runtime.process_status import Watch
 from relay.source import connect, facts
 from relay.source.connect import Account

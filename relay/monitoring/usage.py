@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from relay._native import JournalReader, Tally, UsageReader
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 from relay.journal.frames import Definition
 from relay.monitoring.usage_store import Counted, Table, UsageStore
 from relay.runtime import process_status

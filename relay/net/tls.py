@@ -7,8 +7,8 @@ import socket
 import ssl
 from typing import Final
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.config.tree import ServerConfig
-from relay.errors import ErrorCode, RelayError
 
 CLIENT_HELLO: Final = 0x16
 """First byte of a TLS connection; no command of the classic protocol begins with it."""

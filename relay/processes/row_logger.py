@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from relay.base import timezone
+from relay.base.errors import ErrorCode, RelayError
 from relay.config.tree import Config
 from relay.datadir.lockfile import locked
-from relay.errors import ErrorCode, RelayError
 from relay.linelog.linelog import LineLog, Progress, Settings
 from relay.linelog.zone import Zone
 from relay.runtime.context import SideContext

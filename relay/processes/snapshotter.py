@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 from relay.runtime.context import SideContext
 from relay.runtime.process_status import SnapshotStatus
 from relay.source.failures import SourceLost

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from relay.errors import printable
+from relay.base.errors import printable
 
 OK: Final = b"OK\n"
 AUTHENTICATION_FAILED: Final = b"ERROR: Authentication failed\n"

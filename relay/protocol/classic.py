@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 try:
     from relay._native import byte_sum

@@ -14,9 +14,9 @@ from sys import intern
 from msgspec.structs import replace
 
 from relay._native import Broker, JournalReader
+from relay.base.errors import RelayError, StopCode
 from relay.config import patterns
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.queues import state
 from relay.queues.state import Client, ClientState, Filter
 from relay.runtime import ipc

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from relay._native import crc32c
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 
 HEADER: Final = 64
 """The bytes of a segment before its first frame."""

@@ -11,12 +11,12 @@ from typing import Any, Final
 from pymysql.connections import Connection
 
 from relay._native import Ingest, JournalReader, JournalWriter
+from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.binlog.dump import open_dump
 from relay.binlog.events.compression import zstd_parts
 from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.ingest import reading, resume
 from relay.ingest.hosts import Sources
 from relay.ingest.reader_state import ReaderState

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.base.log import Log
 from relay.config.tree import Config
 from relay.datadir.lockfile import locked
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest.reader_state import ReaderState
 from relay.journal import frames
 from relay.queues.state import ClientState

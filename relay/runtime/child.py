@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from relay.base.errors import ErrorCode, ExitCode, RelayError
 from relay.base.log import Log
 from relay.datadir import disk_errors
-from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.runtime.context import BrokerContext, Context, ReaderContext, StreamsContext
 from relay.runtime.privileges import PRIVATE
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from relay.errors import ExitCode
+from relay.base.errors import ExitCode
 from relay.runtime.child import run_child
 from relay.runtime.context import Context
 from relay.runtime.distributed import Settings

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.runtime.distributed import Settings
 from relay.runtime.process_status import Status, StatusPage, StatusPages, Stop
 

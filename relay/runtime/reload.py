@@ -12,10 +12,10 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.base.log import Log
 from relay.config.keys import KEYS, START, Key
 from relay.config.tree import Config
-from relay.errors import ErrorCode, RelayError
 from relay.net import tls
 from relay.runtime.process_status import StatusPage
 from relay.source import tls as source_tls

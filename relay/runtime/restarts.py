@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Final, NamedTuple
 
-from relay.errors import ExitCode
+from relay.base.errors import ExitCode
 
 QUICK: Final = 2.0  # a process that ran for fewer seconds died quickly
 BACKOFF: Final = (0.0, 0.05, 0.2, 1.0, 5.0)  # seconds before a restart, by number of quick deaths in a row

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from relay._native import Arena, sync_failed
+from relay.base.errors import ErrorCode, RelayError
 from relay.config.tree import Config
-from relay.errors import ErrorCode, RelayError
 from relay.runtime import admin_socket, shm
 from relay.runtime.process_status import CDC_BYTES, StatusPage, StatusPages
 

@@ -17,7 +17,7 @@ from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Final
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 _NAME: Final = re.compile(r"\w+")
 

@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from relay.base.errors import printable
 from relay.base.log import Log
-from relay.errors import printable
 
 _STATUS_BYTES: Final = 1000
 

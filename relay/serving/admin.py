@@ -9,8 +9,8 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
+from relay.base.errors import RelayError
 from relay.config.tree import Config
-from relay.errors import RelayError
 from relay.net.access import Access
 from relay.net.login_throttle import LoginThrottle
 from relay.net.rejections import RejectionLog

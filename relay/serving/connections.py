@@ -11,7 +11,7 @@ from itertools import count
 from typing import Final
 
 from relay._native import Poller, Server, Session
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 from relay.net.access import Access
 from relay.net.rejections import RejectionLog
 from relay.protocol import classic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from relay.base.errors import RelayError
 from relay.config.tree import Config
-from relay.errors import RelayError
 from relay.net.access import Access
 from relay.net.rejections import RejectionLog
 from relay.protocol import classic

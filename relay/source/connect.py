@@ -14,7 +14,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CR
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.source import tls
 from relay.source.commands import ServerError
 from relay.source.errors import Misuse, MisuseError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 
 
 class BinlogError(RelayError):

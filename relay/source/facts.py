@@ -10,7 +10,7 @@ import msgspec
 from pymysql.connections import Connection
 
 from relay._native import GtidSet
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 from relay.source.connect import query
 from relay.source.failures import SourceLost
 

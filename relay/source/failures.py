@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode
+from relay.base.errors import MEANINGS, ErrorCode, RelayError, StopCode
 from relay.source.commands import ServerError
 from relay.source.errors import BinlogError
 

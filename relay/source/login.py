@@ -25,9 +25,9 @@ from pymysql import _auth as pymysql_auth
 from pymysql.connections import Connection
 from pymysql.constants import CR
 
+from relay.base.errors import RelayError, StopCode
 from relay.config.tree import Config
 from relay.config.values import FIRST_USE, Command
-from relay.errors import RelayError, StopCode
 from relay.source import passwords, tls
 from relay.source.failures import SourceLost
 

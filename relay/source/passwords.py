@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
+from relay.base.errors import ErrorCode
 from relay.config.values import Command
-from relay.errors import ErrorCode
 from relay.source.failures import SourceLost
 
 TIMEOUT: Final = 20.0

@@ -6,7 +6,7 @@ import ssl
 from datetime import UTC, datetime
 from pathlib import Path
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 
 def unverified() -> ssl.SSLContext:

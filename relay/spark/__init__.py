@@ -7,7 +7,7 @@
 Needs Java 17 or newer and the extra "spark" (`pip install 'binlog-relay[spark]'`).
 """
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 try:
     import pyspark as _pyspark

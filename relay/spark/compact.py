@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.lake.documents import ChangeKind, DataFile, Table, TableState, TableVersion
 from relay.lake.leftovers import GRACE_SECONDS, delete_leftovers
 from relay.lake.log import Conflict, LakeLog, fault

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from relay.errors import printable
+from relay.base.errors import printable
 
 KINDS: Final = ("insert", "update", "delete", "snapshot", "marker")
 """Kinds of rows. An update counts once, although the files have two rows of it.

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.documents import DataFile, Field, LakeState, Table, TableState, TableVersion
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.documents import LakeState, Table
 from relay.spark.reading import open_log
 

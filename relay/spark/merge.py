@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 from relay.lake import paths
 from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog

@@ -10,7 +10,7 @@ from html import escape
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.spark.counts import KINDS, UsageRow, rows_by_hour, rows_by_table
 
 if TYPE_CHECKING:

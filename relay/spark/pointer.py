@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
 from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.storage import Storage

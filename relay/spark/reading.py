@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.documents import Field, LakeState, Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage, open_storage

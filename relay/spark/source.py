@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from relay.errors import MEANINGS, ErrorCode, RelayError, StopCode
+from relay.base.errors import MEANINGS, ErrorCode, RelayError, StopCode
 from relay.lake.documents import DataFile, LakeState, TableState, TableVersion
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage, open_storage

@@ -14,7 +14,7 @@ from typing import Final
 
 import pyspark
 
-from relay.errors import ErrorCode, RelayError
+from relay.base.errors import ErrorCode, RelayError
 
 LEAST_JAVA: Final = 17
 _HERE: Final = Path(__file__).resolve().parent

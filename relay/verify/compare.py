@@ -8,10 +8,10 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.events import EventType, table_maps
 from relay.binlog.events.column_types import COMPRESSED, OLD_TEMPORAL, Type
 from relay.binlog.events.position import BinlogPosition
-from relay.errors import RelayError, StopCode
 from relay.ingest.rules import Rules
 from relay.journal.frames import Column
 from relay.verify import faults, values

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from relay._native import JournalError, JournalReader
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
-from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from relay.verify.sides import JournalRows, Step, Table, as_table
 

@@ -7,8 +7,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from relay._native import GtidSet
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest.resume import parse_start
 from relay.journal.frames import Source
 from relay.source.commands import SHORT_POSITION

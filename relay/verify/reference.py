@@ -18,13 +18,13 @@ import pymysql
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import DeleteRowsEvent, PartialUpdateRowsEvent, UpdateRowsEvent, WriteRowsEvent
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.binlog.decoder import Decoder
 from relay.binlog.dump import replica_uuid
 from relay.binlog.events import EventType, TableMapEvent, table_maps
 from relay.binlog.events.position import BinlogPosition
 from relay.binlog.progress import event_end
 from relay.binlog.replication import Flag
-from relay.errors import ErrorCode, RelayError
 from relay.source.commands import ServerError
 from relay.source.connect import Account, is_mariadb, settings
 from relay.source.failures import classify

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from relay.errors import printable
+from relay.base.errors import printable
 from relay.verify.compare import Difference, Finding
 from relay.verify.faults import DIED, MEANINGS
 

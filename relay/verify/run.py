@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError, StopCode
 from relay.base.log import logger
 from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.ingest.hosts import Sources
 from relay.ingest.rules import Rules
 from relay.source import facts

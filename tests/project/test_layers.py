@@ -41,6 +41,21 @@ def test_no_module_stands_in_a_room_that_is_not_on_the_plan() -> None:
     assert {core_room(path) for path in HEADERS} == {name for names in CORE for name in names}
 
 
+@pytest.mark.parametrize(
+    ("heading", "floors"),
+    [("| room of `relay/` |", FLOORS), ("| folder of `native/` |", CORE)],
+    ids=["relay", "native"],
+)
+def test_the_map_lists_the_rooms_from_the_ground_up(heading: str, floors: tuple[tuple[str, ...], ...]) -> None:
+    table = (ROOT / "ARCHITECTURE.md").read_text().partition(heading)[2].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[2:]]
+    shown = [name.removesuffix(".py").strip("/").replace("/", ".") for name in re.findall("`(.+?)`", "".join(cells))]
+    height = {name: floor for floor, names in enumerate(floors) for name in names}
+    shown = ["python" if name == "python.relay._native" else name for name in shown]
+    assert sorted(shown) == sorted(height)
+    assert [height[name] for name in shown] == sorted(height[name] for name in shown)
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     try:
         TopologicalSorter({module: ours(module) for module in MODULES}).prepare()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 
 
 class Cursor:

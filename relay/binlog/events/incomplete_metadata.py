@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
+from relay.base.errors import RelayError, StopCode
 from relay.binlog.events.column_types import NUMERIC, OLD_TEMPORAL, MapColumn, Type
 from relay.binlog.events.table_maps import TableMap
-from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 
 _LIKE_BINARY: Final = frozenset({"uuid", "inet4", "inet6"})

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError
 from relay.binlog import Flag, Replication, Stream
 from relay.commands.checks import settings
 from relay.commands.checks.finding import Finding, failed, gib, ok, warning
 from relay.commands.checks.hosting import Hosting
 from relay.config.tree import Config
-from relay.errors import RelayError
 from relay.source import connect
 from relay.source.facts import NEW_STATUS_SINCE
 from relay.source.failures import SourceLost

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from relay.errors import printable
+from relay.base.errors import printable
 
 
 class Level(StrEnum):

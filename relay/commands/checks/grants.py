@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError
 from relay.commands.checks import settings
 from relay.commands.checks.finding import Finding, failed, ok, warning
 from relay.commands.checks.hosting import Hosting
 from relay.config.tree import Config
-from relay.errors import RelayError
 from relay.lake.snapshot import grants as lake
 from relay.lake.snapshot import source
 from relay.source import connect

@@ -9,11 +9,11 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from relay.base.errors import RelayError
 from relay.cdc.users import path_of
 from relay.commands.checks.finding import Finding, failed, gib, ok, warning
 from relay.config.tree import EXPOSURE_HINT, Config
 from relay.config.values import is_url
-from relay.errors import RelayError
 
 
 def surroundings(config: Config, running: int | None) -> Iterator[Finding]:

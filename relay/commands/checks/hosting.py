@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError
 from relay.commands.checks.finding import Finding, ok, warning
 from relay.config.tree import Config
-from relay.errors import RelayError
 from relay.source import facts
 from relay.source.failures import SourceLost
 

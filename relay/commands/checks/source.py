@@ -7,12 +7,12 @@ from typing import Any
 
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError, StopCode
 from relay.base.log_events import EVENTS
 from relay.commands.checks import binlog, grants, hosting, settings
 from relay.commands.checks.finding import Finding, failed, ok, warning
 from relay.commands.checks.hosting import Hosting
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.source import connect
 from relay.source.errors import BinlogError
 from relay.source.failures import SourceLost

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from relay.base.errors import printable
 from relay.commands.text.columns import fit, moment, span
-from relay.errors import printable
 from relay.monitoring.deliveries import Delivery
 from relay.monitoring.stat import Client, Filter
 from relay.protocol.classic import Discard

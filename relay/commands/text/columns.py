@@ -7,7 +7,7 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Final
 
-from relay.errors import printable
+from relay.base.errors import printable
 
 _LABEL: Final = 11  # columns of a fact's name, including the blank after it
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.base.errors import printable
 from relay.binlog import events
 from relay.binlog.events import Event, EventType, RowsEvent
 from relay.binlog.eventstream import EventStream
 from relay.binlog.rowvalues import Row
-from relay.errors import printable
 
 _KINDS: Final = {
     events.WriteRowsEvent: "insert",

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from relay.base.errors import printable
 from relay.commands.text.clients import filter_text
-from relay.errors import printable
 from relay.monitoring.explain import KINDS, ClientVerdict, Explanation, OutputVerdict
 
 _WIDTH: Final = 80

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from relay.base.errors import printable
 from relay.commands.text.columns import cut, display_width, fact, fit
-from relay.errors import printable
 from relay.monitoring.schema_report import SchemaColumn, SchemaVersion, TableHistory
 
 _WIDTH: Final = 100

@@ -15,10 +15,10 @@ from typing import Final, Self, TextIO
 
 import click
 
+from relay.base.errors import RelayError
 from relay.commands.text.columns import fit
 from relay.commands.text.live import Line, Style, frame
 from relay.commands.text.stat import WIDTH
-from relay.errors import RelayError
 from relay.monitoring.stat import Stat
 
 _ENTER: Final = "\x1b[?1049h\x1b[?25l\x1b[?7l"  # the alternate screen, no cursor, no wrapping

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from relay.errors import RelayError, StopCode
+from relay.base.errors import RelayError, StopCode
 from relay.lake.snapshot.select import quoted
 from relay.schema.table import Column
 

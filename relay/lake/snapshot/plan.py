@@ -9,8 +9,8 @@ import msgspec
 import pyarrow as pa
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError, StopCode
 from relay.ddl.syntax import Generated, IndexKind, TableName
-from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column, Definition
 from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.snapshot.keys import KeyPart

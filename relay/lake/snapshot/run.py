@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.base.log import Log
 from relay.config.tree import Config
 from relay.datadir.lockfile import locked
-from relay.errors import ErrorCode, RelayError
 from relay.ingest.rules import Rules
 from relay.lake import paths
 from relay.lake.documents import Snapshot, Table, TableState

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from pymysql.connections import Connection
 
+from relay.base.errors import RelayError, StopCode
 from relay.config.tree import Config
-from relay.errors import RelayError, StopCode
 from relay.schema import source_tables
 from relay.source.connect import Account, connect
 from relay.source.facts import ServerFacts, query_facts

@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from relay._native import ChangeReader, JournalReader
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
-from relay.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
 from relay.lake.documents import DataFile, ExportPosition, LakeState, Snapshot, TableState
 from relay.lake.log import Conflict, LakeLog, versions_of

@@ -2,7 +2,7 @@
 
 from libcpp.string cimport string
 
-from relay.errors import ErrorCode, RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 
 cdef extern from "base/failure.hpp" namespace "relay":
     cdef cppclass CFailure "relay::Failure":

@@ -16,7 +16,7 @@ from relay._native.journal cimport JournalWriter
 
 import msgspec
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 
 cdef extern from "base/inflate.hpp" namespace "relay":
     cdef enum class CDeflated "relay::Deflated"(uint8_t):

@@ -11,7 +11,7 @@ from posix.unistd cimport close as c_close
 from relay._native.serve cimport Session
 from relay._native.system cimport EPOLL_CTL_ADD, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 
 cdef extern from "<sys/timerfd.h>" nogil:
     enum: TFD_CLOEXEC, TFD_NONBLOCK, TFD_TIMER_ABSTIME

@@ -11,7 +11,7 @@ from relay._native.base cimport Bytes, raw, text_of, view
 from relay._native.columns cimport CColumnBatch, Columns
 from relay._native.system cimport MSG_DONTWAIT, MSG_NOSIGNAL, c_eventfd_write, c_recv, c_send
 
-from relay.errors import RelayError
+from relay.base.errors import RelayError
 
 cdef extern from "queue/queue.hpp" namespace "relay":
     void c_clear_connections "relay::clear_connections"(const CArena& arena, uint64_t worker)
