@@ -22,6 +22,7 @@ from relay.source.failures import SourceLost
 from tests.net.test_certificates import authority, issue, packet
 from tests.serving.test_admin import own_address
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience
 
 WORD = b"a-secret-password"
 _SSL = 0x800
@@ -52,7 +53,7 @@ class FakeSource:
 
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(20)
+        self._thread.join(patience(20))
         self._listener.close()
 
     def _serve(self) -> None:
@@ -61,7 +62,7 @@ class FakeSource:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
-            peer.settimeout(3)
+            peer.settimeout(patience(3))
             try:
                 self._talk(peer)
             except OSError:
