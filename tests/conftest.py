@@ -1,4 +1,4 @@
-"""Fixtures for all tests: real servers, real relays.
+"""Fixtures for all tests: real servers, real relays; options, seeds and patience.
 
 One database server of each kind serves a whole run. A test that takes every kind runs on one of them, which follows
 from its name; with the mark `brands` on MySQL and on a MariaDB, with `every_server` or RELAY_SERVERS=all on each.
@@ -10,9 +10,11 @@ not available fail, unless RELAY_TEST_SKIP=mysql97,... names it: then they are d
 from __future__ import annotations
 
 import os
+import random
 import resource
 import secrets
 import signal
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,17 +25,25 @@ import hypothesis
 import psutil
 import pytest
 
+from examples import dbserver
 from examples.dbserver import KINDS, DatabaseServer
+from relay.client import RelayClient
 from tests.support.cdc_relay import CdcRelay
+from tests.support.chance import SEED
 from tests.support.purging import purge
 from tests.support.reader_process import Reader
 from tests.support.relay_process import RelayProcess, write_conf
 from tests.support.replicating_pair import pair_of
 from tests.support.server_variables import full_metadata_of
+from tests.support.waiting import PATIENCE, patience
 
-# The same examples in each run, however slow the machine is.
-hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
-hypothesis.settings.load_profile("fixed")
+# The same examples in each run with the same RELAY_SEED, however slow the machine is.
+hypothesis.settings.register_profile("seeded", derandomize=not SEED, database=None, deadline=None)
+hypothesis.settings.load_profile("seeded")
+
+# Patience of others than the tests' own.
+dbserver.START_SECONDS, dbserver.STOP_SECONDS = patience(dbserver.START_SECONDS), patience(dbserver.STOP_SECONDS)
+(RelayClient.__init__.__kwdefaults__ or {})["timeout"] *= PATIENCE
 
 deselected = pytest.StashKey[int]()
 
@@ -49,10 +59,24 @@ def skipped_kinds() -> list[str]:
     return names
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--order", default="", help="order of the tests: reversed, or random:SEED")
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C reach the programs under test: a shell without job control starts its background with SIGINT ignored,
     and what is ignored is inherited."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    config.option.hypothesisseed = SEED or None
+
+
+def pytest_sessionstart() -> None:
+    for folder in (SHM, Path(tempfile.gettempdir())):
+        dbserver.remove_abandoned(folder)
+
+
+def pytest_report_header() -> str:
+    return f"RELAY_SEED={SEED} RELAY_PATIENCE={PATIENCE:g}"
 
 
 def server_kind(item: pytest.Item) -> str | None:
@@ -106,6 +130,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if dropped:
         config.hook.pytest_deselected(items=list(dropped))
         items[:] = [item for item in items if item not in dropped]
+    put_in_order(items, config.getoption("--order"))
+    for item in items if PATIENCE != 1 else []:
+        marker = item.get_closest_marker("timeout")
+        seconds = marker.args[0] if marker else config.getoption("--timeout") or config.getini("timeout")
+        item.add_marker(pytest.mark.timeout(patience(float(seconds))), append=False)
+
+
+def put_in_order(items: list[pytest.Item], order: str) -> None:
+    """Reverses the tests, or shuffles the modules and the tests in each."""
+    if order == "reversed":
+        items.reverse()
+    elif seed := order.removeprefix("random:"):
+        items.sort(key=lambda item: [random.Random(f"{seed} {name}").random() for name in (item.path, item.nodeid)])
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> str:

@@ -6,7 +6,6 @@ import re
 import secrets
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -33,7 +32,7 @@ from relay.errors import ErrorCode, StopCode
 from tests.support import ROOT
 from tests.support.replicated_streams import AROUND, boundaries, connect, contents, here, kind, opened, work
 from tests.support.server_variables import global_variable
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.brands
 
@@ -50,7 +49,7 @@ def test_the_example_reads_from_the_oldest_file_to_the_end(server: DatabaseServe
     server.execute(f"CREATE TABLE {db}.t (id INT)", "FLUSH BINARY LOGS", f"INSERT INTO {db}.t VALUES (1)")
     status = server.execute("SHOW BINARY LOGS")
     command = [sys.executable, "-m", "examples.binlog_stream", "127.0.0.1", str(server.port), USER, PASSWORD]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=patience(60))
     *lines, last = done.stdout.splitlines()
     said = re.fullmatch(r"read up to (\S+):(\d+), GTIDs \S+", last)
     assert said is not None
@@ -64,7 +63,7 @@ def test_the_example_says_in_one_line_what_the_server_refuses(server: DatabaseSe
     name = f"u{secrets.token_hex(4)}"
     server.execute(f"CREATE USER {name}@'%' IDENTIFIED BY 'pw'", f"GRANT REPLICATION CLIENT ON *.* TO {name}@'%'")
     command = [sys.executable, "-m", "examples.binlog_stream", "127.0.0.1", str(server.port), name, "pw"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=patience(60))
     server.execute(f"DROP USER {name}@'%'")
     assert done.returncode == 1
     assert done.stderr.startswith("relay: ")
@@ -224,15 +223,17 @@ def test_a_stream_goes_on_anywhere_without_loss_and_repeats_no_whole_transaction
 def test_the_description_follows_file_position_and_gtid_set(server: DatabaseServer, db: str) -> None:
     replication = here(server)
     work(server, db)
-    deadline = time.monotonic() + 20
-    while True:  # MariaDB writes a checkpoint some time after a file's beginning
+
+    def caught_up() -> Replication | None:
         with opened(server, replication) as stream:
             for _ in stream:
                 pass
         end = here(server)
-        if (replication.file_name, replication.start_position) == (end.file_name, end.start_position):
-            break
-        assert time.monotonic() < deadline, (replication, end)
+        place = (replication.file_name, replication.start_position)
+        return end if place == (end.file_name, end.start_position) else None
+
+    # MariaDB writes a checkpoint some time after a file's beginning.
+    end = until(caught_up, what=lambda: (replication, here(server)))
     assert replication.position == end.start_position
     assert GtidSet(replication.gtid_set) == GtidSet(end.gtid_set)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import struct
-import time
 import zlib
 from collections.abc import Callable
 from itertools import pairwise
@@ -30,6 +29,7 @@ from relay.binlog.events import EventType
 from relay.errors import ErrorCode, StopCode
 from tests.support import FIXTURES
 from tests.support.replicated_streams import AROUND, boundaries, contents, here, kind, opened, work
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.brands
 
@@ -287,14 +287,15 @@ def test_relay_logs_can_be_read(
     work(server, db)
     with opened(server, msgspec.structs.replace(start)) as stream:
         sent = [what for event in stream if (what := executed(event))]
-    deadline = time.monotonic() + 30
-    found: list[str] = []
-    while found != sent:
-        assert time.monotonic() < deadline, (found, sent)
-        found = []
+
+    def found() -> list[str]:
+        whole: list[str] = []
         for path in sorted(folder_of(replica).glob("relays.0*")):
             with BinlogFile(path) as log:
-                found += [what for event in log if (what := executed(event))]
+                whole += [what for event in log if (what := executed(event))]
+        return whole
+
+    until(lambda: found() == sent, 30, lambda: (found(), sent))
 
 
 def executed(event: events.Event) -> str:

@@ -19,6 +19,7 @@ from relay.errors import RelayError, StopCode
 from relay.source import commands
 from relay.source.connect import take_socket
 from tests.support.binlogs import StreamPosition, packets_from, place
+from tests.support.waiting import patience
 
 pytestmark = pytest.mark.brands
 
@@ -38,7 +39,7 @@ def dumped(
         request = bytearray(commands.binlog_dump(SERVER_ID, start.file, start.position))
         request[FLAGS_AT] |= flags
         with closing(take_socket(connection)) as taken:
-            taken.settimeout(20)
+            taken.settimeout(patience(20))
             taken.sendall(request)
             for payload in packets_from(taken.recv, bytearray()):
                 assert payload[0] == 0, payload

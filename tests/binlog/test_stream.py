@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import socket
 import ssl
-import time
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,10 +24,12 @@ from relay.source.connect import Account, connect, query, take_socket
 from relay.source.facts import binlog_end, binlog_start, gtid_at, query_facts
 from relay.source.failures import SourceLost, classify
 from tests.support.purging import purge
+from tests.support.waiting import patience
 
 pytestmark = pytest.mark.brands
 
 TABLE_MAP, QUERY = 19, 2
+POLL_SECONDS = 0.1
 
 
 def account(server: DatabaseServer, **changes: Any) -> Account:
@@ -44,17 +45,16 @@ def start(server: DatabaseServer, request: Request | None = None) -> Dump:
     connection = connect(account(server))
     about = query_facts(connection)
     end = binlog_end(connection, about)
-    return open_dump(connection, about.mariadb, request or Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    wanted = request or Request(some_id(), end.file, end.position)
+    return open_dump(connection, about.mariadb, wanted, poll_seconds=POLL_SECONDS)
 
 
-def packets(stream: Dump, seconds: float = 10) -> Iterator[bytes]:
-    """The packets of a stream; ends when none has come for a while, and fails after `seconds`."""
+def packets(stream: Dump) -> Iterator[bytes]:
+    """The packets of a stream; ends when none has come for ten seconds."""
     data = b""
     buffer = memoryview(bytearray(65536))
     idle = 0
-    deadline = time.monotonic() + seconds
-    while idle < 5:
-        assert time.monotonic() < deadline
+    while idle < patience(10) / POLL_SECONDS:
         count = stream.receive(buffer)
         idle = 0 if count else idle + 1
         data += buffer[:count]
@@ -67,9 +67,9 @@ def first_error(stream: Dump) -> ServerError:
     return next(error for packet in packets(stream) if (error := commands.parse_error(packet)))
 
 
-def table_maps(stream: Dump) -> list[tablemap.TableMap]:
+def table_maps(stream: Dump) -> Iterator[tablemap.TableMap]:
     """The table maps that come, of a source with checksums."""
-    return [tablemap.parse(p[20:-4]) for p in packets(stream) if p[0] == 0 and p[5] == TABLE_MAP]
+    return (tablemap.parse(p[20:-4]) for p in packets(stream) if p[0] == 0 and p[5] == TABLE_MAP)
 
 
 def test_a_wrong_password_is_named(server: DatabaseServer) -> None:
@@ -182,7 +182,8 @@ def test_tls_goes_on_after_the_connection_is_taken_over(kind: str, request: pyte
     connection = connect(account(server, tls="required"))
     about = query_facts(connection)
     end = binlog_end(connection, about)
-    stream = open_dump(connection, about.mariadb, Request(some_id(), end.file, end.position), poll_seconds=0.1)
+    request_ = Request(some_id(), end.file, end.position)
+    stream = open_dump(connection, about.mariadb, request_, poll_seconds=POLL_SECONDS)
     assert isinstance(stream._socket, ssl.SSLSocket)
     assert any(packet[0] == 0 for packet in packets(stream))
     stream.close()

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebSocket, sync_playwright
 
+from tests.support.waiting import patience
+
 HOST: Final = "127.0.0.1"
 
 DESK: Final = {"width": 1600, "height": 900}
@@ -45,7 +47,7 @@ class Watched:
         self.complaints: list[str] = []
         self._expected: list[re.Pattern[str]] = []
         self.context: BrowserContext = browser.new_context(**({"viewport": DESK} | options))
-        self.context.set_default_timeout(15_000)
+        self.context.set_default_timeout(patience(15_000))
         self.context.expose_binding("reportViolation", lambda _, text: self._complain(f"policy violated: {text}"))
         self.context.add_init_script(_REPORT_VIOLATIONS)
         self.context.on("console", self._console)

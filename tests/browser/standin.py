@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
@@ -19,6 +18,7 @@ from relay.monitoring.stat import Stat
 from relay.monitoring.views import Views
 from tests.browser.chromium import HOST
 from tests.browser.documents import Told
+from tests.support.waiting import until
 
 _WITH_ALL_LISTS = """
 window.{name} = new Promise(resolve => new MutationObserver((_, observer) => {{
@@ -63,10 +63,12 @@ class StandIn:
 
     def wait(self, name: str, count: int, seconds: float = 20) -> None:
         """Until the document `name` was given so many times in all."""
-        deadline = time.monotonic() + seconds
-        while self.asked[name] < count:
-            assert time.monotonic() < deadline, f"{name} was asked for {self.asked[name]} times instead of {count}"
-            time.sleep(0.002)
+        until(
+            lambda: self.asked[name] >= count,
+            seconds,
+            lambda: f"{name} was asked for {self.asked[name]} times instead of {count}",
+            0.002,
+        )
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

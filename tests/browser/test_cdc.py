@@ -21,11 +21,12 @@ from tests.browser.standin import StandIn
 from tests.browser.test_names import HOSTILE
 from tests.support.cdc_client import SECRET, USER, CdcClient
 from tests.support.cdc_source import Service, relay_on
+from tests.support.waiting import patience
 
 Open = Callable[..., Page]
 
 PHONE = {"width": 360, "height": 640}
-PLACES = 30_000  # milliseconds until what happened at the source is on the page of a busy machine
+PLACES = patience(30_000)  # milliseconds until what happened at the source is on the page of a busy machine
 STOP = Stop("journal_lost", "a part of the journal is gone", "`relay start --accept-gap` goes on behind it")
 
 
@@ -144,9 +145,9 @@ def test_a_table_names_the_connections_that_ask_for_it(told: StandIn, open_page:
     told_of = ["ann (JSON) from 192.0.2.1:50000, 0 B behind", "ann (JSON) from 192.0.2.3:50002, 5.86 KiB behind"]
     expect(asking).to_have_text(told_of)
     told.told.cdc_users = ["ann"] * 27
-    expect(orders).to_contain_text("4 more with less lag.", timeout=15_000)  # asked for each five seconds
+    expect(orders).to_contain_text("4 more with less lag.", timeout=patience(15_000))  # asked for each five seconds
     told.told.cdc_users = []
-    expect(orders).not_to_contain_text("CDC connections", use_inner_text=True, timeout=15_000)
+    expect(orders).not_to_contain_text("CDC connections", use_inner_text=True, timeout=patience(15_000))
 
 
 def test_its_last_hour_is_drawn(port: StandIn, open_page: Open) -> None:

@@ -23,7 +23,7 @@ from tests.browser.chromium import Watched
 from tests.ingest.test_stops import unprovable_row
 from tests.support import binlogs
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Open = Callable[..., Page]
 Start = Callable[..., RelayProcess]
@@ -32,7 +32,7 @@ SHOP: Final = "<b>shop</b> & 'sons'"
 ORDERS: Final = "orders <img src=x onerror=alert(1)>"
 COLUMN: Final = "na<i>me"
 CLIENT: Final = "<script>alert(1)</script>"
-PLACES: Final = 30_000  # milliseconds until what happened at the source is on the page of a busy machine
+PLACES: Final = patience(30_000)  # milliseconds until what happened at the source is on the page of a busy machine
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Living:
 
     def document(self, path: str, **query: str) -> Any:
         """A document of the monitor, as JSON."""
-        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=10) as reply:
+        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=patience(10)) as reply:
             return json.load(reply)
 
     def insert(self, first: int, count: int) -> None:
@@ -183,7 +183,9 @@ def test_schema_shows_a_table_soon_after_its_first_row(living: Living, open_page
     shows(reading.table(page, SHOP, ORDERS, "schema").locator(".opener"), f"{SHOP}.{ORDERS}")
     living.server.execute("CREATE TABLE test.later (id INT PRIMARY KEY)", "INSERT INTO test.later VALUES (1)")
     try:
-        expect(reading.table(page, "test", "later", "schema").locator(".opener")).to_be_visible(timeout=10_000)
+        expect(reading.table(page, "test", "later", "schema").locator(".opener")).to_be_visible(
+            timeout=patience(10_000)
+        )
     finally:
         living.server.execute("DROP TABLE test.later")
 

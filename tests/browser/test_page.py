@@ -15,6 +15,7 @@ from tests.browser import reading
 from tests.browser.chromium import Watched
 from tests.browser.documents import BEGAN, a_lake, a_log
 from tests.browser.standin import StandIn
+from tests.support.waiting import patience
 
 Open = Callable[..., Page]
 
@@ -109,7 +110,7 @@ def test_what_is_not_well_is_said_first_and_goes_when_it_is_over(
     for text in said:
         expect(overview).to_contain_text(text)
     told.told.change = lambda stat: None
-    expect(overview).to_have_text("All is well", timeout=20_000)
+    expect(overview).to_have_text("All is well", timeout=patience(20_000))
 
 
 def test_a_row_that_is_never_confirmed_is_told(told: StandIn, open_page: Open) -> None:

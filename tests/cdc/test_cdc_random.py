@@ -13,6 +13,7 @@ import pytest
 
 from relay._native import CdcReader, JournalReader
 from tests.support.cdc_rows import rows_of
+from tests.support.chance import seeds
 from tests.support.journal_builder import DELETE, ID, INSERT, NAME, NOON, UPDATE, Made, column, row
 
 UUID = "0e9cc2d6-9af3-11ee-a9a5-0242ac110002"
@@ -149,7 +150,7 @@ class Client:
         )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_a_reader_gives_what_the_model_says_however_it_is_driven(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     life = Life(tmp_path / "journal", chance, mysql=seed % 2 == 0)

@@ -18,7 +18,7 @@ from tests.runtime.test_reload_live import edit, reload
 from tests.support import cdc_client
 from tests.support.cdc_client import CdcClient, Refused
 from tests.support.cdc_relay import CdcRelay
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.usefixtures("full_metadata")
 
@@ -101,7 +101,7 @@ def test_tables_that_are_taken_away_are_not_there_any_more_and_come_back(
     early.socket.settimeout(0.5)
     with pytest.raises(TimeoutError):
         early.more()
-    early.socket.settimeout(20)
+    early.socket.settimeout(patience(20))
     changed(running, Tables="*.*")
     assert [each.rows(1)[0]["id"] for each in (early, late)] == [7, 1]
 

@@ -19,10 +19,12 @@ from examples.dbserver import KINDS as DATABASES
 from examples.dbserver import DatabaseServer
 from tests.support.cdc_client import CdcClient, Reset, Row, triplet_of
 from tests.support.cdc_source import KINDS, Service, relay_on
+from tests.support.chance import seeds
 from tests.support.journal_images import Image, image_of, truth
+from tests.support.waiting import patience
 
 KILLS = int(os.environ.get("RELAY_KILLS", "25"))
-SEEDS = (11, 23)
+SEEDS = seeds(2)
 TABLE = "CREATE TABLE IF NOT EXISTS {}.t (id INT PRIMARY KEY, v INT, s VARCHAR(40))"
 LAST = -1
 """The id of the row after which there are no more."""
@@ -205,12 +207,12 @@ def workload(running: Service, db: str, disturbances: int, seed: int) -> list[Fo
             disturb(running, rng, number)
         time.sleep(1)
         writer.stopped.set()
-        writer.join(30)
+        writer.join(patience(30))
         assert writer.error is None and writer.altered, writer.error
         end = f"INSERT INTO {db}.t (id, v, s) VALUES ({LAST}, 0, 'the end')"
         running.server.execute(TABLE.format(db), end)
         for follower in followers:
-            follower.join(60)
+            follower.join(patience(60))
             if follower.error:
                 raise follower.error
             assert not follower.is_alive(), f"{len(follower.seen)} rows, and no end"

@@ -18,6 +18,7 @@ from relay.cdc.versions import Versions
 from relay.runtime.process_status import CDCStatus
 from tests.support.cdc_client import USERS_LINE, CdcClient, Refused, Reset, credentials
 from tests.support.cdc_in_process import ServiceInProcess, config_of, inside
+from tests.support.chance import seeds
 from tests.support.journal_builder import ID, INSERT, NAME, NOON, column, row
 from tests.support.waiting import until
 
@@ -351,7 +352,7 @@ SAID = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_whatever_others_say_and_however_they_leave_a_stream_goes_on(tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     with inside(tmp_path, AuthAttempts="1000000") as running:

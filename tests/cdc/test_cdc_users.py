@@ -17,6 +17,7 @@ from relay.cdc.users import Users
 from relay.cli import run
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.protocol.cdc_messages import digest_of
+from tests.support.waiting import patience
 
 FOOBAR = "foobar:534EBD301EF499621802C63709693765CB5E81E0\n"  # foopasswd
 MAXUSER = "maxuser:5EDBD32E469DAE0CE10E6999C3899DEFCB9F12E0\n"  # maxpwd
@@ -228,7 +229,7 @@ class TestCommands:
         except OSError:  # the other end is closed
             pass
         os.close(outer)
-        assert child.wait(timeout=20) == ExitCode.OK
+        assert child.wait(timeout=patience(20)) == ExitCode.OK
         assert b"added maxuser" in shown and b"maxpwd" not in shown
         assert (conf.parent / "data" / "cdcusers").read_text() == MAXUSER
 

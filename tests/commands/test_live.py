@@ -10,7 +10,6 @@ import signal
 import struct
 import subprocess
 import termios
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -26,6 +25,7 @@ from tests.commands.test_render import client, document, lake
 from tests.support.cdc_client import CdcClient
 from tests.support.relay_process import RELAY, Program, RelayProcess
 from tests.support.sample_stat import STREAM
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 
@@ -205,10 +205,10 @@ class Terminal:
     def resize(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
-    def until(self, done: Callable[[list[str]], object], seconds: float = 20) -> list[str]:
+    def until(self, done: Callable[[list[str]], object]) -> list[str]:
         """The lines of the first frame that is `done`."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def shown() -> list[str] | None:
             # A whole frame lies between the two marks; what its lines hold beside escapes is the screen's text.
             *whole, _ = self.written.split(b"\x1b[?2026l")
             frames = [part.rpartition(b"\x1b[?2026h\x1b[H")[2] for part in whole]
@@ -219,9 +219,12 @@ class Terminal:
                 if done(lines := text.replace("\r", "").split("\n")):
                     return lines
             self.written = self.written.rpartition(b"\x1b[?2026l")[2] if whole else self.written
-            assert time.monotonic() < deadline, self.written
             if select.select([self._master], [], [], 0.5)[0]:
                 self.written += os.read(self._master, 65536)
+            return None
+
+        lines: list[str] = until(shown, what=lambda: self.written, pause=0)
+        return lines
 
     def rest(self) -> bytes:
         """Everything until the program has closed the terminal."""
@@ -272,7 +275,7 @@ def test_a_real_terminal_shows_it_follows_its_size_and_gets_its_screen_back(
         terminal.until(lambda lines: not lines[1].startswith("NO REPLY"))
         terminal.process.send_signal(signal.SIGINT)
         ending = terminal.rest()
-        assert terminal.process.wait(10) == 128 + signal.SIGINT
+        assert terminal.process.wait(patience(10)) == 128 + signal.SIGINT
         assert ending.rstrip().endswith(b"\x1b[?7h\x1b[?25h\x1b[?1049l"), "the shell has its screen back"
 
 

@@ -28,7 +28,7 @@ from tests.support import FIXTURES
 from tests.support.datadir_builder import copied, killed, made, restored
 from tests.support.journal_builder import Made
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 PAGE = 4096
 FLIPS = pytest.mark.parametrize("flips", [300, pytest.param(4000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
@@ -324,7 +324,7 @@ def test_a_relay_stops_by_name_until_its_state_is_whole_again(
     with RelayClient("127.0.0.1", relay.port, "shop", SECRET) as client:
         client.add_filter(db)
         mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2)")
-        assert [row.after for row in client.poll_many(wait=20)] == [{"id": 1}, {"id": 2}]
+        assert [row.after for row in client.poll_many(wait=patience(20))] == [{"id": 1}, {"id": 2}]
     assert relay.stop() == 0
     path = relay.conf.parent / "data" / "state.db"
     whole = path.read_bytes()
@@ -343,7 +343,7 @@ def test_a_relay_stops_by_name_until_its_state_is_whole_again(
     relay.start()
     mariadb1011.execute(f"INSERT INTO {db}.t VALUES (3)")
     with RelayClient("127.0.0.1", relay.port, "shop", SECRET) as client:
-        assert [row.after for row in client.poll_many(wait=20)] == [{"id": 3}]
+        assert [row.after for row in client.poll_many(wait=patience(20))] == [{"id": 3}]
 
 
 def test_a_state_that_is_gone_is_accepted_by_a_person_only(

@@ -24,7 +24,7 @@ from relay.queues.state import ClientState
 from tests.faults.powercut import compiled, lose_power
 from tests.faults.shim import SYNC, Shim, Watch
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 _LIFE = """
 import os, sqlite3, sys
@@ -161,7 +161,7 @@ def test_a_relay_goes_on_after_a_sync_of_its_state_that_failed(
         shim.watch(*(Watch("state.db", SYNC, errno.EIO, at) for at in (range(1, 16) if persists else (1,))))
         if persists:
             mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1)")
-            got += [row.after["id"] for row in client.poll_many(wait=5) if row.after]
+            got += [row.after["id"] for row in client.poll_many(wait=patience(5)) if row.after]
             stop = until(lambda: relay.stat()["stop"], 20, "no stop is shown")
             assert stop["code"] == "sync_failed" and "state.db" in stop["text"], stop
             shim.calm()

@@ -9,6 +9,7 @@ from contextlib import closing
 from tests.faults.returning import Returning
 from tests.support.readme_client import ReadmeClient
 from tests.support.relay_process import SECRET
+from tests.support.waiting import patience
 from tests.support.workload import Change
 
 INSERT = 1
@@ -21,7 +22,7 @@ class ClassicConsumer(Returning):
         self._port, self._schema = port, schema
         self._attached = threading.Event()
         super().__init__(name)
-        assert self._attached.wait(20), f"{name} did not attach: {self.error!r}"
+        assert self._attached.wait(patience(20)), f"{name} did not attach: {self.error!r}"
 
     def wants(self, change: Change) -> bool:
         return change.kind == "insert"

@@ -16,7 +16,7 @@ from relay.client import Row
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, Discard, Format, Result, TableFilter
 from tests.support.relay_process import SECRET
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 from tests.support.workload import Change
 
 RESET: Final = struct.pack("ii", 1, 0)  # SO_LINGER: closing is a reset, and leaves no TIME_WAIT
@@ -89,7 +89,7 @@ class Herd:
 
     def __exit__(self, *_: object) -> None:
         self._stop = True
-        self._thread.join(30)
+        self._thread.join(patience(30))
         for sock in self._left:
             sock.close()
         if self._error:
@@ -142,7 +142,7 @@ class Herd:
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         try:
-            sock.settimeout(10)
+            sock.settimeout(patience(10))
             sock.bind((member.source, 0))
             sock.connect(("127.0.0.1", self._port))
         except OSError:

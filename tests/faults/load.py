@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import pymysql
 
 from examples.dbserver import DatabaseServer
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 from tests.support.workload import Values, Workload
 
 Visible: TypeAlias = dict[str, set[tuple[int, str | None, bool]]]
@@ -86,7 +86,7 @@ class Load:
     def stop(self) -> None:
         """End it after the transaction that runs; raises what the workload failed with."""
         self._stop.set()
-        self._thread.join(60)
+        self._thread.join(patience(60))
         assert not self._thread.is_alive(), "a statement of the load does not end"
         self.workload.close()
         if self._failure:

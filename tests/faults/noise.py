@@ -8,6 +8,7 @@ import time
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from tests.support.relay_process import SECRET
+from tests.support.waiting import patience
 
 ROWS = 100  # of a transaction
 
@@ -37,7 +38,7 @@ class Noise:
         """End it when everything has come; raises what went wrong."""
         self._stop.set()
         for thread in self._threads:
-            thread.join(120)
+            thread.join(patience(120))
         if self._error:
             raise self._error
         assert self.received == self.written

@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
+from tests.support.waiting import patience
+
 CHUNK: Final = 1 << 16
 TICK: Final = 0.05  # seconds between two looks at a link that is slowed down
 _DUMPS: Final = frozenset({0x12, 0x1E})  # COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID
@@ -217,7 +219,7 @@ class FaultProxy:
     def _accept(self, _: int) -> None:
         client, _ = self._listener.accept()
         try:
-            server = socket.create_connection(self.target, timeout=5)
+            server = socket.create_connection(self.target, timeout=patience(5))
         except OSError:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             client.close()

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
+from tests.support.waiting import patience
 from tests.support.workload import Change
 
 
@@ -54,7 +55,7 @@ class Returning(ABC):
     def stop(self) -> None:
         """Raises what the thread failed with."""
         self.stopping = True
-        self._thread.join(20)
+        self._thread.join(patience(20))
         if self.error:
             raise self.error
 

@@ -23,6 +23,7 @@ from tests.faults.conftest import Ordeal
 from tests.faults.herd import RESET, Herd, Member, address
 from tests.faults.ordeal import Allows, times
 from tests.support.relay_process import SECRET, RelayProcess
+from tests.support.waiting import patience, until
 from tests.support.workload import Change
 from tests.whole.test_kill import living
 
@@ -52,7 +53,7 @@ def asks_without_reading(relay: RelayProcess, name: str, schema: str) -> socket.
     """A client that asks for rows on and on, as long as the relay takes its requests, and takes no reply."""
     with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
         client.add_filter(schema)
-    sock = socket.create_connection(("127.0.0.1", relay.port), 10)
+    sock = socket.create_connection(("127.0.0.1", relay.port), patience(10))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     key = classic_keys.fnv1a64(SECRET.encode())
     sock.sendall(classic.encode_request(Command.AUTH, classic.encode_auth(key, name)))
@@ -92,7 +93,7 @@ def knock(port: int, source: str, count: int, dice: random.Random) -> None:
     for _ in range(count):
         with socket.socket() as sock, suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
-            sock.settimeout(30)
+            sock.settimeout(patience(30))
             sock.bind((source, 0))
             sock.connect(("127.0.0.1", port))
             way = dice.randrange(8)
@@ -181,10 +182,7 @@ def test_the_cap_of_the_journal_at_full_load_counts_exactly(
             for _ in range(times(3)):
                 with trial.fault():
                     cut = books(relay, "away")["dropped"]["cut"]
-                    deadline = time.monotonic() + 300
-                    while books(relay, "away")["dropped"]["cut"] == cut:
-                        assert time.monotonic() < deadline, "nothing is cut"
-                        time.sleep(0.5)
+                    until(lambda: books(relay, "away")["dropped"]["cut"] != cut, 300, "nothing is cut", 0.5)  # noqa: B023
                 with trial.load.paused():
                     trial.catch_up()
                     book = settled(relay, "away")
@@ -193,7 +191,7 @@ def test_the_cap_of_the_journal_at_full_load_counts_exactly(
                     assert book["waiting"] == len(changes) - cut - taken, book
                     rows = list[Row]()
                     while len(rows) < book["waiting"]:
-                        part = away.poll_many(wait=20)  # an empty reply may be a queue that is filled again
+                        part = away.poll_many(wait=patience(20))  # an empty reply may be a queue that is filled again
                         assert part, f"{len(rows)} of {book['waiting']} rows came"
                         rows += part
                     taken += len(rows)
@@ -251,7 +249,7 @@ class TakenOver(Member):
 
     def stop(self) -> None:
         self._stopped.set()
-        self._reading.join(20)
+        self._reading.join(patience(20))
 
     def take_over(self) -> None:
         """Another one logs in while rows are on their way to the first, which is then told, or has got them."""
@@ -259,7 +257,7 @@ class TakenOver(Member):
         told = threading.Thread(target=self._former, args=(former,))
         told.start()
         self._client = self._login()
-        told.join(30)
+        told.join(patience(30))
         former.close()
 
     def _former(self, former: RelayClient) -> None:

@@ -18,7 +18,7 @@ from tests.faults.conftest import Ordeal
 from tests.faults.load import TimedWorkload
 from tests.faults.ordeal import Allows, Line, times
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Start = Callable[..., RelayProcess]
@@ -110,7 +110,7 @@ def test_a_transaction_larger_than_memory(
             server.execute(f"INSERT INTO {huge}.t SELECT id, REPEAT('x', {size}) FROM {huge}.numbers ORDER BY id")
         found: list[tuple[int, int]] = []
         while len(found) < rows:
-            some = client.poll_many(wait=60)
+            some = client.poll_many(wait=patience(60))
             assert some, f"{len(found)} of {rows} rows came"
             found += [(row.after["id"], len(row.after["data"])) for row in some if row.after]
         assert found == [(number, size) for number in range(rows)]
@@ -136,7 +136,7 @@ def test_the_largest_row_event(
     engine = "BLACKHOLE" if server.kind.mysql else "MyISAM"
     server.execute("CREATE DATABASE d", f"CREATE TABLE d.t (id INT, a LONGBLOB, b LONGBLOB) ENGINE = {engine}")
     relay = start_relay(server, {"Relay.MaxBufferedBytes": "4GiB", "Relay.Workers": 1})
-    with RelayClient("127.0.0.1", relay.port, "c", SECRET, timeout=300) as client:
+    with RelayClient("127.0.0.1", relay.port, "c", SECRET, timeout=patience(300)) as client:
         client.add_filter("d")
         server.execute(f"INSERT INTO d.t VALUES (1, REPEAT('x', {size}), REPEAT('y', {size}))", "FLUSH BINARY LOGS")
         written = time.monotonic()
@@ -145,7 +145,7 @@ def test_the_largest_row_event(
         server.kill()  # its memory is for the reply and for the client
         found: list[tuple[int, int, int]] = []
         while len(found) < 2:
-            some = client.poll_many(wait=120)
+            some = client.poll_many(wait=patience(120))
             assert some, f"{len(found)} rows came, {relay.stat()['stop']}"
             found += [(row.after["id"], len(row.after["a"]), len(row.after["b"])) for row in some if row.after]
         del some
@@ -180,7 +180,7 @@ def test_an_event_that_no_server_sends(
         relay.accept_gap()
         rows: list[Row] = []
         while len(rows) < 2:
-            some = client.poll_many(wait=30)
+            some = client.poll_many(wait=patience(30))
             assert some, f"{len(rows)} rows came, {relay.stat()['stop']}"
             rows += some
         recovery = time.monotonic() - written

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 import threading
 import time
@@ -104,7 +103,7 @@ def clashes(relay: RelayProcess, account: Account, number: int) -> bool:
 
 
 def test_another_replica_of_the_same_id(server: DatabaseServer, db: str, start_relay: Start, ordeal: Ordeal) -> None:
-    number = random.randrange(1_000_000, 2_000_000_000)
+    number = 1_234_567_890
     relay = start_relay(server, {"Source.ServerId": number})
     account = Account("127.0.0.1", server.port, "relay", "relaypw")
     with ordeal("Clash of server ids", relay, server, db, Allows.NOTHING, pause=0.01) as trial:

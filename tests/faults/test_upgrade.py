@@ -22,7 +22,7 @@ from tests.support.exported_lake import Lake
 from tests.support.lake_rows import checksum
 from tests.support.lake_state import current
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(300)]
 RECORDED = sorted((Path(__file__).parents[1] / "fixtures" / "release").glob("*.tar.xz"))
@@ -33,7 +33,7 @@ def fetched(relay: RelayProcess, name: str, count: int) -> list[Row]:
     """The next rows of that client, confirmed; all there are if `count` is 0."""
     rows: list[Row] = []
     with RelayClient("127.0.0.1", relay.port, name, SECRET) as client:
-        while len(rows) < count and (more := client.poll_many(wait=10)):
+        while len(rows) < count and (more := client.poll_many(wait=patience(10))):
             rows += more
         return rows + client.poll_many()
 
@@ -95,7 +95,7 @@ def test_clients_of_the_release_before_get_their_rows(
         client.add_filter(db)
         server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2), (3)")
         came: list[Row] = []
-        while len(came) < 3 and (more := client.poll_many(wait=10)):
+        while len(came) < 3 and (more := client.poll_many(wait=patience(10))):
             came += more
         assert [row.after for row in came] == [{"id": 1}, {"id": 2}, {"id": 3}]
     if lake is not None:

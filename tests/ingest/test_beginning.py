@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import socket
 import threading
 import time
@@ -19,6 +20,7 @@ from relay.journal.frames import Source
 from tests.support.cdc_client import credentials
 from tests.support.reader_process import Reader
 from tests.support.relay_process import SECRET, RelayProcess
+from tests.support.waiting import patience, until
 
 ROWS = 100  # committed after the acknowledgement
 
@@ -37,7 +39,7 @@ class Subscriber:
     def _run(self) -> None:
         while not self._stop:
             try:
-                with RelayClient("127.0.0.1", self._port, "early", SECRET, timeout=30, patience=0) as client:
+                with RelayClient("127.0.0.1", self._port, "early", SECRET, timeout=patience(30), patience=0) as client:
                     client.add_filter("d", "t")
                     self.acknowledged.set()
                     while not self._stop:
@@ -48,7 +50,7 @@ class Subscriber:
 
     def stop(self) -> None:
         self._stop = True
-        self._thread.join(40)
+        self._thread.join(patience(40))
 
 
 @pytest.mark.parametrize("down", [True, False], ids=["source down", "between port and ready"])
@@ -61,31 +63,29 @@ def test_an_acknowledged_filter_holds_for_all_that_is_committed_from_then_on(
     if down:
         server.stop()
     subscriber = Subscriber(load(str(relay.conf), {}, {})[0].server.server_port)
-    starting = threading.Thread(target=relay.start)
-    starting.start()
+    relay.begin()
     try:
         if down:
             subscriber.acknowledged.wait(3)
             server.start()
         wanted: list[int] = []
-        writing, number, deadline = server.connect(), 0, time.monotonic() + 60
-        with writing.cursor() as cursor:
-            while len(wanted) < ROWS:
-                assert time.monotonic() < deadline, f"no filter was acknowledged: {subscriber.rejections[-1:]}"
-                number += 1
-                holds = subscriber.acknowledged.is_set()
+        numbers = itertools.count()
+        with server.connect() as writing, writing.cursor() as cursor:
+
+            def written() -> bool:
+                number, holds = next(numbers), subscriber.acknowledged.is_set()
                 cursor.execute(f"INSERT INTO d.t VALUES ({number})")
-                wanted += [number] if holds else []
-                time.sleep(0.002)
-        writing.close()
-        until = time.monotonic() + 20
-        while wanted[-1] not in subscriber.ids and time.monotonic() < until:
-            time.sleep(0.05)
+                if holds:
+                    wanted.append(number)
+                return len(wanted) == ROWS
+
+            until(written, 60, lambda: f"no filter was acknowledged: {subscriber.rejections[-1:]}", 0.002)
+        until(lambda: wanted[-1] in subscriber.ids, what="the last row does not come")
+        relay.await_ready()
         subscriber.stop()
         lost = sorted(set(wanted) - set(subscriber.ids))
         assert not lost, f"{len(lost)} of {len(wanted)} rows were lost: {lost[:20]}"
     finally:
-        starting.join(40)
         relay.end()
 
 
@@ -96,11 +96,9 @@ def test_a_login_before_the_source_was_ever_reached_is_refused_by_name(
     server = own_server(kind)
     server.stop()
     relay = start_relay(server)
-    began = time.monotonic()
     with pytest.raises(RelayError) as refused:
-        RelayClient("127.0.0.1", relay.port, "early", SECRET, timeout=20, patience=0).connect()
+        RelayClient("127.0.0.1", relay.port, "early", SECRET, timeout=patience(20), patience=0).connect()
     assert "has not reached its source yet" in str(refused.value)
-    assert time.monotonic() - began < 10
 
 
 def test_a_first_start_on_a_busy_source_lacks_nothing(
@@ -159,13 +157,14 @@ def test_a_login_on_the_cdc_port_waits_for_the_source(
         with pytest.raises(TimeoutError):
             client.recv(100)
         server.start()
-        client.settimeout(20)
+        client.settimeout(patience(20))
         assert client.recv(100) == b"OK\n"
         server.execute("INSERT INTO d.t VALUES (1)")
         client.sendall(b"REGISTER UUID=11-1, TYPE=JSON")
         assert client.recv(100) == b"OK\n"
         client.sendall(b"REQUEST-DATA d.t\n")
-        got, until = b"", time.monotonic() + 20
+        got = b""
         while b'"id": 1' not in got:
-            assert time.monotonic() < until, got
-            got += client.recv(4096)
+            part = client.recv(4096)
+            assert part, got
+            got += part

@@ -203,11 +203,8 @@ def test_beyond_4_gib(
             data = journal_at(folder / f"{number}-{way}", about.identity, place, gtid_set)
             again = new_reader(server, data).streaming()
             rest = read[at + 1 :]
-            deadline = time.monotonic() + 120
-            while len(found := commits(again)) < len(rest):
-                assert time.monotonic() < deadline, f"resumed at {place}: {len(found)} of {len(rest)} transactions"
-                time.sleep(0.1)
-            assert found == rest, f"resumed at {place} with the GTIDs {gtid_set or '(none)'}"
+            again.until(lambda: len(commits(again)) >= len(rest), 120)  # noqa: B023
+            assert commits(again) == rest, f"resumed at {place} with the GTIDs {gtid_set or '(none)'}"
             again.close()
             log = capfd.readouterr().err
             from_before = not gtid_set or kind == "mariadb118"  # whose index has 32 bits for a place
@@ -216,13 +213,14 @@ def test_beyond_4_gib(
 
 def most_until(reader: Reader, condition: Callable[[], bool]) -> int:
     """The most anonymous memory that a reader has while a condition comes about, bytes."""
-    most = 0
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain: {reader.arena.source_state}, {reader.arena.stop()}"
-        most = max(most, anonymous_bytes(reader.pid))
-        time.sleep(0.02)
-    return most
+    samples: list[int] = []
+
+    def looked() -> bool:
+        samples.append(anonymous_bytes(reader.pid))
+        return condition()
+
+    reader.until(looked, 300)
+    return max(samples)
 
 
 @pytest.mark.parametrize("kind", ["mysql97", "mariadb118", "mariadb1011"])

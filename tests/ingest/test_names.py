@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import threading
 import time
@@ -14,7 +15,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient, Row
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.brands
 
@@ -88,11 +89,17 @@ def test_rows_right_behind_a_statement_have_the_names_of_their_moment(
     with RelayClient("127.0.0.1", relay.port, "names", SECRET) as client:
         client.add_filter(db, "*", kinds="I")
         with Writers(server, db) as writers, server.connect() as connection, connection.cursor() as cursor:
-            number, deadline = 0, time.monotonic() + 60
-            while number < ROUNDS or (writers.written < ENOUGH and time.monotonic() < deadline):
-                for statement in FORMS[form][number % len(FORMS[form])]:
+            rounds = itertools.cycle(FORMS[form])
+            done = 0
+
+            def enough() -> bool:
+                nonlocal done
+                for statement in next(rounds):
                     cursor.execute(f"ALTER TABLE {db}.t {statement}")
-                number += 1
+                done += 1
+                return done >= ROUNDS and writers.written >= ENOUGH
+
+            until(enough, 60, "the writers wrote next to nothing", 0)
         server.execute(f"INSERT INTO {db}.last VALUES (1)")
         rows = list(_until_last(client))
     wrong = [row.after for row in rows if not _is_true(row)]
@@ -127,7 +134,7 @@ def test_the_first_row_of_a_table_and_behind_a_statement_is_no_later_than_any_ot
             server.execute(f"CREATE TABLE {db}.t{number} (id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
             if statement:
                 server.execute(f"INSERT INTO {db}.t{number} () VALUES ()", f"ALTER TABLE {db}.t{number} {statement}")
-                assert client.poll(wait=20) is not None
+                assert client.poll(wait=patience(20)) is not None
             first.append(_seconds(server, client, f"{db}.t{number}"))
             usual += [_seconds(server, client, f"{db}.t{number}") for _ in range(5)]
     # Before, it was half a second: the time until the stream was known to have passed the place of an answer.
@@ -138,7 +145,7 @@ def _seconds(server: DatabaseServer, client: RelayClient, table: str) -> float:
     """How long a row takes from its statement's end to the client."""
     server.execute(f"INSERT INTO {table} () VALUES ()")
     began = time.monotonic()
-    assert client.poll(wait=20) is not None
+    assert client.poll(wait=patience(20)) is not None
     return time.monotonic() - began
 
 
@@ -156,6 +163,8 @@ def test_a_definition_that_the_binlog_does_not_have_is_asked_for_and_never_guess
             "SET sql_log_bin = 0", f"ALTER TABLE {db}.t ADD c VARCHAR(20) FIRST", "SET sql_log_bin = 1",
             f"INSERT INTO {db}.t (a, b, c) VALUES ('a', 'b', 'c')",
         )  # fmt: skip
-        rows = [row.after for row in (client.poll(wait=20), client.poll(wait=20)) if row is not None]
+        rows = [
+            row.after for row in (client.poll(wait=patience(20)), client.poll(wait=patience(20))) if row is not None
+        ]
     assert rows == [{"id": 1, "a": "a", "b": "b"}, {"c": "c", "id": 2, "a": "a", "b": "b"}]
     assert "schema_contradicted" in relay.stderr.read_text()

@@ -18,7 +18,7 @@ from tests.support.lagging_reader import Delivered, delivered, write
 from tests.support.reader_process import Reader
 from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.replicating_pair import HOSTS, executed, pair_of
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.brands
 
@@ -280,5 +280,5 @@ def test_a_session_that_chose_its_schema_before_another_charset_was_given_to_it_
                 server.execute(f"DROP DATABASE {db}", f"CREATE DATABASE {db} CHARACTER SET latin2")
             cursor.execute(f"CREATE TABLE {table} (a {kind})")
             cursor.execute(f"INSERT INTO {table} VALUES ('é')")
-            row = client.poll(wait=20)
+            row = client.poll(wait=patience(20))
             assert row is not None and row.after == {"a": "é"}, (table, relay.stat()["stop"])

@@ -98,9 +98,10 @@ def test_a_reader_killed_again_and_again_has_the_history_of_one_that_lived(
 
     worker = threading.Thread(target=work)
     worker.start()
+    moments = random.Random(8)
     try:
         for _ in range(8):
-            time.sleep(random.uniform(0.2, 0.8))
+            time.sleep(moments.uniform(0.2, 0.8))
             killed.signal(signal.SIGKILL)
             killed.start().streaming()
     finally:

@@ -22,6 +22,7 @@ from relay.source.failures import SourceLost
 from tests.net.test_certificates import authority, issue, packet
 from tests.serving.test_admin import own_address
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience
 
 pytestmark = pytest.mark.brands
 
@@ -54,7 +55,7 @@ class FakeSource:
 
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(20)
+        self._thread.join(patience(20))
         self._listener.close()
 
     def _serve(self) -> None:
@@ -63,7 +64,7 @@ class FakeSource:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
-            peer.settimeout(3)
+            peer.settimeout(patience(3))
             try:
                 self._talk(peer)
             except OSError:

@@ -8,7 +8,7 @@ from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from relay.commands.admin_client import AdminClient
 from tests.support.relay_process import ADMIN_SECRET, SECRET, RelayProcess, run_relay
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 
@@ -51,7 +51,7 @@ def test_names_that_cannot_be_proven_stop_by_name_and_are_positional_if_allowed(
     relay.conf.write_text(relay.conf.read_text() + "\nOnUnproven = positional\n")
     relay.start()
     with RelayClient("127.0.0.1", relay.port, "asks", SECRET) as client:
-        row = client.poll(wait=20)
+        row = client.poll(wait=patience(20))
         assert row is not None
         assert row.after == {"@1": 1, "@2": b"one"} or row.after == {"@1": 1, "@2": "one"}
     until(lambda: {t["table"]: t["unproven"] for t in relay.stat()["usage"]["tables"]} == {"quick": 1})
@@ -66,7 +66,7 @@ def test_names_that_nobody_asked_for_stop_nobody(server: DatabaseServer, db: str
         client.add_filter(db, "wanted")
         unprovable_row(server, db, relay)
         server.execute(f"CREATE TABLE {db}.wanted (id INT PRIMARY KEY)", f"INSERT INTO {db}.wanted VALUES (5)")
-        row = client.poll(wait=20)
+        row = client.poll(wait=patience(20))
         assert row is not None
         assert row.after == {"id": 5}
     assert relay.stat()["state"] == "running"

@@ -18,7 +18,7 @@ from relay.errors import StopCode
 from tests.journal.test_journal import packed, transaction
 from tests.support.journal_builder import SEGMENT
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 NOTE = struct.Struct("<QQQQ")  # boot, begun, done, failed
 
@@ -94,7 +94,7 @@ def test_if_the_reader_dies_within_a_sync_all_processes_restart_and_rows_go_on(
     with RelayClient("127.0.0.1", relay.port, "client", SECRET, patience=20) as client:
         client.add_filter(db)
         mysql97.execute(f"INSERT INTO {db}.t VALUES (1)")
-        assert [row.after for row in client.poll_many(wait=5)] == [{"id": 1}]
+        assert [row.after for row in client.poll_many(wait=patience(5))] == [{"id": 1}]
         before = relay.pids()
         os.kill(before["reader"], signal.SIGSTOP)
         noted(relay.conf.parent / "data" / "journal", begun=1)

@@ -1,7 +1,6 @@
 """The journal keeps what it must keep, and what clients need, up to its cap."""
 
 import mmap
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +11,7 @@ from relay.base.log import logger
 from relay.journal import maintenance
 from relay.journal.retention import Cut, Limits, decide
 from tests.support.journal_builder import Made
+from tests.support.waiting import until
 
 NOW = 1_000_000.0
 
@@ -96,9 +96,7 @@ def test_the_keeper_waits_for_the_export_and_for_the_log(
     setattr(arena, word, bases[1] + 1)
 
     def dropped(first: int) -> bool:
-        deadline = time.monotonic() + 10
-        while made.writer.first() < first and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: made.writer.first() >= first, pause=0.01)
         return made.writer.first() == first
 
     limits = Limits(0, -3600, 1 << 40)  # nothing is kept for its age or size

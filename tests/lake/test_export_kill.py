@@ -27,6 +27,7 @@ from tests.support.lake_kill import killed
 from tests.support.reader_process import Reader
 from tests.support.relay_process import RelayProcess
 from tests.support.server_variables import full_metadata_of
+from tests.support.waiting import until
 
 KILLS = int(os.environ.get("RELAY_KILLS", "25"))
 
@@ -115,11 +116,8 @@ def test_killed_at_random_times_under_load_every_change_is_in_the_lake_once(
 
     kill_under_load(relay, "exporter", server, db, longest=1.5, before=alter)
     lake = Lake(relay.conf.parent / "lake")
-    [(count, total)] = server.execute(f"SELECT COUNT(*), SUM(v) FROM {db}.a")
-    deadline = time.monotonic() + 60
-    while (current := _current(lake, db)) != (count, total):
-        assert time.monotonic() < deadline, f"{current}, the source has {(count, total)}"
-        time.sleep(0.5)
+    [source] = server.execute(f"SELECT COUNT(*), SUM(v) FROM {db}.a")
+    until(lambda: _current(lake, db) == source, 60, lambda: f"{_current(lake, db)}, the source has {source}", pause=0.5)
     assert relay.stop() == 0
     assert set(lake.sequences().values()) == {1}
     lake.check()

@@ -17,7 +17,7 @@ from relay.client import RelayClient
 from relay.errors import ExitCode
 from tests.support.exported_lake import Lake
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 LAKE = {"Lake.Path": "lake", "Lake.RollSeconds": "1s", "Lake.Snapshot": "manual"}
@@ -99,7 +99,9 @@ def test_a_named_stop_of_the_export_is_shown_and_stops_nothing_else(
     with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
         client.add_filter("*")
         mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1000)")
-        assert [row.after for row in client.poll_many(wait=10)] == [{"id": 1000}], "clients are served as before"
+        assert [row.after for row in client.poll_many(wait=patience(10))] == [{"id": 1000}], (
+            "clients are served as before"
+        )
     assert run_relay("resume", "-c", relay.conf).returncode == 0
     until(lambda: 1000 in ids(lake, db))
     assert relay.stat()["lake"]["export"]["stop"] is None

@@ -185,10 +185,12 @@ def test_what_is_followed_comes_when_it_is_on_disk_and_has_waited(made: Made) ->
 
     thread = threading.Thread(target=later)
     thread.start()
-    batch = next(batches)
-    thread.join()
+    came = changes([next(batches)])
     assert time.monotonic() - arrived[0] >= 0.3
-    assert changes([batch]) == [("t", "insert", 2), ("t", "insert", 3)]
+    thread.join()
+    if len(came) == 1:  # the thread was late
+        came += changes([next(batches)])
+    assert came == [("t", "insert", 2), ("t", "insert", 3)]
     made.statement("TRUNCATE t")
     made.flush()
     assert changes([next(batches)]) == [("t", "truncate", 4)]

@@ -22,6 +22,7 @@ from relay.lake.folder import Folder
 from relay.lake.log import Conflict, LakeLog, verify
 from relay.lake.sealed import SealedFile
 from relay.lake.storage import Storage, open_storage
+from tests.support.chance import seeds
 from tests.support.lake_commits import marker, named, place, race, sealed, snapshot, version
 from tests.support.lake_kill import arm, killed
 
@@ -307,7 +308,7 @@ def _commit_after(url: str, seq: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_writers_killed_at_random_lose_no_commit_that_they_made(tmp_path: Path, seed: int) -> None:
     chance, lake = Random(seed), tmp_path / "lake"
     acknowledged, acknowledge = os.pipe()

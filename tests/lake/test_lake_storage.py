@@ -24,6 +24,7 @@ from relay.lake.storage import Storage, open_storage
 from tests.support.lake_commits import place, sealed, version
 from tests.support.lake_kill import killed
 from tests.support.s3_server import Application, Environ, S3Server, error
+from tests.support.waiting import patience
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +261,7 @@ def test_a_bucket_that_is_not_there_is_named(s3: S3Server) -> None:
 def test_of_several_processes_exactly_one_wins_each_number(s3: S3Server) -> None:
     command = [sys.executable, "-m", "tests.support.lake_commits", "s3://bucket/lake"]
     racers = [subprocess.Popen([*command, name, "6"], env=dict(os.environ)) for name in ("a", "b")]
-    assert [racer.wait(60) for racer in racers] == [0, 0]
+    assert [racer.wait(patience(60)) for racer in racers] == [0, 0]
     commits = list(LakeLog(open_storage("s3://bucket/lake")).commits())
     assert [commit.number for commit in commits] == list(range(1, 13))
     reasons = [gap.reason for commit in commits if (gap := commit.gap)]

@@ -14,6 +14,7 @@ from relay.lake.documents import Table
 from relay.lake.snapshot import table
 from relay.source.failures import SourceLost
 from tests.support import random_tables
+from tests.support.chance import seeds
 from tests.support.lake_rows import difference, selected
 from tests.support.lake_state import current
 from tests.support.random_tables import RandomWorkload
@@ -26,7 +27,7 @@ ROUNDS = 5
 
 @pytest.mark.slow
 @pytest.mark.parametrize("in_order", [True, False], ids=["in order", "in any order"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", seeds(2, 1))
 @pytest.mark.usefixtures("full_metadata")
 def test_every_table_is_the_source_whatever_happened_meanwhile(
     server: DatabaseServer,

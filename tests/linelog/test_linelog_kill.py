@@ -8,7 +8,6 @@ import random
 import re
 import shutil
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from tests.support import forks
 from tests.support.csv_lines import content, csv_lines
 from tests.support.journal_builder import DELETE, INSERT, NOON, UPDATE, Made, body, row
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import until
 
 _GAP = re.compile(rb'^..:..:..;;;G;reason|^{"time":"[^"]*","kind":"gap"', re.MULTILINE)
 _CHANGES = ("write", "fsync", "ftruncate", "replace", "open")
@@ -172,10 +172,13 @@ def test_killed_at_random_times_under_load_every_line_is_there_once(
     relay = start_relay(server, {"Logger.Path": "log/", "Logger.Schema": db, "Logger.RotateBytes": "256KiB"})
     kill_under_load(relay, "logger", server, db, longest=1.0, pause=0.02)
     source = {row[0]: row[1] for row in server.execute(f"SELECT id, v FROM {db}.a")}
-    deadline = time.monotonic() + 60
-    while (current := _current(relay.conf.parent / "log")) != source:
-        assert time.monotonic() < deadline, f"{len(current)} rows, the source has {len(source)}"
-        time.sleep(0.5)
+    log = relay.conf.parent / "log"
+    until(
+        lambda: _current(log) == source,
+        60,
+        lambda: f"{len(_current(log))} rows, the source has {len(source)}",
+        pause=0.5,
+    )
     assert relay.stop() == 0
 
 

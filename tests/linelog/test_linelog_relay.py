@@ -20,6 +20,7 @@ from tests.support import waiting
 from tests.support.csv_lines import content, csv_lines, json_lines
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
 from tests.support.source_rows import binlog_end
+from tests.support.waiting import patience
 
 Start = Callable[..., RelayProcess]
 until = partial(waiting.until, seconds=60)
@@ -182,7 +183,7 @@ def test_a_stop_of_the_log_is_shown_and_stops_nothing_else(
     with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
         client.add_filter("*")
         mariadb1011.execute(f"INSERT INTO {db}.t VALUES (3)")
-        assert [row.after for row in client.poll_many(wait=10)] == [{"id": 3}], "clients are served as before"
+        assert [row.after for row in client.poll_many(wait=patience(10))] == [{"id": 3}], "clients are served as before"
     document = relay.stat()
     assert (document["state"], document["stop"], document["log"]["status"]["state"]) == ("running", None, "stopped")
     file.write_bytes(whole)

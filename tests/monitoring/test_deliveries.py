@@ -15,8 +15,8 @@ from relay.monitoring import stat, stat_collect
 from relay.monitoring.deliveries import Delivery, deliveries
 from relay.runtime.process_status import StatusPages
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.server_processes import PATIENCE, Client, Serving
-from tests.support.waiting import until
+from tests.support.server_processes import Client, Serving
+from tests.support.waiting import patience, until
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_counts_of_a_client_outlive_an_orderly_stop(
     with RelayClient("127.0.0.1", relay.port, "reader", SECRET) as client:
         client.add_filter(db, "t")
         mariadb1011.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)", f"INSERT INTO {db}.t VALUES (1), (2), (3)")
-        assert client.poll(wait=PATIENCE)
+        assert client.poll(wait=patience(20))
         before = relay.stat()["clients"][0]
     assert (before["served"], before["max_waiting"], before["status"]) == (1, 3, "connected")
     assert relay.stop() == 0

@@ -28,7 +28,7 @@ from relay.monitoring.schema_report import TableHistory
 from relay.monitoring.stat import Stat
 from tests.support.relay_process import ADMIN_SECRET, SECRET, RelayProcess, write_conf
 from tests.support.sample_stat import HOSTILE
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 Answer = tuple[int, dict[str, str], bytes]
@@ -56,7 +56,7 @@ def relay(mariadb1011: DatabaseServer, tmp_path_factory: pytest.TempPathFactory)
 
 def ask(relay: RelayProcess, path: str, method: str = "GET", **headers: str) -> Answer:
     """Status, headers in lower case, body."""
-    connection = http.client.HTTPConnection("127.0.0.1", relay.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", relay.http_port, timeout=patience(10))
     try:
         connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
         reply = connection.getresponse()
@@ -72,7 +72,7 @@ def document(relay: RelayProcess, path: str, type: Any, status: int = 200) -> An
 
 
 def dial(relay: RelayProcess, sent: bytes = b"") -> socket.socket:
-    peer = socket.create_connection(("127.0.0.1", relay.http_port), timeout=10)
+    peer = socket.create_connection(("127.0.0.1", relay.http_port), timeout=patience(10))
     peer.sendall(sent)
     return peer
 
@@ -196,7 +196,7 @@ def test_garbage_is_answered_or_hung_up_on_and_harms_nobody(relay: RelayProcess)
 
 
 def test_connections_that_say_nothing_push_out_each_other_and_not_those_that_ask(relay: RelayProcess) -> None:
-    asking = http.client.HTTPConnection("127.0.0.1", relay.http_port, timeout=10)
+    asking = http.client.HTTPConnection("127.0.0.1", relay.http_port, timeout=patience(10))
     with ExitStack() as stack:
         stack.callback(asking.close)
         silent = []

@@ -23,6 +23,7 @@ from relay.runtime.context import MonitorContext
 from relay.runtime.process_status import MonitorReport, StatusPages, TableUsage
 from tests.support.reader_process import Reader
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience, until
 from tests.support.workload import Change, Workload
 from tests.whole.test_kill import running
 
@@ -47,17 +48,19 @@ def shown(relay: RelayProcess) -> process_status.Usage:
 
 
 def wait_until_counted(relay: RelayProcess, db: str, wanted: Rows) -> None:
-    deadline = time.monotonic() + 60
     found = Rows()
-    while found != wanted:
+
+    def counted() -> bool:
+        nonlocal found
         with suppress(OSError):  # the monitor, which tells it, is being replaced
             found = of(shown(relay).tables, db)
-        assert time.monotonic() < deadline, f"{found} of {wanted}"
-        time.sleep(0.1)
+        return found == wanted
+
+    until(counted, 60, lambda: f"{found} of {wanted}", 0.1)
 
 
 def get(relay: RelayProcess, path: str) -> Any:
-    with urllib.request.urlopen(f"http://127.0.0.1:{relay.http_port}{path}", timeout=10) as reply:
+    with urllib.request.urlopen(f"http://127.0.0.1:{relay.http_port}{path}", timeout=patience(10)) as reply:
         return json.load(reply)
 
 

@@ -98,9 +98,10 @@ def test_the_lag_is_what_the_binlogs_have_beyond_a_place(server: DatabaseServer,
     here = binlog_end(server)
     probe = SourceProbe()
     # Not compared with the end as it is now: MariaDB writes a checkpoint some time after a rotation.
+    before = time.time()
     level = probe.run(at(server), lambda: here)
     assert (level.file, level.position - here[1], level.trouble) == (here[0], level.lag_bytes, "")
-    assert abs(level.at - time.time()) < 10
+    assert before <= level.at <= time.time()
     assert probe.run(at(server), lambda: (level.file, 1 << 40)).lag_bytes == 0
     server.execute(f"INSERT INTO {db}.t VALUES (1)")
     behind = probe.run(at(server), lambda: here)
@@ -197,6 +198,7 @@ def test_the_document_tells_lag_and_time_to_data_loss(
 ) -> None:
     monkeypatch.setattr(collector, "PROBE_SECONDS", 0.1)
     monkeypatch.setattr(collector, "REPORT_SECONDS", 0.1)
+    began = time.time()
     server.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
     watched = Watched(make_reader(server).streaming())
     server.execute(f"INSERT INTO {db}.t VALUES (1)", "FLUSH BINARY LOGS")
@@ -213,7 +215,7 @@ def test_the_document_tells_lag_and_time_to_data_loss(
         lambda source: source.lag_bytes and source.lag_bytes == binlog_end(server)[1] - source.position
     )
     assert behind.lag_seconds is not None
-    assert 0 < behind.lag_seconds < 60
+    assert 0 < behind.lag_seconds < time.time() - began + 1  # the source gives whole seconds
     if level.watch.expiry:
         assert behind.loss_seconds is not None
         assert 0 < behind.loss_seconds < level.watch.expiry

@@ -20,7 +20,7 @@ from tests.support.cdc_client import CdcClient
 from tests.support.cdc_relay import CdcRelay
 from tests.support.relay_process import RelayProcess, run_relay
 from tests.support.server_processes import ADMIN_SECRET, KEY, SECRET, Client, Serving
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 OTHER = "127.0.0.2"  # the whole of 127.0.0.0/8 is this machine's
 
@@ -32,7 +32,7 @@ def log(serving: Serving) -> str:
 
 def is_closed(sock: socket.socket) -> bool:
     """Whether the other end has closed the connection, without a word."""
-    sock.settimeout(20)
+    sock.settimeout(patience(20))
     try:
         return sock.recv(100) == b""
     except ConnectionResetError:
@@ -89,7 +89,7 @@ def test_nobody_is_listened_to_where_neither_clients_nor_admins_are(tmp_path: Pa
 
 def test_an_admin_who_may_come_is_no_client_for_it(tmp_path: Path) -> None:
     with Serving(tmp_path, Server__ClientsFrom=OTHER) as serving:
-        with socket.create_connection(("127.0.0.1", serving.port), 20) as admin:
+        with socket.create_connection(("127.0.0.1", serving.port), patience(20)) as admin:
             admin.sendall(encode_admin_request(Command.STAT, fnv1a64(ADMIN_SECRET.encode())))
             assert admin.recv(1) == b"\0"
         client = Client(serving.port, "127.0.0.1")
@@ -137,8 +137,8 @@ def test_cdc_clients_come_from_where_they_may(
 ) -> None:
     server: DatabaseServer = request.getfixturevalue(kind)
     running = CdcRelay(start_relay, server, From=f"{OTHER}, 2001:db8::/32")
-    assert is_closed(socket.create_connection(("127.0.0.1", running.port), 20))
-    sock = socket.create_connection(("127.0.0.1", running.port), 20, (OTHER, 0))
+    assert is_closed(socket.create_connection(("127.0.0.1", running.port), patience(20)))
+    sock = socket.create_connection(("127.0.0.1", running.port), patience(20), (OTHER, 0))
     CdcClient(0, connection=sock).login(USER, PASSWORD).register()
     sock.close()
     assert 'address_refused client="" peer=127.0.0.1 rule="[CDC] From"' in running.relay.stderr.read_text()
@@ -155,7 +155,7 @@ def test_the_page_is_for_those_who_may_ask(
     assert relay.stat()["state"] == "running", "loopback may always ask"
 
     def answer() -> bytes:
-        with socket.create_connection((here, relay.http_port), 20) as peer:
+        with socket.create_connection((here, relay.http_port), patience(20)) as peer:
             peer.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             try:
                 return peer.recv(100)

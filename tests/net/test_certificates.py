@@ -31,7 +31,7 @@ from relay.source.connect import Account, connect, query
 from tests.support.cdc_client import CdcClient
 from tests.support.cdc_relay import CdcRelay
 from tests.support.relay_process import ADMIN_SECRET, SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 HERE = "127.0.0.1"
 REFUSED = {
@@ -135,7 +135,7 @@ def test_clients_notice_who_is_not_the_relay_at_either_port(
             pass
 
     def cdc() -> None:
-        plain = socket.create_connection((HERE, running.port), 20)
+        plain = socket.create_connection((HERE, running.port), patience(20))
         with certificates.trust.wrap_socket(plain, server_hostname=HERE) as wrapped:
             assert wrapped.version() in ("TLSv1.2", "TLSv1.3")
             CdcClient(0, connection=wrapped).login(USER, PASSWORD).register()
@@ -178,12 +178,12 @@ class Impostor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._thread.join(20)
+        self._thread.join(patience(20))
         self._listener.close()
 
     def _serve(self) -> None:
         peer, _ = self._listener.accept()
-        peer.settimeout(10)
+        peer.settimeout(patience(10))
         try:
             if self._context:
                 peer = self._context.wrap_socket(peer, server_side=True)

@@ -21,7 +21,7 @@ from relay.protocol.classic import Command, Reply, Result
 from tests.net.test_addresses import log
 from tests.support.relay_process import process_cpu_seconds
 from tests.support.server_processes import ADMIN_SECRET, SECRET, Client, Serving, many
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 PONG = Reply(Result.OK, b"PONG\0")
 
@@ -79,7 +79,7 @@ def rows_of(client: RelayClient, count: int) -> list[Row]:
     """The next rows."""
     rows: list[Row] = []
     while len(rows) < count:
-        rows += client.poll_many(count - len(rows), wait=20)
+        rows += client.poll_many(count - len(rows), wait=patience(20))
     return rows
 
 
@@ -105,7 +105,7 @@ def test_wait_for_rows_is_ended_by_rows(serving: Serving, trust: ssl.SSLContext)
     client = encrypted(serving.connect(), trust)
     client.authenticate("tls-wait")
     client.add_filter("tls-wait", "*")
-    client.send(*many(wait=20))
+    client.send(*many(wait=patience(20)))
     serving.insert((1, "x"), schema="tls-wait", table="t")
     assert client.receive().payload[:4] == b"\1\0\0\0"
     client.close()
@@ -139,8 +139,7 @@ def test_end_of_the_server_ends_encrypted_connections(
     with Serving(tmp_path, workers=1, **settings(certificate, "required")) as serving:
         client = encrypted(serving.connect(), trust)
         client.authenticate("a")
-        client.send(*many(wait=60))
-        time.sleep(0.2)
+        client.wait_for_rows()
         assert serving.kill("server-0", signal.SIGTERM) == 0
         assert client.receive() == Reply(Result.OK, bytes(4))
 
@@ -171,7 +170,7 @@ def test_who_does_not_log_in_is_hung_up_on_and_who_has_stays(tmp_path: Path, cer
     with Serving(tmp_path, workers=1, **settings(certificate, "optional")) as serving, ExitStack() as stack:
 
         def idle() -> socket.socket:
-            return stack.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=10))
+            return stack.enter_context(socket.create_connection(("127.0.0.1", serving.port), timeout=patience(10)))
 
         client = serving.client("a", "shop.orders")
         silent = idle()  # may be TLS or not

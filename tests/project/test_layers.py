@@ -13,6 +13,7 @@ import pytest
 from tests.project import layers
 from tests.project.layers import CORE, FLOORS, HEADERS, MODULES, core_room, imports, ours, room
 from tests.support import ROOT
+from tests.support.waiting import patience
 
 SHELLS = {f"relay.{name}" for name in ("reader", "broker", "server", "monitor")}
 SHELLS |= {f"relay.processes.{name}" for name in ("exporter", "snapshotter", "row_logger", "cdc")}
@@ -89,7 +90,7 @@ def test_the_parsing_half_of_the_binlog_comes_without_sockets_and_drivers() -> N
         "from relay.binlog import Stream\n"
         "assert 'pymysql' in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=patience(60))
 
 
 def test_supervisor_is_single_threaded_when_it_forks() -> None:
@@ -101,7 +102,7 @@ def test_supervisor_is_single_threaded_when_it_forks() -> None:
         "heavy &= set(sys.modules)\n"
         "assert not heavy, f'the supervisor imports {heavy}'\n"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=patience(60))
 
 
 @pytest.mark.parametrize(

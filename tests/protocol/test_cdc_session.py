@@ -27,6 +27,7 @@ from relay.protocol.cdc_session import (
 from relay.protocol.cdc_states import REPLIES, TRANSITIONS, Message, Outcome, State
 from tests.support import ROOT
 from tests.support.cdc_client import credentials
+from tests.support.chance import seeds
 from tests.support.state_tables import CDC_REPLIES, cdc_table
 
 DOCUMENT = (ROOT / "docs" / "cdc.md").read_text()
@@ -482,7 +483,7 @@ def cut(data: bytes, dice: random.Random) -> list[bytes]:
     return [data[start:end] for start, end in zip([0, *places], [*places, len(data)], strict=True)]
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.parametrize("seed", seeds(400))
 def test_whatever_is_said_in_whatever_pieces_comes_to_the_same_and_to_nothing_illegal(seed: int) -> None:
     dice = random.Random(seed)
     begun = dice.choice([b"", FOOBAR, FOOBAR + REGISTER + b"\n"])
@@ -500,7 +501,7 @@ def test_whatever_is_said_in_whatever_pieces_comes_to_the_same_and_to_nothing_il
             assert action.data.endswith(b"\n") and action.data.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(200))
 def test_bytes_gaps_and_ends_at_any_moment_break_nothing(seed: int) -> None:
     dice = random.Random(seed)
     session = Session()

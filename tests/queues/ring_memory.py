@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 from tests.queues.ring_mutants import MUTANTS, NATIVE, SOURCES, TESTS, Edit, Mutant, write_mutated
+from tests.support.waiting import patience
 
 CHECK = (
     "ring_memory.cpp",
@@ -124,7 +125,7 @@ def compile_check(folder: Path) -> Path:
 def check(program: Path, mutant: int = 0, *, executions: int = EXECUTIONS, seed: int = 1) -> tuple[bool, str]:
     """Whether every execution was right, and what the program says."""
     arguments = [str(seed), str(executions), str(mutant)]
-    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=900)
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=patience(900))
     if done.returncode not in {0, 1}:
         raise AssertionError(f"the check ended with {done.returncode}: {done.stderr}")
     return done.returncode == 0, (done.stdout or done.stderr).strip()

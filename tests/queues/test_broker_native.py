@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from relay._native import Arena, Broker, ClientQueue, JournalReader, JournalWriter, QueueError
+from tests.support.chance import seeds
 
 OPEN = 2**64 - 1
 POOL = 1 << 20
@@ -269,7 +270,7 @@ def rebuild(stage: Stage, rng: random.Random, client: int, deed: str) -> str:
     return deed
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_queues_hold_what_the_rules_say(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     stage = Stage(tmp_path, len(FILTER_SETS))

@@ -31,7 +31,7 @@ from tests.support.recipe import PAGES, Recipe, blocks
 from tests.support.redis_server import Redis
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 from tests.support.server_variables import full_metadata_of, global_variable
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 INDEX = PAGES / "README.md"
 MakeRecipe = Callable[..., Recipe]
@@ -109,7 +109,7 @@ def shown_query(program: Recipe) -> list[tuple[Any, ...]]:
 def test_a_cache_loses_what_changes_also_while_the_program_is_dead(
     shop: DatabaseServer, shop_relay: RelayProcess, recipe: MakeRecipe, tmp_path: Path
 ) -> None:
-    with Redis(tmp_path) as redis, socket.create_connection(("127.0.0.1", redis.port), 20) as connection:
+    with Redis(tmp_path) as redis, socket.create_connection(("127.0.0.1", redis.port), patience(20)) as connection:
         replies = connection.makefile("rb")
 
         def ask(*words: str) -> bytes:

@@ -28,7 +28,7 @@ from relay.runtime.shm import find
 from tests.commands.test_cli import self_signed
 from tests.support import ROOT
 from tests.support.relay_process import SECRET, RelayProcess, run_relay, write_conf
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 OTHER = "daemon"  # on every Debian, with an id of its own and nothing of its own
@@ -119,7 +119,7 @@ def test_what_the_relay_keeps_is_its_owners_alone(
     with RelayClient("127.0.0.1", relay.port, "c", SECRET) as client:
         client.add_filter(db)
         mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1)")
-        assert client.poll_many(1, wait=20)
+        assert client.poll_many(1, wait=patience(20))
     assert run_relay("cdc", "add-user", "u", "--password-file", __file__, "-c", relay.conf).returncode == 0
     assert mode(data) == 0o700
     kept = {"state.db", "usage.db", "cdc.db", "cdcusers", "journal"}
@@ -237,7 +237,7 @@ def test_everything_runs_as_the_user_and_can_never_be_root_again(
         with RelayClient("127.0.0.1", relay.port, "c", SECRET) as client:
             client.add_filter(db)
             mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1)")
-            assert client.poll_many(1, wait=20)
+            assert client.poll_many(1, wait=patience(20))
         document = relay.stat()
         assert {process["state"] for process in document["processes"]} == {"running"}, "they see each other"
         assert json.loads(run_relay("stat", "--json", "-c", conf).stdout)["state"] == "running"

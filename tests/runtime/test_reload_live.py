@@ -20,7 +20,7 @@ from relay.commands.admin_client import AdminClient
 from relay.errors import ErrorCode, ExitCode, RelayError
 from tests.commands.test_cli import self_signed
 from tests.support.relay_process import ADMIN_SECRET, SECRET, RelayProcess, run_relay
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 JSON_LOG: dict[str, object] = {"Relay.LogFormat": "json"}
@@ -114,7 +114,7 @@ def test_a_signal_reloads_too_and_the_command_needs_no_admin_secret(
     server: DatabaseServer, start_relay: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    manager.settimeout(20)
+    manager.settimeout(patience(20))
     manager.bind(str(tmp_path / "n"))
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "n"))
     relay = start_relay(server, {**JSON_LOG, "Server.AdminSecret": ""})
@@ -210,7 +210,10 @@ def served_certificate(relay: RelayProcess) -> bytes:
     """The certificate that the relay shows, DER."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection(("127.0.0.1", relay.port), 20) as plain, context.wrap_socket(plain) as encrypted:
+    with (
+        socket.create_connection(("127.0.0.1", relay.port), patience(20)) as plain,
+        context.wrap_socket(plain) as encrypted,
+    ):
         return encrypted.getpeercert(binary_form=True) or b""
 
 

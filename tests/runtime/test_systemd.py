@@ -19,6 +19,7 @@ from relay.base.log import logger
 from relay.runtime.systemd import Notifier
 from tests.support import ROOT
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience
 
 UNIT = ROOT / "conf/relay.service"
 EXPOSURE = 20  # tenths: what `systemd-analyze security` may find at most, 100 being a service without any hardening
@@ -37,7 +38,7 @@ def analyze() -> Callable[..., subprocess.CompletedProcess[str]]:
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         command = [linker, option, own, program, *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=patience(60), check=False)
 
     return run
 
@@ -92,7 +93,7 @@ class Manager:
     def __init__(self, address: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(address)
-        self._socket.settimeout(30)
+        self._socket.settimeout(patience(30))
         self.heard: list[str] = []
 
     def until(self, word: str) -> list[str]:

@@ -13,6 +13,7 @@ from pymysql.cursors import Cursor
 
 from examples.dbserver import KINDS, DatabaseServer
 from tests.names.workload import SCHEMAS, Workload
+from tests.support.chance import seeds
 from tests.support.statement_replay import record, replay
 
 pytestmark = pytest.mark.every_server
@@ -25,13 +26,13 @@ UNKNOWN = {
     "mariadb1011": set[str](),
 }
 """What the history says that it does not know, beside which nothing may be unknown (docs/internals/ddl-corpus.md)."""
-SEED = int(os.environ.get("RELAY_SEED", "17"))
 
 
 @pytest.mark.timeout(120 + STATEMENTS)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", seeds(1, 17))
 def test_random_statements_make_what_the_server_makes_of_them(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+    kind: str, seed: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     server: DatabaseServer = request.getfixturevalue(kind)
 
@@ -46,13 +47,13 @@ def test_random_statements_make_what_the_server_makes_of_them(
         yield "SET SESSION sql_mode = ''"
         for schema in SCHEMAS[1:]:
             yield f"CREATE DATABASE {schema}"
-        workload = Workload(random.Random(SEED), server.kind.mysql, columns_of, SCHEMAS[0], "`", TABLES)
+        workload = Workload(random.Random(seed), server.kind.mysql, columns_of, SCHEMAS[0], "`", TABLES)
         for _ in range(STATEMENTS):
             yield from workload.statements()
 
     recording = record(server, statements, SCHEMAS)
     assert len(recording.errors) < len(recording.steps) * 0.6, "most statements failed, and show nothing"
     findings = replay(server, recording, tmp_path)
-    assert not findings.wrong, f"seed {SEED}"
+    assert not findings.wrong, f"seed {seed}"
     causes = {found.rpartition(": ")[2] for found in findings.unknown}
-    assert causes <= UNKNOWN[kind], f"seed {SEED}: {findings.unknown[0]}"
+    assert causes <= UNKNOWN[kind], f"seed {seed}: {findings.unknown[0]}"

@@ -20,7 +20,7 @@ from tests.net.test_addresses import log
 from tests.runtime.test_reload_live import edit, reload
 from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.server_processes import ADMIN_SECRET, Client, Serving
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]
 
@@ -33,7 +33,7 @@ def test_admin_commands_are_taken_while_all_connections_are(tmp_path: Path) -> N
     with Serving(tmp_path, workers=1, Server__MaxConnections="3") as serving, ExitStack() as stack:
         clients = [serving.client(name, "shop.orders") for name in "abc"]
         for _ in range(MOST_EXTRA - 1):
-            stack.enter_context(socket.create_connection(("127.0.0.1", serving.port), 10))
+            stack.enter_context(socket.create_connection(("127.0.0.1", serving.port), patience(10)))
         with admin(serving.port) as commanding:
             assert len(commanding.clients()["clients"]) == 3
             commanding.clients()

@@ -23,7 +23,7 @@ from tests.support.arrow_values import as_column
 from tests.support.relay_process import SECRET as RELAY_SECRET
 from tests.support.relay_process import RelayProcess
 from tests.support.server_processes import SECRET, Client, Serving, image, many
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 from tests.support.workload import Workload
 
 Start = Callable[..., RelayProcess]
@@ -79,7 +79,7 @@ def all_columns(client: RelayClient, sequence: int, **limits: int) -> list[pa.Re
     batches: list[pa.RecordBatch] = []
     last = 0
     while last < sequence:
-        more = client.poll_arrow(wait=20, **limits)
+        more = client.poll_arrow(wait=patience(20), **limits)
         assert more
         batches += more
         last = max(batch.column(0)[-1].as_py() for batch in more)
@@ -153,19 +153,19 @@ def test_what_is_not_confirmed_comes_again_in_any_format(serving: Serving) -> No
 def test_client_confirms_what_it_asked_behind(serving: Serving) -> None:
     with connect(serving, "behind") as client:
         serving.insert(*((number, "x") for number in range(1, 6)), schema="behind", table="t")
-        first = client.poll_arrow(2, wait=20)
+        first = client.poll_arrow(2, wait=patience(20))
         assert pa.Table.from_batches(first).column("id").to_pylist() == [1, 2]
-        row = client.poll(wait=20)
+        row = client.poll(wait=patience(20))
         assert row and row.sequence == 3
     with connect(serving, "behind") as client:
-        [batch] = client.poll_arrow(wait=20)
+        [batch] = client.poll_arrow(wait=patience(20))
         assert batch.column("id").to_pylist() == [4, 5]
         assert client.poll_arrow() == []
 
 
 def test_poll_waits_for_rows(serving: Serving) -> None:
     client = serving.client("waits", "waits.t")
-    client.send(*many(form=2, wait=20))
+    client.send(*many(form=2, wait=patience(20)))
     client.send(*many(rows=0, form=2, confirmed=1))
     serving.insert((7, "x"), schema="waits", table="t")
     count, [batch] = batches_of(client.receive())
@@ -305,7 +305,7 @@ def test_without_pyarrow_the_request_is_refused_and_nothing_is_lost(
         client = running.client("poor", "poor.t")
         running.insert((1, "x"), schema="poor", table="t")
         for _ in range(2):
-            reply = client.ask(*many(form=2, wait=20))
+            reply = client.ask(*many(form=2, wait=patience(20)))
             assert reply.result == Result.ERROR and "pip install 'binlog-relay[arrow]'" in reply.text
         with pytest.raises(RelayError, match=r"binlog-relay\[arrow\]"), connect(running, "other") as other:
             other.poll_arrow()
@@ -342,7 +342,7 @@ def test_a_workload_with_ddl_is_the_same_in_both_formats(
     workload.close()
     rows: list[Row] = []
     while len(rows) < len(workload.changes):
-        more = clients[0].poll_many(wait=20)
+        more = clients[0].poll_many(wait=patience(20))
         assert more
         rows += more
     batches = all_columns(clients[1], rows[-1].sequence, max_rows=5000)

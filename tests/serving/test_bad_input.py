@@ -14,6 +14,7 @@ import pytest
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, Reply, Result
 from tests.support.server_processes import ADMIN_SECRET, KEY, Client, Serving, many, parse_many
+from tests.support.waiting import patience, until
 
 PONG = Reply(Result.OK, b"PONG\0")
 HEADER = struct.Struct("<HHIIIIIII")
@@ -131,7 +132,7 @@ def test_replies_reach_a_client_that_has_shut_down_its_side(serving: Serving) ->
     client = serving.client("half", "half.t")
     client.send(Command.PING)
     client.send(Command.LIST_FILTERS)
-    client.send(*many(wait=30))
+    client.send(*many(wait=patience(30)))
     client.sock.shutdown(socket.SHUT_WR)
     assert [reply.result for reply in until_closed(client)] == [0, 0, 0]
 
@@ -214,7 +215,7 @@ def test_payloads_that_are_ignored_are_not_kept(serving: Serving) -> None:
 def test_requests_behind_one_that_waits_are_bounded(serving: Serving) -> None:
     client = serving.client("impatient", "impatient.t")
     before = memory(serving)
-    client.send(*many(wait=30))
+    client.send(*many(wait=patience(30)))
     assert flood(client, classic.encode_request(Command.PING) * 1000) < 20_000_000
     assert memory(serving) - before < 4_000_000
     serving.insert((1, "x"), schema="impatient", table="t")
@@ -262,15 +263,18 @@ def test_row_that_cannot_be_decoded_is_counted_and_skipped(serving: Serving) -> 
     assert (stats["dropped"]["undecodable"], stats["confirmed"], stats["in_flight"]) == (1, 2, 0)
 
 
-@pytest.mark.parametrize("poll", [lambda c: c.ask(Command.POLL), lambda c: c.ask(*many(wait=5, confirmed=1))])
+@pytest.mark.parametrize("poll", [lambda c: c.ask(Command.POLL), lambda c: c.ask(*many(wait=patience(5), confirmed=1))])
 def test_row_beyond_the_cap_of_replies_is_told_and_kept(tmp_path: Path, poll: Callable[[Client], Reply]) -> None:
     with Serving(tmp_path, workers=1, Relay__MaxBufferedBytes="64KiB") as serving:
         client = serving.client("a", "shop.essays")
         serving.insert_long((1, "small"), (2, "w" * 100_000))
         assert client.poll()["id"] == 1
-        until = time.monotonic() + 20
-        while (reply := poll(client)).result == Result.EMPTY:
-            assert time.monotonic() < until
+
+        def replied() -> Reply | None:
+            reply = poll(client)
+            return None if reply.result == Result.EMPTY else reply
+
+        reply: Reply = until(replied, pause=0)
         assert reply.result == Result.ERROR
         assert "more than MaxBufferedBytes" in reply.text
         assert client.ask(Command.PING) == PONG

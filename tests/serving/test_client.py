@@ -18,6 +18,7 @@ from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.protocol.classic import Discard, TableFilter
 from tests.support import ROOT
 from tests.support.server_processes import SECRET, Serving
+from tests.support.waiting import patience
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def all_rows(client: RelayClient, count: int) -> list[Row]:
     """The next `count` rows, in as many requests as it takes."""
     rows: list[Row] = []
     while len(rows) < count:
-        more = client.poll_many(count - len(rows), wait=20)
+        more = client.poll_many(count - len(rows), wait=patience(20))
         assert more
         rows += more
     return rows
@@ -165,8 +166,8 @@ def test_no_relay_is_told_at_once() -> None:
 
 def test_port_of_something_else_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        client = RelayClient("127.0.0.1", other.getsockname()[1], "a", "b", timeout=5)
-        other.settimeout(5)
+        client = RelayClient("127.0.0.1", other.getsockname()[1], "a", "b", timeout=patience(5))
+        other.settimeout(patience(5))
 
         def greet() -> None:
             connection, _ = other.accept()
@@ -201,7 +202,7 @@ def test_example_prints_rows_and_ends_by_ctrl_c(serving: Serving, tmp_path: Path
         assert [line.split()[:2] for line in lines] == [["insert", "shop.orders"], ["update", "shop.orders"]]
         assert "one -> two" in lines[1]
         program.send_signal(signal.SIGINT)
-        assert program.wait(10) == 0
+        assert program.wait(patience(10)) == 0
     finally:
         program.kill()
         program.communicate()

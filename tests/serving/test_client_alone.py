@@ -17,6 +17,7 @@ from relay.client import RelayClient
 from relay.protocol import msgpack
 from scripts.wheels import copy_client
 from tests.support.server_processes import SECRET, Serving
+from tests.support.waiting import patience
 
 SCRIPT = """
 import importlib.util, json, sys
@@ -65,10 +66,10 @@ def test_a_bare_python_gets_the_rows_that_any_other_gets(tmp_path: Path) -> None
             serving.insert((number, "größe"))
             serving.update(((number, "größe"), (number, None)))
             serving.delete((number, None))
-        rows = client.poll_many(100, wait=20)
+        rows = client.poll_many(100, wait=patience(20))
         while len(rows) < 300:
-            rows += client.poll_many(100, wait=20)
-        output, _ = alone.communicate(timeout=60)
+            rows += client.poll_many(100, wait=patience(20))
+        output, _ = alone.communicate(timeout=patience(60))
     assert alone.returncode == 0
     assert json.loads(output) == list(map(repr, rows))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from relay.protocol.classic import Command, Result
+from tests.support.chance import seeds
 from tests.support.server_processes import Serving, many, parse_many
 from tests.support.waiting import until
 
@@ -143,7 +144,7 @@ def test_rows_whose_journal_was_cut_are_counted_and_passed_over(tmp_path: Path) 
         assert stats["confirmed"] + stats["in_flight"] + dropped == stats["matched"] == 60
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_killed_servers_lose_and_reorder_nothing(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     with Serving(tmp_path) as serving:

@@ -59,10 +59,11 @@ def results(received: bytes) -> list[int]:
 
 def test_polls_are_answered_until_the_time_is_over(stand: Stand) -> None:
     for rows_left in (4, 3):
-        until = time.monotonic() + 0.05
         stand.client.sendall(POLL)
-        assert stand.poller.wait(until) == []
-        assert time.monotonic() >= until
+        while not select.select([stand.client], [], [], 0)[0]:
+            until = time.monotonic() + 0.05
+            assert stand.poller.wait(until) == []
+            assert time.monotonic() >= until
         reply = stand.client.recv(4096)
         assert results(reply) == [0]
         assert int.from_bytes(reply[18:22], "little") == rows_left  # the queue's size stands behind kind and position

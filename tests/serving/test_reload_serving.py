@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from relay.commands.admin_client import AdminClient
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, Reply, Result
-from tests.support.server_processes import ADMIN_SECRET, Client, Serving, many, parse_many
-from tests.support.waiting import until
+from tests.support.server_processes import ADMIN_SECRET, Serving, many, parse_many
+from tests.support.waiting import patience, until
 
 PONG = Reply(Result.OK, b"PONG\0")
 
@@ -29,16 +28,8 @@ def test_caps_change_for_those_who_come_and_for_what_they_ask(tmp_path: Path) ->
         assert second.ask(Command.PING) == PONG  # a server has accepted it: it counts
         with second.sock:
             assert "MaxConnections" in serving.connect().ask(Command.PING).text
-        new = once_there_is_room(serving)
+        new = serving.once_there_is_room()
         assert new.ask(Command.PING, bytes(4096)).result == Result.ERROR
-
-
-def once_there_is_room(serving: Serving) -> Client:
-    """A connection that is let in."""
-    deadline = time.monotonic() + 20
-    while (client := serving.connect()).ask(Command.PING) != PONG:
-        assert time.monotonic() < deadline
-    return client
 
 
 def test_old_secrets_stop_and_new_ones_work(tmp_path: Path) -> None:
@@ -86,4 +77,4 @@ def test_a_process_that_cannot_work_with_it_keeps_what_it_has_and_takes_it_as_so
         serving.reload(Server__TLS="off", Server__AuthSecret="newer")
         assert client.authenticate("a", classic_keys.fnv1a64(b"newer")).result == Result.OK
         serving.insert((1, "x"))
-        assert len(parse_many(client.ask(*many(wait=20)).payload)) == 1
+        assert len(parse_many(client.ask(*many(wait=patience(20))).payload)) == 1

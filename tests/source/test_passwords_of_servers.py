@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +30,7 @@ from tests.support.pam_server import TOKEN_USER, pam_server
 from tests.support.purging import purge
 from tests.support.reader_process import Reader
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +101,7 @@ def test_a_command_that_hangs_delays_neither_heartbeats_nor_rows_nor_the_end(
     mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str], make_reader: Callable[..., Reader],
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    monkeypatch.setattr(passwords, "TIMEOUT", 1e6)
     hangs, pid = tmp_path / "hangs", tmp_path / "pid"
     script = program(
         tmp_path / "p", f"#!/bin/sh\n[ -e {hangs} ] && echo $$ > {pid} && exec sleep 1000\necho {PASSWORD}\n"
@@ -112,16 +112,14 @@ def test_a_command_that_hangs_delays_neither_heartbeats_nor_rows_nor_the_end(
     hangs.touch()
     until(pid.exists, what="an idle source is not checked over a connection of its own")
     mariadb118.execute(f"INSERT INTO {db}.t VALUES (1)")
-    running.until(lambda: running.count() == 1, passwords.TIMEOUT / 2)
+    running.until(lambda: running.count() == 1)
     kill(mariadb118, USER)
     running.until(lambda: running.arena.source_state == "reconnecting")
     pid.unlink()
     until(pid.exists)
     beat = running.arena.heartbeat(0)
-    running.until(lambda: running.arena.heartbeat(0) > beat, passwords.TIMEOUT / 4)
-    began = time.monotonic()
+    running.until(lambda: running.arena.heartbeat(0) > beat)
     assert running.signal(signal.SIGTERM) == 0
-    assert time.monotonic() - began < passwords.TIMEOUT / 4
     assert not Path(f"/proc/{pid.read_text().strip()}/cmdline").exists(), "the command outlives the reader"
 
 
@@ -171,7 +169,7 @@ def test_a_whole_relay_goes_on_while_passwords_change_and_shows_that_there_is_no
         assert failure in relay.logged("password_failed")[0]["cause"]
         secret.write_text(word)
         server.execute("INSERT INTO d.t VALUES (20)")
-        rows = [client.poll(wait=20) for _ in range(3)]
+        rows = [client.poll(wait=patience(20)) for _ in range(3)]
         assert [row.after["id"] for row in rows if row and row.after] == [10, 11, 20], "each row once"
     assert relay.stop() == 0
     text = relay.stderr.read_text() + relay.stdout.read_text()

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
@@ -17,6 +16,8 @@ from typing import Self
 
 import psutil
 import pyspark
+
+from tests.support.waiting import patience, until
 
 HOST = "127.0.0.1"
 _START_SECONDS = 60.0
@@ -84,10 +85,7 @@ class Cluster:
 
     def kill_an_executor(self, seconds: float = 60.0) -> int:
         """SIGKILL the first executor there is, or comes; its process id."""
-        deadline = time.monotonic() + seconds
-        while not (found := self.executors()):
-            assert time.monotonic() < deadline, "no executor to kill"
-            time.sleep(0.05)
+        found: list[psutil.Process] = until(self.executors, seconds, "no executor to kill")
         os.kill(found[0].pid, signal.SIGKILL)
         return found[0].pid
 
@@ -106,16 +104,18 @@ class Cluster:
             )
 
     def _wait_until_whole(self) -> None:
-        deadline = time.monotonic() + _START_SECONDS
-        while self._alive() < self.workers:
-            logs = "\n".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log")))
-            assert all(process.poll() is None for process in self._processes), f"the cluster ended:\n{logs}"
-            assert time.monotonic() < deadline, f"the cluster is not whole:\n{logs}"
-            time.sleep(0.2)
+        def logs() -> str:
+            return "\n".join(path.read_text()[-2000:] for path in sorted(self.folder.glob("*.log")))
+
+        def whole() -> bool:
+            assert all(process.poll() is None for process in self._processes), f"the cluster ended:\n{logs()}"
+            return self._alive() >= self.workers
+
+        until(whole, _START_SECONDS, lambda: f"the cluster is not whole:\n{logs()}", 0.2)
 
     def _alive(self) -> int:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{self._web}/json/", timeout=5) as reply:
+            with urllib.request.urlopen(f"http://{HOST}:{self._web}/json/", timeout=patience(5)) as reply:
                 return sum(worker["state"] == "ALIVE" for worker in json.load(reply)["workers"])
         except OSError:
             return 0

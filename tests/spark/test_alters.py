@@ -19,6 +19,7 @@ from relay.lake.storage import open_storage
 from relay.spark import current
 from tests.support.lake_rows import difference, in_lake, selected
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience
 
 COLUMNS = (
     "id INT PRIMARY KEY, n INT, price DECIMAL(10,2), word VARCHAR(20) CHARACTER SET latin1, kind ENUM('a','b'),"
@@ -39,7 +40,7 @@ ALTERS = (
 )  # fmt: skip
 # MariaDB 11.8.9 leaves it out of the images of deletes; tests/types has what the relay says then.
 NOT_ON_MARIADB = "ADD c INT AS (n + 1) STORED"
-PATIENCE = 120.0  # seconds for the lake to have everything
+PATIENCE = patience(120.0)  # seconds for the lake to have everything
 
 
 @pytest.mark.parametrize("kind", ["mysql97", "mariadb118"])

@@ -25,13 +25,14 @@ from relay.lake.storage import open_storage
 from relay.spark import current, pointer
 from tests.spark.cluster import HOST, Cluster, free_ports
 from tests.spark.lakes import MadeLake
+from tests.support.waiting import patience
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).parents[2]
 ORDERS, NOTES = "shop.orders", "shop.notes"
 COLUMNS = {"id": "int", "item": "string", "amount": "decimal(10,2)"}
-PATIENCE = 150
+PATIENCE = patience(150)
 SETTINGS = {
     "spark.driver.host": HOST,
     "spark.executor.memory": "512m",
@@ -205,9 +206,9 @@ def busy(port: int) -> None:
     root = f"http://{HOST}:{port}/api/v1/applications"
     while time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(root, timeout=5) as reply:
+            with urllib.request.urlopen(root, timeout=patience(5)) as reply:
                 name = json.load(reply)[0]["id"]
-            with urllib.request.urlopen(f"{root}/{name}/executors", timeout=5) as reply:
+            with urllib.request.urlopen(f"{root}/{name}/executors", timeout=patience(5)) as reply:
                 executors = json.load(reply)
         except (OSError, IndexError, ValueError):  # no page yet, or one that says so
             executors = []
@@ -242,7 +243,7 @@ def test_current_states_are_right_on_the_cluster(cluster: Cluster, suite: str) -
     environment = cluster.environment | {"RELAY_TEST_MASTER": cluster.url}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-m", "spark", "-p", "no:cacheprovider", suite],
-        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500, check=False,
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=patience(500), check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-4000:]
     assert "passed" in done.stdout

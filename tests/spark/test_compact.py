@@ -24,6 +24,7 @@ from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
 from tests.spark.test_jobs import FEW, relay
 from tests.support import ROOT
+from tests.support.waiting import patience
 
 ORDERS = "shop.orders"
 TABLE = Table("shop", "orders")
@@ -263,7 +264,7 @@ def test_killed_at_any_moment_it_leaves_the_rows_and_at_most_leftovers(lake: Mad
     for moment, files in (("before", 5), ("after", 1)):
         done = subprocess.run(
             [sys.executable, "-m", "tests.spark.killed_compaction", moment, lake.url],
-            cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=170, check=False,
+            cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=patience(170), check=False,
         )  # fmt: skip
         assert done.returncode == -signal.SIGKILL, done.stderr
         assert len(state_of(lake).files) == files

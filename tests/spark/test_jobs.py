@@ -15,6 +15,7 @@ from relay.errors import ExitCode
 from relay.spark.submit import arguments, environment_of
 from tests.spark.lakes import MadeLake
 from tests.support import ROOT
+from tests.support.waiting import patience
 
 ORDERS = "shop.orders"
 FEW = ("--master", "local[2]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -28,7 +29,7 @@ def relay(*arguments: str, environment: Mapping[str, str] | None = None) -> subp
         env=environment or os.environ,
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=patience(170),
         check=False,
     )
 

@@ -23,6 +23,7 @@ from relay.spark.reading import open_log
 from relay.spark.vacuum import vacuum
 from tests.spark.lakes import MadeLake
 from tests.spark.states import ORDERS, merged, ordered, orders, state, table_of
+from tests.support.waiting import patience
 
 TABLE = table_of(ORDERS)
 BUCKETS = 4
@@ -135,7 +136,7 @@ def test_of_two_who_merge_at_once_one_wins_and_the_other_goes_on_from_there(
 
     def create_at_once(storage: Any, name: str, data: bytes) -> bool:
         if name.endswith("1.json"):
-            both.wait(timeout=60)
+            both.wait(timeout=patience(60))
         return create(storage, name, data)
 
     monkeypatch.setattr(type(log.storage), "create", create_at_once)

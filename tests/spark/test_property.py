@@ -29,16 +29,18 @@ from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import changes, current
 from relay.spark.merge import merge
+from tests.support.chance import SEED
 from tests.support.lake_rows import bag, difference, in_lake, selected
 from tests.support.random_tables import RandomWorkload
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience
 
 pytestmark = pytest.mark.spark
 
 STEPS, LIVES, KILLS = 40, 4, 5
 CHANGES_OF_MERGES, CHANGES_OF_SNAPSHOTS, CHANGES_OF_EXPORTS = 60, 40, 400  # to a lake; a kill comes before one of them
 MARKERS = ("create", "truncate", "drop", "reset")
-PATIENCE = 60.0  # seconds for the lake to have everything
+PATIENCE = patience(60.0)  # seconds for the lake to have everything
 
 
 class World:
@@ -113,10 +115,9 @@ def world(
     made: list[World] = []
 
     def make(kind: str) -> World:
-        seed = int(os.environ.get("RELAY_SEED") or random.randrange(1 << 31))
         server = own_server(kind, "--binlog-row-metadata=FULL")
         server.execute("CREATE DATABASE life CHARACTER SET utf8mb4")
-        made.append(World(server, "life", tmp_path / "lake", spark, seed))
+        made.append(World(server, "life", tmp_path / "lake", spark, SEED))
         made[-1].life.fill(10)
         return made[-1]
 
@@ -134,7 +135,8 @@ def kill(relay: RelayProcess, name: str) -> None:
 
 def run_killed(module: str, *arguments: object) -> bool:
     """Run a program that may be killed; False if it was. What it says goes where the test's own output goes."""
-    status = subprocess.run([sys.executable, "-m", module, *map(str, arguments)], check=False, timeout=120).returncode
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    status = subprocess.run(command, check=False, timeout=patience(120)).returncode
     assert status in (0, -signal.SIGKILL), f"{module} {arguments} ended with {status}"
     return status == 0
 

@@ -13,8 +13,9 @@ from pyspark.sql.streaming import StreamingQuery
 import relay.spark
 from tests.spark.lakes import MadeLake
 from tests.spark.states import ORDERS, orders
+from tests.support.waiting import patience
 
-PATIENCE = 120
+PATIENCE = patience(120)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from relay.binlog.events.compression import zstd_parts
 from relay.journal import frames
 from relay.source import commands, facts
 from relay.source.connect import take_socket
+from tests.support.waiting import patience
 
 _NON_BLOCKING = 1  # the server ends the stream at the end of the binlog
 _LONGEST_PACKET = 0xFFFFFF  # and continues in the next
@@ -63,7 +64,7 @@ def _dumped(server: DatabaseServer, command: bytes, *settings: str) -> bytes:
         request = bytearray(command)
         request[_FLAGS[request[4]]] |= _NON_BLOCKING
         with closing(take_socket(connection)) as taken:
-            taken.settimeout(20)
+            taken.settimeout(patience(20))
             taken.sendall(request)
             stream = bytearray()
             continues = False

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple, Self
 
 import fastavro
 
+from tests.support.waiting import patience
+
 USER, SECRET = "maxuser", "maxpwd"
 USERS_LINE = "maxuser:5EDBD32E469DAE0CE10E6999C3899DEFCB9F12E0\n"
 """The line in a file of users for this user."""
@@ -58,13 +60,13 @@ def triplet_of(row: Row) -> str:
 
 
 class CdcClient:
-    """One connection. `end` is sent after each command: nothing, LF or CRLF. `timeout` applies to each reply."""
+    """One connection. `end` is sent after each command: nothing, LF or CRLF. A reply may take `patience(timeout)`."""
 
     def __init__(
         self, port: int, end: bytes = b"", timeout: float = 20, connection: socket.socket | None = None
     ) -> None:
-        self.socket = connection or socket.create_connection(("127.0.0.1", port), timeout)
-        self.socket.settimeout(timeout)
+        self.socket = connection or socket.create_connection(("127.0.0.1", port), patience(timeout))
+        self.socket.settimeout(patience(timeout))
         self.end = end
         self.received = bytearray()
 

@@ -17,6 +17,7 @@ from relay.config.tree import Config
 from relay.runtime.process_status import CDCStatus
 from tests.support.cdc_client import USERS_LINE, CdcClient
 from tests.support.journal_builder import Made
+from tests.support.waiting import patience
 
 T = TypeVar("T")
 
@@ -56,7 +57,7 @@ class ServiceInProcess:
         async def call() -> T:
             return what()
 
-        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(20)
+        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(patience(20))
 
     def status(self) -> CDCStatus:
         """The status that the service shows."""

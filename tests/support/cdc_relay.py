@@ -11,6 +11,7 @@ from typing import Any
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from tests.support.cdc_client import CdcClient
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import patience
 
 
 class CdcRelay:
@@ -32,7 +33,7 @@ class CdcRelay:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.load_verify_locations(certificate)
-        plain = socket.create_connection(("127.0.0.1", self.port), 20)
+        plain = socket.create_connection(("127.0.0.1", self.port), patience(20))
         self.clients.append(CdcClient(0, connection=context.wrap_socket(plain)))
         return self.clients[-1]
 

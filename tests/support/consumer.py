@@ -10,6 +10,7 @@ import msgspec
 
 from relay.client import RelayClient, Row
 from tests.support.relay_process import SECRET
+from tests.support.waiting import patience, until
 from tests.support.workload import Change
 
 
@@ -26,11 +27,11 @@ class Consumer:
         self._attached = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
-        assert self._attached.wait(20), f"{name} did not attach: {self.error!r}"
+        assert self._attached.wait(patience(20)), f"{name} did not attach: {self.error!r}"
 
     def _run(self) -> None:
         try:
-            with RelayClient("127.0.0.1", self._port, self._name, SECRET, patience=180) as client:
+            with RelayClient("127.0.0.1", self._port, self._name, SECRET, patience=patience(180)) as client:
                 self._add_filters(client)
                 self._attached.set()
                 while not self._stop:
@@ -52,16 +53,19 @@ class Consumer:
 
     def wait_for(self, count: int, seconds: float = 60) -> None:
         """Returns when there are that many rows."""
-        deadline = time.monotonic() + seconds
-        while len(self.rows) < count and time.monotonic() < deadline and self._thread.is_alive():
-            time.sleep(0.01)
+        until(
+            lambda: len(self.rows) >= count or not self._thread.is_alive(),
+            seconds,
+            lambda: f"{self._name} has {len(self.rows)} of {count} rows",
+            0.01,
+        )
         if self.error:
             raise self.error
-        assert len(self.rows) >= count, f"{self._name} has {len(self.rows)} of {count} rows after {seconds} s"
+        assert len(self.rows) >= count, f"{self._name} ended with {len(self.rows)} of {count} rows"
 
     def stop(self) -> None:
         self._stop = True
-        self._thread.join(20)
+        self._thread.join(patience(20))
         if self.error:
             raise self.error
 

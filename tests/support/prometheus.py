@@ -6,7 +6,6 @@ import http
 import json
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,6 +15,7 @@ from typing import Any, Self
 
 from examples.dbserver import free_port
 from examples.debian import Unpacked
+from tests.support.waiting import patience, until
 
 _PACKAGES = Unpacked(
     "prometheus", "Prometheus", "trixie", ("prometheus",), lambda line: print(line, file=sys.stderr, flush=True)
@@ -31,9 +31,8 @@ def command(program: str) -> list[str]:
 
 def promtool(*arguments: str | Path, text: bytes = b"") -> str:
     """What promtool prints. A failure is an AssertionError with the output."""
-    done = subprocess.run(
-        [*command("promtool"), *map(str, arguments)], input=text, capture_output=True, timeout=60, check=False
-    )
+    line = [*command("promtool"), *map(str, arguments)]
+    done = subprocess.run(line, input=text, capture_output=True, timeout=patience(60), check=False)
     printed = (done.stdout + done.stderr).decode()
     assert done.returncode == 0, printed
     return printed
@@ -64,9 +63,9 @@ class Prometheus:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The samples of an instant query. Raises AssertionError if Prometheus does not understand it."""
-        query = urllib.parse.urlencode({"query": expression})
+        url = f"http://127.0.0.1:{self._port}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/api/v1/query?{query}", timeout=10) as reply:
+            with urllib.request.urlopen(url, timeout=patience(10)) as reply:
                 result: list[dict[str, Any]] = json.load(reply)["data"]["result"]
         except urllib.error.HTTPError as error:
             if error.code == http.HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting
@@ -76,12 +75,15 @@ class Prometheus:
 
     def await_samples(self, expression: str, seconds: float = 30) -> list[dict[str, Any]]:
         """The samples of a query, as soon as there are some."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def samples() -> list[dict[str, Any]]:
             try:
-                if samples := self.query(expression):
-                    return samples
+                return self.query(expression)
             except urllib.error.URLError:
                 assert self._process.poll() is None, self._log.read_text()
-            assert time.monotonic() < deadline, f"no samples of {expression}\n{self._log.read_text()[-2000:]}"
-            time.sleep(0.1)
+                return []
+
+        found: list[dict[str, Any]] = until(
+            samples, seconds, lambda: f"no samples of {expression}\n{self._log.read_text()[-2000:]}", 0.1
+        )
+        return found

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
+from tests.support.waiting import patience
+
 Row = dict[str, Any]
 
 
@@ -27,7 +29,7 @@ class PublicClient(ABC):
     UUID: ClassVar[str] = "asdf"
 
     def __init__(self, port: int, timeout: float = 20) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout)
+        self.socket = socket.create_connection(("127.0.0.1", port), patience(timeout))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.schemas: list[Row] = []
 
@@ -215,13 +217,13 @@ class Connectfit(PublicClient):
         self._kept = b""
 
     def answered(self, failure: str) -> None:
-        self.socket.settimeout(self.patience)
+        self.socket.settimeout(patience(self.patience))
         try:
             line = self._line()
         except TimeoutError as error:
             raise GivesUp("i/o timeout") from error
         finally:
-            self.socket.settimeout(self.timeout)
+            self.socket.settimeout(patience(self.timeout))
         self._kept = b""  # each reply has its own reader
         if line is None or line.startswith(b"ERR"):
             raise GivesUp(f"{failure}: {line!r}")
@@ -298,13 +300,13 @@ class NodeRelay(PublicClient):
         self._kept = b""
 
     def answered(self, failure: str) -> None:
-        self.socket.settimeout(self.patience)
+        self.socket.settimeout(patience(self.patience))
         try:
             line = next(self._lines(), None)
         except TimeoutError as error:
             raise GivesUp("waits for a line for ever") from error
         finally:
-            self.socket.settimeout(self.timeout)
+            self.socket.settimeout(patience(self.timeout))
         if line is None or line.upper().startswith(b"ERR"):
             raise GivesUp(f"{failure}: {line!r}")
 

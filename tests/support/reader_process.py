@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -21,6 +20,7 @@ from relay.journal import frames
 from relay.journal.frames import Definition, Rows, Table
 from relay.runtime import child
 from relay.runtime.context import ReaderContext
+from tests.support.waiting import until
 
 SHAPE = (4, 1, 0)
 
@@ -59,24 +59,28 @@ class Reader:
         return self
 
     def until(self, condition: Callable[[], object], seconds: float = 20) -> None:
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"in vain: {self.arena.source_state}, {self.arena.stop()}"
+        """Waits until the condition holds. Fails at once if the reader ends."""
+
+        def holds() -> object:
+            if found := condition():
+                return found
             assert self.pid == 0 or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None, (
                 f"it ended: {self.arena.stop()}"
             )
-            time.sleep(0.01)
+            return None
+
+        until(holds, seconds, lambda: f"in vain: {self.arena.source_state}, {self.arena.stop()}", 0.01)
 
     def wait(self, seconds: float = 20) -> int:
         """Waits for its end and returns its exit code; negative for a signal."""
-        deadline = time.monotonic() + seconds
-        while True:
+
+        def ended() -> tuple[int, int] | None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.pid = 0
-                return os.waitstatus_to_exitcode(status)
-            assert time.monotonic() < deadline, "it does not end"
-            time.sleep(0.01)
+            return (pid, status) if pid else None
+
+        _, status = until(ended, seconds, "it does not end", 0.01)
+        self.pid = 0
+        return os.waitstatus_to_exitcode(status)
 
     def signal(self, number: signal.Signals) -> int:
         os.kill(self.pid, number)

@@ -10,6 +10,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
+from tests.support.waiting import patience
+
 PING, AUTHENTICATE, ADD_FILTER, POLL = 1, 2, 3, 4
 VERSION = 0x00010020
 
@@ -38,7 +40,7 @@ class Event:
 
 class ReadmeClient:
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), 10)
+        self._socket = socket.create_connection(("127.0.0.1", port), patience(10))
         self._stream = self._socket.makefile("rb")
         self._id = self._token = 0
         assert self._command(PING)[0] == 0

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support import ROOT
+from tests.support.waiting import patience
 
 PAGES = ROOT / "docs" / "recipes"
 LONGEST = 60  # lines of a program
@@ -46,8 +47,9 @@ class Recipe:
         """Runs it to its end."""
         command = [sys.executable, self._script, *arguments]
         return subprocess.run(
-            command, cwd=self.folder, env=_environment(), capture_output=True, text=True, timeout=timeout, check=False
-        )
+            command, cwd=self.folder, env=_environment(), capture_output=True, text=True, timeout=patience(timeout),
+            check=False,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Starts it; what it prints is appended to `output`."""
@@ -70,7 +72,7 @@ class Recipe:
         """Presses Ctrl-C and waits for the end; it must be an orderly one."""
         assert self._process is not None, "not running"
         self._process.send_signal(signal.SIGINT)
-        status = self._process.wait(timeout)
+        status = self._process.wait(patience(timeout))
         self._process = None
         assert status == 0, f"the program ended with {status}:\n{self.output.read_text()}"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Self
 
 from examples.dbserver import free_port, say
 from examples.debian import Unpacked
+from tests.support.waiting import patience, until
 
 PING = b"*1\r\n$4\r\nPING\r\n"  # as client libraries send it; the reply is one line
 START_SECONDS = 20.0
@@ -41,11 +41,12 @@ class Redis:
             log = undo.enter_context(open(self._scratch / "redis.log", "wb"))
             self._process = subprocess.Popen(command, stdout=log, stderr=log)
             undo.callback(self.__exit__)
-            deadline = time.monotonic() + START_SECONDS
-            while not self._answers():
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise AssertionError(f"Redis does not answer:\n{(self._scratch / 'redis.log').read_text()[-2000:]}")
-                time.sleep(0.01)
+            until(
+                self._answers,
+                START_SECONDS,
+                lambda: f"Redis does not answer:\n{(self._scratch / 'redis.log').read_text()[-2000:]}",
+                0.01,
+            )
             undo.pop_all()
             log.close()
         return self
@@ -56,7 +57,7 @@ class Redis:
 
     def _answers(self) -> bool:
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=START_SECONDS) as connection:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=patience(START_SECONDS)) as connection:
                 connection.sendall(PING)
                 return connection.recv(16) == b"+PONG\r\n"
         except ConnectionRefusedError:

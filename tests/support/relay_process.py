@@ -19,6 +19,7 @@ import psutil
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.config.load import load
 from relay.runtime.shm import discard, find
+from tests.support.waiting import patience, until
 
 SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
 RELAY = (sys.executable, "-m", "relay")
@@ -70,14 +71,30 @@ class RelayProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, timeout: float = 30) -> Self:
-        """Starts it and waits for the ready line; `timeout` in seconds. A failure shows its output."""
+        """Starts it and waits `patience(timeout)` for the ready line. A failure shows its output."""
+        self.begin()
+        return self.await_ready(timeout)
+
+    def begin(self) -> None:
+        """Starts it. It stops in an orderly way if the thread that started it ends."""
         assert self._process is None, "already running"
+        line: list[str | Path] = [
+            "setpriv",
+            "--pdeathsig",
+            "TERM",
+            *self.command,
+            "start",
+            "-c",
+            self.conf,
+            *self.flags,
+        ]
         with open(self.stdout, "wb") as output, open(self.stderr, "ab") as errors:
-            self._process = subprocess.Popen(
-                [*self.command, "start", "-c", self.conf, *self.flags],
-                env=self.environment, stdout=output, stderr=errors,
-            )  # fmt: skip
-        deadline = time.monotonic() + timeout
+            self._process = subprocess.Popen(line, env=self.environment, stdout=output, stderr=errors)
+
+    def await_ready(self, timeout: float = 30) -> Self:
+        """Waits `patience(timeout)` for the ready line."""
+        assert self._process is not None, "not running"
+        deadline = time.monotonic() + patience(timeout)
         while not (lines := re.findall(r"^ready .*\n", self.stdout.read_text(), re.MULTILINE)):
             status = self._process.poll()
             if status is not None or time.monotonic() > deadline:
@@ -116,7 +133,8 @@ class RelayProcess:
 
     def stat(self) -> dict[str, Any]:
         """The current document of /api/stat."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http_port}/api/stat?fresh=1", timeout=10) as reply:
+        url = f"http://127.0.0.1:{self.http_port}/api/stat?fresh=1"
+        with urllib.request.urlopen(url, timeout=patience(10)) as reply:
             document: dict[str, Any] = json.load(reply)
         return document
 
@@ -135,9 +153,9 @@ class RelayProcess:
         os.kill(self.pid, number)
 
     def wait(self, timeout: float = 10) -> int:
-        """Waits for the end, which something else causes, and returns the exit code."""
+        """Waits `patience(timeout)` for the end, which something else causes, and returns the exit code."""
         assert self._process is not None, "not running"
-        code = self._process.wait(timeout)
+        code = self._process.wait(patience(timeout))
         self._process = None
         return code
 
@@ -164,10 +182,11 @@ class RelayProcess:
         self._process.kill()
         self._process.wait()
         self._process = None
-        deadline = time.monotonic() + 10
-        while left := [process for process in family if _is_alive(process)]:
-            assert time.monotonic() < deadline, f"children outlived the killed supervisor: {left}"
-            time.sleep(0.01)
+
+        def left() -> list[psutil.Process]:
+            return [process for process in family if _is_alive(process)]
+
+        until(lambda: not left(), 10, lambda: f"children outlived the killed supervisor: {left()}", 0.01)
 
     def end(self) -> None:
         """`kill` for good: nothing is started with this data again, and its shared memory is removed too."""
@@ -198,11 +217,15 @@ def process_cpu_seconds(pid: int) -> float:
 
 def run_relay(*arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     """Runs a command of the command line to its end: exit code, stdout and stderr as text."""
-    return subprocess.run([*RELAY, *map(str, arguments)], capture_output=True, text=True, timeout=timeout, check=False)
+    command = [*RELAY, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience(timeout), check=False)
 
 
 class Program(subprocess.Popen[str]):
-    """A command of the relay that runs until a signal ends it, with its output in pipes; leaving the block kills it."""
+    """A command of the relay that runs until a signal ends it, with its output in pipes; leaving the block kills it.
+
+    `wait(seconds)` waits `patience(seconds)`.
+    """
 
     stdout: IO[str]
     stderr: IO[str]
@@ -210,6 +233,9 @@ class Program(subprocess.Popen[str]):
     def __init__(self, *arguments: str | Path) -> None:
         command = [*RELAY, *map(str, arguments)]
         super().__init__(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait(self, timeout: float | None = None) -> int:
+        return super().wait(timeout and patience(timeout))
 
     def __exit__(self, *error: Any) -> None:
         self.kill()

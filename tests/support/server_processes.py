@@ -9,8 +9,9 @@ import signal
 import socket
 import struct
 import sys
-import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,11 +30,11 @@ from relay.runtime import admin_socket, child
 from relay.runtime.context import BrokerContext, Context, MonitorContext, ServerContext
 from relay.runtime.distributed import Settings
 from relay.runtime.process_status import StatusPages
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
 KEY = classic_keys.fnv1a64(SECRET.encode())
-PATIENCE = 20.0
+SECONDS = 20.0  # for a reply
 CLIENTS, QUEUE_MEMORY = 64, 1 << 22
 
 COLUMNS: list[list[Any]] = [
@@ -194,7 +195,7 @@ class Serving:
 
     def settle(self) -> None:
         """Waits until the broker has put everything in the journal into queues."""
-        until(lambda: self.arena.broker_scan >= self.arena.committed, PATIENCE, pause=0.002)
+        until(lambda: self.arena.broker_scan >= self.arena.committed, pause=0.002)
 
     def log(self, name: str) -> str:
         """The log of the process."""
@@ -263,6 +264,18 @@ class Serving:
         """A connection without login."""
         return Client(self.port)
 
+    def once_there_is_room(self) -> Client:
+        """A connection without login that is let in."""
+
+        def let_in() -> Client | None:
+            with suppress(ConnectionError):
+                if (client := self.connect()).ask(Command.PING).result == Result.OK:
+                    return client
+            return None
+
+        client: Client = until(let_in, pause=0)
+        return client
+
     def client(self, name: str, *tables: str, limit: int = 0, discard: int = 2) -> Client:
         """An authenticated connection with filters on these tables ("shop.orders")."""
         client = Client(self.port)
@@ -298,7 +311,7 @@ class Client:
     """
 
     def __init__(self, port: int, source: str = "") -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE, (source, 0))
+        self.sock = socket.create_connection(("127.0.0.1", port), patience(SECONDS), (source, 0))
         self.client_id = self.token = 0
         self._replies = classic.ReplyParser()
 
@@ -325,6 +338,12 @@ class Client:
         self.send(command, payload, **ids)
         return self.receive()
 
+    def wait_for_rows(self) -> None:
+        """Sends a PollMany that waits for an hour, and returns when the server has it."""
+        request = partial(classic.encode_request, client_id=self.client_id, token=self.token)
+        self.sock.sendall(request(Command.PING) + request(*many(wait=3600)))
+        assert self.receive().result == Result.OK
+
     def closed(self) -> bool:
         """Whether the relay closes the connection without sending more."""
         try:
@@ -343,12 +362,14 @@ class Client:
         """Adds a filter."""
         return self.ask(Command.ADD_FILTER, classic.encode_filter(TableFilter(kinds, discard, limit, schema, table)))
 
-    def poll(self, patience: float = PATIENCE) -> dict[str, Any]:
+    def poll(self, seconds: float = SECONDS) -> dict[str, Any]:
         """The next row; polls until there is one."""
-        deadline = time.monotonic() + patience
-        while (reply := self.ask(Command.POLL)).result == Result.EMPTY:
-            assert time.monotonic() < deadline, "no row came"
-            time.sleep(0.002)
+
+        def replied() -> Reply | None:
+            reply = self.ask(Command.POLL)
+            return None if reply.result == Result.EMPTY else reply
+
+        reply: Reply = until(replied, seconds, "no row came", 0.002)
         assert reply.result == Result.OK, reply
         return parse_row(reply.payload)
 
@@ -357,7 +378,7 @@ class Client:
         return [self.poll()["id"] for _ in range(count)]
 
     def poll_many(
-        self, rows: int = 1000, confirmed: int = 0, wait: float = PATIENCE, form: int = 1, max_bytes: int = 0
+        self, rows: int = 1000, confirmed: int = 0, wait: float = patience(SECONDS), form: int = 1, max_bytes: int = 0
     ) -> list[list[Any]]:
         """Rows by PollMany, in format 1."""
         reply = self.ask(*many(rows, confirmed, wait, form, max_bytes))

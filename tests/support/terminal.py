@@ -7,11 +7,11 @@ import os
 import select
 import subprocess
 import termios
-import time
 from pathlib import Path
 from typing import Any, Self
 
 from tests.support.relay_process import RELAY
+from tests.support.waiting import until
 
 
 class Terminal:
@@ -45,19 +45,23 @@ class Terminal:
 
     def press(self, question: str, keys: bytes, seconds: float = 30) -> None:
         """Waits for the question, and presses keys."""
-        deadline = time.monotonic() + seconds
-        while question not in self.screen[self._seen :]:
-            assert time.monotonic() < deadline, f"no {question!r} on the screen:\n{self.screen}"
+
+        def asked() -> bool:
             self._read(0.1)
+            return question in self.screen[self._seen :]
+
+        until(asked, seconds, lambda: f"no {question!r} on the screen:\n{self.screen}", 0)
         self._seen = self.screen.rindex(question) + len(question)
         os.write(self._master, keys)
 
     def wait(self, seconds: float = 30) -> int:
         """Waits for the end, reads the rest of the screen, and returns the exit code."""
-        deadline = time.monotonic() + seconds
-        while self._process.poll() is None:
-            assert time.monotonic() < deadline, f"still running:\n{self.screen}"
+
+        def ended() -> bool:
             self._read(0.1)
+            return self._process.poll() is not None
+
+        until(ended, seconds, lambda: f"still running:\n{self.screen}", 0)
         while self._read(0):
             pass
         return self._process.returncode

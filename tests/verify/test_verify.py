@@ -24,6 +24,7 @@ from tests.support import value_cases as cases
 from tests.support.relay_process import RelayProcess, run_relay, write_conf
 from tests.support.server_variables import global_variable
 from tests.support.source_rows import binlog_end
+from tests.support.waiting import until
 from tests.types.case import METADATA, chunks
 from tests.types.cases import cases as all_cases
 from tests.types.run import Tables
@@ -97,11 +98,12 @@ def mark(server: DatabaseServer) -> Mark:
 
 def caught_up(server: DatabaseServer, relay: RelayProcess) -> None:
     """Wait until the relay has journaled all transactions that the server has written so far."""
-    deadline = time.monotonic() + 30
     written = GtidSet(mark(server).gtid_set)
-    while not written.issubset(GtidSet(relay.stat()["source"]["gtid_set"])):
-        assert time.monotonic() < deadline, f"the relay is at {relay.stat()['source']}, the source at {mark(server)}"
-        time.sleep(0.02)
+    until(
+        lambda: written.issubset(GtidSet(relay.stat()["source"]["gtid_set"])),
+        30,
+        lambda: f"the relay is at {relay.stat()['source']}, the source at {mark(server)}",
+    )
 
 
 TYPES: list[tuple[str, list[str]]] = [

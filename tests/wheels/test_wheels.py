@@ -16,6 +16,7 @@ from examples.debian import MACHINES, Unpacked
 from relay.client import RelayClient
 from tests.support import ROOT
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
+from tests.support.waiting import patience
 
 pytestmark = [pytest.mark.wheels, pytest.mark.timeout(900)]
 
@@ -116,7 +117,7 @@ def test_a_relay_serves_rows(
         with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
             client.add_filter(db)
             mysql97.execute(f"""INSERT INTO {db}.t VALUES (1, '中文', '{{"a": [1]}}', 1.5), (2, NULL, NULL, -0.01)""")
-            rows = [row.after for row in client.poll_many(10, wait=20)]
+            rows = [row.after for row in client.poll_many(10, wait=patience(20))]
         assert rows == [
             {"id": 1, "v": "中文", "j": '{"a": [1]}', "d": "1.50"},
             {"id": 2, "v": None, "j": None, "d": "-0.01"},

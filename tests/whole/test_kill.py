@@ -9,12 +9,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 import pytest
 
 from examples.dbserver import DatabaseServer
 from tests.support.consumer import Consumer
 from tests.support.relay_process import RelayProcess
+from tests.support.waiting import until
 from tests.support.workload import Workload
 from tests.whole.test_end_to_end import assert_changes
 
@@ -37,13 +39,12 @@ def living(relay: RelayProcess, prefix: str) -> list[int]:
 
 def check_books(relay: RelayProcess, seconds: float = 20) -> None:
     """Once all is delivered: every client's rows add up, and no row was dropped."""
-    deadline = time.monotonic() + seconds
-    while True:
-        clients = relay.stat()["clients"]
-        if all(not c["waiting"] and not c["in_flight"] for c in clients) or time.monotonic() > deadline:
-            break
-        time.sleep(0.05)
-    assert clients
+
+    def settled() -> list[dict[str, Any]]:
+        clients: list[dict[str, Any]] = relay.stat()["clients"]
+        return [] if any(c["waiting"] or c["in_flight"] for c in clients) else clients
+
+    clients = until(settled, seconds, lambda: relay.stat()["clients"])
     for client in clients:
         dropped = sum(client["dropped"].values())
         assert client["matched"] == client["confirmed"] + client["in_flight"] + client["waiting"] + dropped, client

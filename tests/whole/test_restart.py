@@ -11,6 +11,7 @@ from relay.client import RelayClient
 from relay.protocol.classic import Discard
 from tests.support.consumer import Consumer
 from tests.support.relay_process import SECRET, RelayProcess
+from tests.support.waiting import patience
 
 Start = Callable[..., RelayProcess]
 ROWS = 100_000
@@ -39,7 +40,7 @@ def wait_until_matched(relay: RelayProcess, server: DatabaseServer, db: str) -> 
     with attach(relay, "marker") as client:
         client.add_filter(db, "marker")
         server.execute(f"CREATE TABLE {db}.marker (id INT PRIMARY KEY)", f"INSERT INTO {db}.marker VALUES (1)")
-        assert client.poll(wait=30), "the marker row did not come"
+        assert client.poll(wait=patience(30)), "the marker row did not come"
 
 
 def end(relay: RelayProcess, ending: str) -> None:
