@@ -26,6 +26,7 @@ FOLDER: Final = ROOT / "build" / "check"
 MINUTES: Final = 100.0  # what the whole may take on two cores, and takes less of
 _HANG: Final = 3  # a part that takes so many times its minutes hangs
 _GRACE: Final = 60.0  # seconds for a part that is interrupted to end its servers
+_INTERRUPTED: Final = "FAILED: interrupted"
 _MOST_NAMED: Final = 20  # failed tests of a part that the end of a run names
 
 Counted = tuple[int, int]  # passed, failed
@@ -101,7 +102,9 @@ class Part:
 
     def scaled(self, minutes: float) -> float:
         """What it takes if the whole has so many minutes."""
-        return self.minutes * minutes / MINUTES if self.depth else self.minutes
+        if not self.depth:
+            return self.minutes
+        return max(self.minutes * minutes / MINUTES, self.depth.fixed + self.depth.least * self.depth.unit)
 
 
 @dataclass(frozen=True)
@@ -124,10 +127,9 @@ PARTS: Final = (
     Part("docs", ("make", "docs"), 1, of_docs, seeded=False),
     Part("kill", ("make", "kill"), 18, depth=Depth("RELAY_KILLS", fixed=10, unit=0.4, least=4)),
     Part("faults", ("make", "test-faults"), 16, depth=Depth("RELAY_FAULTS", 8, 54, least=0.01, whole=False)),
-    # On three servers, one after the other.
+    # Three servers, one after the other. On two cores 15 native targets, two at a time, then 7 in Python.
     Part("names", ("make", "test-names"), 8, of_names, Depth("RELAY_NAMES", fixed=2, unit=3 / 60, least=30)),
-    # Some 20 targets, after the core is compiled with sanitizers.
-    Part("fuzz", ("make", "fuzz"), 8, of_fuzz, Depth("FUZZ_SECONDS", fixed=3, unit=20 / 60, least=5)),
+    Part("fuzz", ("make", "fuzz"), 8, of_fuzz, Depth("FUZZ_SECONDS", fixed=3, unit=15 / 60, least=5)),
 )
 
 
@@ -162,9 +164,6 @@ def surroundings(part: Part, minutes: float, seed: int) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     depth = {part.depth.variable: part.depth.value(part.scaled(minutes))} if part.depth else {}
     return inherited | {"RELAY_SERVERS": "all", "RELAY_SEED": str(seed), "FUZZ_SEED": str(seed)} | depth
-
-
-_INTERRUPTED: Final = "FAILED: interrupted"
 
 
 def run(part: Part, environment: dict[str, str], log: Path, minutes: float) -> Result:

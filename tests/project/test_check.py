@@ -97,6 +97,7 @@ def test_a_part_gets_all_servers_the_seed_and_its_depth(tmp_path: Path, monkeypa
     assert (found["RELAY_SERVERS"], found["RELAY_SEED"], found["FUZZ_SEED"], found["DEPTH"]) == ("all", "7", "7", "50")
     assert "MAKEFLAGS" not in found
     assert check.surroundings(part, 200, 7)["DEPTH"] == "110" and check.surroundings(part, 10, 7)["DEPTH"] == "4"
+    assert [part.scaled(minutes) for minutes in (200, 100, 10)] == [60, 30, 7], "the least depth takes 7 minutes"
 
 
 @pytest.mark.parametrize(
