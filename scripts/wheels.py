@@ -28,8 +28,10 @@ KINDS = {
     "musl-x86_64": "x86_64-linux-musl",
     "musl-aarch64": "aarch64-linux-musl",
 }
-CLIENT = ("__init__.py", "client.py", "errors.py", "py.typed")
-CLIENT_PROTOCOL = ("__init__.py", "classic.py", "classic_keys.py", "msgpack.py")
+CLIENT = (
+    *("__init__.py", "client.py", "errors.py", "py.typed", "base/__init__.py", "base/errors.py"),
+    *(f"protocol/{name}" for name in ("__init__.py", "classic.py", "classic_keys.py", "msgpack.py")),
+)
 CLIENT_PROJECT = """\
 [build-system]
 requires = ["setuptools>=77"]
@@ -134,9 +136,10 @@ def build_client() -> Path:
 
 def copy_client(folder: Path) -> None:
     """Copy the modules of the client into this folder."""
-    (folder / "relay/protocol").mkdir(parents=True)
-    for name in (*CLIENT, *(f"protocol/{name}" for name in CLIENT_PROTOCOL)):
-        shutil.copy(ROOT / "relay" / name, folder / "relay" / name)
+    for name in CLIENT:
+        target = folder / "relay" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "relay" / name, target)
 
 
 def name_musl(wheel: Path, folder: Path, processor: str) -> Path:

@@ -219,6 +219,8 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_beside_it(conf: Path, tmp
 def test_a_command_for_the_password_is_kept_and_no_password_is_asked_for(
     mysql97: DatabaseServer, conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # From now on the server knows the password, and asks nobody for it in readable form.
+    mysql97.connect(unix_socket=None, host="127.0.0.1", port=mysql97.port, user=USER, password=PASSWORD).close()
     tool = tmp_path / "print token"
     tool.write_text(f"#!/bin/sh\necho {PASSWORD}\n")
     tool.chmod(0o700)
