@@ -5,12 +5,14 @@ After each statement information_schema is recorded, and every table gets a row,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pymysql
+from pymysql.constants import ER
 from pymysql.cursors import Cursor
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
@@ -28,6 +30,7 @@ from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Absent, State, Table, Unknown
 from relay.source import facts
 from relay.source.connect import Account, connect
+from tests.support.waiting import patience
 
 Columns = list[tuple[str, str, str, bool, bool]]
 """Per column: name, COLUMN_TYPE, character set, whether it may be NULL, whether it is in the key."""
@@ -83,7 +86,7 @@ def record(
         cursor.execute(f"USE {schemas[0]}")
         for statement in statements(cursor) if callable(statements) else statements:
             try:
-                cursor.execute(statement)
+                _execute(cursor, statement)
             except pymysql.MySQLError as error:
                 errors.append(f"{statement}: {error}")
             tables = _listed(looking, schemas)
@@ -94,6 +97,19 @@ def record(
             end = facts.binlog_end(other, known)
             steps.append(Step(statement, BinlogPosition(end.file, end.position), tables))
     return Recording(BinlogPosition(start.file, start.position), steps, errors)
+
+
+def _execute(cursor: Cursor, statement: str) -> None:
+    """Executes a statement, again while InnoDB's purge has its table locked, for which NOWAIT does not wait."""
+    deadline = time.monotonic() + patience(20)
+    while True:
+        try:
+            cursor.execute(statement)
+            return
+        except pymysql.OperationalError as error:
+            if error.args[0] != ER.LOCK_WAIT_TIMEOUT or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _listed(cursor: Cursor, schemas: Sequence[str]) -> dict[TableName, Columns]:
