@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -208,17 +209,26 @@ def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
     name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
     host, port = admin_client.classic_address(config)
     secret, tls = config.server.auth_secret, admin_client.tls_context(config)
-    with RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls) as connection:
-        try:
-            for schema, table in patterns:
-                connection.add_filter(schema, table)
-            for row in connection:
-                click.echo(stat_text.row(row))
-        finally:
-            # On a new connection, because an interrupt leaves a reply half read. No more rows may queue for this name.
-            connection.close()
+    connection = RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls)
+    interrupted = False
+    for number in (signal.SIGTERM, signal.SIGHUP):  # also those leave no client behind
+        signal.signal(number, signal.default_int_handler)
+    try:
+        connection.connect()
+        for schema, table in patterns:
+            connection.add_filter(schema, table)
+        for row in connection:
+            click.echo(stat_text.row(row))
+    except KeyboardInterrupt:
+        interrupted = True  # if in the login, the relay may know the name already
+        raise
+    finally:
+        # On a new connection, because an interrupt leaves a reply half read. No more rows may queue for this name.
+        connection.close()
+        if interrupted or connection.client_id:
             for schema, table in patterns:
                 connection.remove_filter(schema, table)
+            connection.close()
             _forget(config, name)
 
 

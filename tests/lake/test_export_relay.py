@@ -68,7 +68,7 @@ def test_what_was_read_when_the_relay_is_stopped_is_in_the_lake(
     assert ids(lake, db) == []
     assert relay.stop() == 0
     assert ids(lake, db) == [1], "sealed after the reader flushed its last"
-    assert "killed" not in relay.stderr.read_text()
+    assert "killed process=exporter" not in relay.stderr.read_text()
 
 
 @pytest.mark.slow

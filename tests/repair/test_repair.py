@@ -178,7 +178,7 @@ def test_a_damaged_frame_is_a_named_stop_until_it_is_repaired_and_then_no_row_is
     assert run_relay("repair", "-c", relay.conf).returncode == ExitCode.ALREADY_RUNNING
     if meets == "broker":
         relay.stop()
-        assert "killed" not in relay.stderr.read_text(), "the stop was not an orderly one"
+        assert "killed process=broker" not in relay.stderr.read_text(), "the stop was not an orderly one"
     else:
         relay.kill()
     name, before = spoil_rows(journal)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import psutil
 import pytest
 
 from examples.dbserver import DatabaseServer
@@ -41,9 +42,10 @@ from relay.serving.monitor_link import GIVE_UP_AFTER, UNANSWERED, MonitorLink
 from tests.support import server_processes
 from tests.support.relay_process import RELAY, SECRET, RelayProcess, run_relay, write_conf
 from tests.support.sample_stat import client, document
-from tests.support.waiting import until
+from tests.support.waiting import patience, until
 
 NOBODY = 65534
+INTERRUPTED = 128 + signal.SIGINT
 ARENA = Arena.size(1, 1, 1 << 20)
 NO_SECRET: dict[str, object] = {"Server.AdminSecret": "", "Relay.LogFormat": "json"}
 
@@ -76,6 +78,14 @@ def done(relay: RelayProcess, *arguments: str) -> str:
     result = run_relay(*arguments, "-c", relay.conf)
     assert (result.returncode, result.stderr) == (ExitCode.OK, "")
     return result.stdout
+
+
+def client_names(relay: RelayProcess) -> list[str]:
+    return [each["name"] for each in relay.stat()["clients"]]
+
+
+def tailing(relay: RelayProcess) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*RELAY, "tail", "shop.*", "-c", relay.conf], stdout=subprocess.DEVNULL)
 
 
 def as_user(uid: int, work: Callable[[], int]) -> int:
@@ -135,15 +145,27 @@ def test_tcp_is_taken_where_the_command_says_so_and_needs_the_secret(relay: Rela
     assert (refused.returncode, "AdminSecret is empty" in refused.stderr) == (ExitCode.REFUSED, True)
 
 
-def test_a_tail_leaves_no_client_behind(relay: RelayProcess) -> None:
-    def names() -> list[str]:
-        return [each["name"] for each in relay.stat()["clients"]]
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_tail_leaves_no_client_behind(relay: RelayProcess, number: signal.Signals) -> None:
+    with tailing(relay) as tail:
+        until(lambda: len(client_names(relay)) == 2)
+        tail.send_signal(number)
+        assert tail.wait(patience(20)) == INTERRUPTED
+    assert client_names(relay) == ["resident"]
 
-    with subprocess.Popen([*RELAY, "tail", "shop.*", "-c", relay.conf], stdout=subprocess.DEVNULL) as tail:
-        until(lambda: len(names()) == 2)
-        tail.send_signal(signal.SIGINT)
-        tail.wait(20)
-    assert names() == ["resident"]
+
+def test_a_tail_that_ends_while_it_logs_in_leaves_no_client_behind(relay: RelayProcess) -> None:
+    broker = relay.pids()["broker"]
+    os.kill(broker, signal.SIGSTOP)  # so no login is answered
+    try:
+        with tailing(relay) as tail:
+            until(lambda: [each for each in psutil.Process(tail.pid).net_connections() if each.status == "ESTABLISHED"])
+            tail.send_signal(signal.SIGINT)
+            os.kill(broker, signal.SIGCONT)
+            assert tail.wait(patience(20)) == INTERRUPTED
+    finally:
+        os.kill(broker, signal.SIGCONT)
+    assert client_names(relay) == ["resident"]
 
 
 def test_clients_do_not_log_in_there(relay: RelayProcess) -> None:
