@@ -20,6 +20,7 @@ from relay.binlog.events.compression import zstd_parts
 from relay.ddl.syntax import TableName
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.maintenance import PREPARED_BYTES
@@ -136,7 +137,9 @@ def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
         ingest = Ingest(writer, folder, zstd_parts)
         charset_of, history = facts.collations(connection), History(store, lambda *_: None)
         definitions = Definitions(reader_state, history, Rules(), charset_of, _unasked, _silent, incomplete_types=False)
-        answers = IngestHandler(ingest, writer, definitions, store, charset_of, Policy(False, False), _silent)
+        answers = IngestHandler(
+            ingest, writer, definitions, store, charset_of, Policy(False, False), StatementCounts(_silent), _silent
+        )
         ingest.start(shape.file, 4)
         writer.prepare(PREPARED_BYTES)  # as the reader's maintenance thread does all the time
         with closing(take_socket(connection)) as taken:

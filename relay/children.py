@@ -40,7 +40,12 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     def order(command: str) -> None:
         shared.commands[1].send(command.encode())
 
-    reader_context = ReaderContext(*common("reader"), broker_wake=shared.broker_wake, accept_gap=accept_gap)
+    reader_context = ReaderContext(
+        *common("reader"),
+        broker_wake=shared.broker_wake,
+        accept_gap=accept_gap,
+        status_page=shared.status_pages.reader,
+    )
     broker_context = BrokerContext(
         *common("broker"),
         wake=shared.broker_wake,

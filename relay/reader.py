@@ -25,6 +25,7 @@ from relay.ingest.definitions import PendingDefinition
 from relay.ingest.gaps import AcceptedGap
 from relay.ingest.handler import IngestHandler
 from relay.ingest.hosts import Sources
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.lineage import Lineage
 from relay.ingest.position_report import REPORT_SECONDS, PositionReport
 from relay.ingest.reader_state import ReaderState
@@ -110,6 +111,7 @@ class _Reader:
         )  # fmt: skip
         self._report = PositionReport(self._arena, self._ingest, writer, context.log)
         self._pending: dict[int, PendingDefinition] = {}
+        self._passed_over = StatementCounts(context.log, context.status_page)
         self._heard = 0.0
 
     def run(self) -> None:
@@ -208,7 +210,7 @@ class _Reader:
         reading.history(self._store, self._log).set_lower_case(source_tables.lower_case(connection))
         return reading.make_handler(
             self._context.config, self._ingest, self._writer, self._reader_state, self._store, self._sources,
-            (connection, server), self._log, self._pending,
+            (connection, server), self._passed_over, self._log, self._pending,
         )  # fmt: skip
 
     def _log(self, event: str, **fields: object) -> None:
@@ -275,6 +277,7 @@ class _Reader:
 
     def _report_position(self, now: float) -> None:
         self._update_low_position()
+        self._passed_over.show()
         self._report.update(now, self._sources.host, self._heard)
 
     def _update_low_position(self) -> None:

@@ -76,6 +76,10 @@ EVENTS: Final[Mapping[str, Event]] = {
     "reading_again": Event(_I, "position until reason", "the relay reads a file again up to the end of the journal"),
     "event_skipped": Event(_E, "code position cause", "an event was skipped and counted (`OnUnknown = skip`)"),
     "table_skipped": Event(_E, "table position cause", "a table is skipped and counted (`OnUnknown = skip`)"),
+    "statement_passed_over": Event(
+        _I, "table position",
+        "a statement changed rows of a table that nobody can get; later statements about it are only counted"
+    ),
     "labels_uncertain": Event(_W, "table position cause", "the source cannot distinguish labels of an ENUM or SET"),
     "schema_account_unusable": Event(
         _W, "account cause", "the account of [MySQL] does not work; the relay reads definitions with that of [Server]"

@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import Final, NamedTuple
 from unicodedata import combining, normalize
 
-from relay.ddl import alter, tables, types
+from relay.ddl import alter, tables, targets, types
 from relay.ddl.cursor import Cursor, NotUnderstood
 from relay.ddl.dialect import Dialect
 from relay.ddl.lexer import Kind as TokenKind
@@ -35,6 +35,7 @@ from relay.ddl.syntax import (
     TableName,
     TruncateTable,
 )
+from relay.ddl.targets import Targets
 
 
 class Kind(StrEnum):
@@ -73,7 +74,7 @@ class Statement(NamedTuple):
     """A statement of the binlog. `verb` is its first word, in lower case.
 
     `changes` are its changes of definitions, in order. If its effect is uncertain, `opaque` says why, and `mentioned`
-    has the tables that it may be about.
+    has the tables that it may be about. `targets` are the tables that DML changes, None if they are uncertain.
     """
 
     kind: Kind
@@ -81,6 +82,7 @@ class Statement(NamedTuple):
     changes: tuple[Change, ...] = ()
     opaque: str = ""
     mentioned: Mentioned = Mentioned()
+    targets: Targets | None = None
 
 
 _TRANSACTION: Final = frozenset({"begin", "commit", "rollback", "savepoint", "release", "xa", "end"})
@@ -150,13 +152,20 @@ def parse_statement(text: str, schema: str, dialect: Dialect) -> Statement:
         # A MEMORY table is empty after a restart of the server, which then sends its replicas this statement.
         return Statement(Kind.HARMLESS, verb)
     if verb in _DML:
-        return Statement(Kind.DML, verb)
+        return Statement(Kind.DML, verb, targets=_targets(cursor, dialect))
     if verb in _DEFINING:
         statement = _defining(verb, cursor.rest(), found, schema, dialect)
         if variable and statement.kind is Kind.DDL:
             return _opaque(verb, f"SET STATEMENT {variable}", found, schema)
         return statement
     return _unreadable("it begins with a word that is not known here", verb)
+
+
+def _targets(cursor: Cursor, dialect: Dialect) -> Targets | None:
+    try:
+        return targets.targets(cursor, dialect)
+    except NotUnderstood:
+        return None
 
 
 def _unreadable(why: str, verb: str = "") -> Statement:

@@ -17,6 +17,7 @@ from relay.binlog.events.position import BinlogPosition
 from relay.binlog.events.table_maps import TableMap
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
+from relay.ingest import left_out
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
@@ -177,6 +178,10 @@ class Definitions:
     def outcomes(self, query: Query, start: BinlogPosition) -> list[Outcome]:
         """The outcomes of a statement that begins at `start`."""
         return self._history.outcomes(query, start)
+
+    def doubt(self, query: Query, updated: Sequence[str] | None) -> str:
+        """Why a statement that changed rows matters; "" if nobody can get them (`left_out.doubt`)."""
+        return left_out.doubt(query.statement.targets, updated, self._rules, self._history.key)
 
     def apply_statement(
         self, outcomes: Sequence[Outcome], query: Query, end: BinlogPosition, sequence: int, gtid: str

@@ -8,17 +8,18 @@ from typing import NamedTuple
 from relay._native import Attention, Ingest, JournalWriter
 from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
-from relay.binlog.bodies.statements import session_and_text
+from relay.binlog.bodies.statements import session_and_text, session_and_text_of_load
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl import dialect as dialects
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Kind
 from relay.ingest.definitions import Definitions, Resolution, packed, without_excluded
-from relay.ingest.unsupported_events import fatal_error
+from relay.ingest.left_out import StatementCounts
+from relay.ingest.unsupported_events import EXECUTE_LOAD_QUERY, LOAD_PIECES, SHOWN_BYTES, fatal_error
 from relay.schema import history
 from relay.schema.facts import ANY
 from relay.schema.history import Outcome
-from relay.schema.queries import Query, query
+from relay.schema.queries import Query, Session, query
 from relay.schema.restore import HistoryCommitter
 from relay.schema.store import Store
 from relay.source.commands import ServerError
@@ -43,6 +44,7 @@ class IngestHandler:
         store: Store,
         charset_of: Mapping[int, str],
         policy: Policy,
+        passed_over: StatementCounts,
         log: Log,
     ) -> None:
         self._ingest = ingest
@@ -51,6 +53,7 @@ class IngestHandler:
         self._committer = HistoryCommitter(store, writer)
         self._charset_of = charset_of
         self._policy = policy
+        self._passed_over = passed_over
         self._log = log
 
     def handle(self, attention: Attention) -> None:
@@ -65,10 +68,7 @@ class IngestHandler:
             case "query":
                 self._statement(attention)
             case "unknown":
-                stop = fatal_error(attention)
-                self._stop_or_skip(stop)
-                self._forget_all(attention, f"{stop.cause} was skipped")
-                self._ingest.skip()
+                self._unknown(attention)
             case "partial":
                 if not self._policy.send_partial:
                     cause = "a row lacks columns: binlog_row_image was not FULL in its session"
@@ -129,15 +129,49 @@ class IngestHandler:
                 self._ingest.ddl(text, dialects.packed(found.dialect), history.packed(outcomes))
                 self._redefine(outcomes, found, attention, self._writer.sequence())
                 return
-            case Kind.DML | Kind.UNKNOWN as kind:
-                code, cause = StopCode.UNKNOWN_EVENT, f"the statement {_shortened(text)} is unknown"
-                if kind is Kind.DML:
-                    code = StopCode.STATEMENT_FORMAT
-                    cause = f"a statement changed rows that are not in the binlog: {_shortened(text)}"
-                self._stop_or_skip(RelayError(code, "read the binlog", cause, position=str(position)))
-                if found.statement.opaque:
-                    self._redefine(self._definitions.outcomes(found, position), found, attention, self._unnumbered)
+            case Kind.DML:
+                doubt = self._pass_over(found, session, str(position))
+                if doubt:
+                    cause = f"a statement changed rows that are not in the binlog: {_shortened(text)}; {doubt}"
+                    self._skip(StopCode.STATEMENT_FORMAT, cause, found, attention)
+            case Kind.UNKNOWN:
+                cause = f"the statement {_shortened(text)} is unknown"
+                self._skip(StopCode.UNKNOWN_EVENT, cause, found, attention)
         self._ingest.skip()
+
+    def _unknown(self, attention: Attention) -> None:
+        if attention.type in LOAD_PIECES or (attention.type == EXECUTE_LOAD_QUERY and self._pass_over_load(attention)):
+            self._ingest.skip()
+            return
+        stop = fatal_error(attention)
+        self._stop_or_skip(stop)
+        self._forget_all(attention, f"{stop.cause} was skipped")
+        self._ingest.skip()
+
+    def _pass_over(self, found: Query, session: Session, position: str) -> str:
+        """Count a statement that changed only rows that nobody can get; else return why that is not certain."""
+        doubt = self._definitions.doubt(found, session.status.updated_db_names)
+        if not doubt and found.statement.targets is not None:
+            self._passed_over.add(found.statement.targets.tables, position)
+        return doubt
+
+    def _pass_over_load(self, attention: Attention) -> bool:
+        """Whether a LOAD DATA changed only rows that nobody can get; it is counted then."""
+        if len(attention.body) >= SHOWN_BYTES:  # its end may be missing
+            return False
+        try:
+            session, text = session_and_text_of_load(attention.body, attention.flags, self._charset_of)
+        except ValueError:
+            return False
+        found = query(text, session, self._ingest.server, self._charset_of)
+        return not self._pass_over(found, session, f"{attention.file}:{attention.start}")
+
+    def _skip(self, code: StopCode, cause: str, found: Query, attention: Attention) -> None:
+        """Stop because of a statement, or skip it; then what is known of its tables is uncertain."""
+        position = BinlogPosition(attention.file, attention.start)
+        self._stop_or_skip(RelayError(code, "read the binlog", cause, position=str(position)))
+        if found.statement.opaque:
+            self._redefine(self._definitions.outcomes(found, position), found, attention, self._unnumbered)
 
     @property
     def _unnumbered(self) -> int:

@@ -20,6 +20,7 @@ from relay.ddl.syntax import TableName
 from relay.ingest.definitions import Definitions, PendingDefinition
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.hosts import Sources
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.resume import Start, parse_start
 from relay.ingest.rules import Rules
@@ -62,6 +63,7 @@ def make_handler(
     store: Store,
     sources: Sources,
     connected: tuple[Connection[Any], ServerFacts],
+    passed_over: StatementCounts,
     log: Log,
     pending: dict[int, PendingDefinition],
 ) -> IngestHandler:
@@ -84,7 +86,7 @@ def make_handler(
         pending=pending,
     )
     policy = Policy(config.relay.on_unknown == "skip", config.relay.on_partial_image == "send")
-    return IngestHandler(ingest, writer, definitions, store, charset_of, policy, log)
+    return IngestHandler(ingest, writer, definitions, store, charset_of, policy, passed_over, log)
 
 
 def open_store(data_dir: Path, writer: JournalWriter, reader_state: ReaderState, log: Log) -> Store:

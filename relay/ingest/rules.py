@@ -23,6 +23,13 @@ class Rules(NamedTuple):
         names = (schema, table)
         return _match_any(names, self.tables) and not _match_any(names, self.exclude_tables)
 
+    def leaves_out(self, schema: str) -> bool:
+        """Whether no table of the schema is journaled, whatever its name."""
+        excluded = {table for owner, table in _split(self.exclude_tables) if fnmatchcase(schema, owner)}
+        return all(
+            "*" in excluded or table in excluded for owner, table in _split(self.tables) if fnmatchcase(schema, owner)
+        )
+
     def columns_at_stake(self, schema: str, table: str) -> bool:
         """Whether a column of the table may have to be excluded."""
         return any(_match((schema, table), pattern.split(".")[:2]) for pattern in self.exclude_columns)
@@ -32,8 +39,13 @@ class Rules(NamedTuple):
         return not any(_match((schema, table, column), pattern.split(".", 2)) for pattern in self.exclude_columns)
 
 
+def _split(patterns: Sequence[str]) -> list[list[str]]:
+    """Patterns for tables as the patterns for schema and table."""
+    return [pattern.split(".", 1) for pattern in patterns]
+
+
 def _match_any(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    return any(_match(names, pattern.split(".", 1)) for pattern in patterns)
+    return any(_match(names, pattern) for pattern in _split(patterns))
 
 
 def _match(names: Sequence[str], patterns: Sequence[str]) -> bool:

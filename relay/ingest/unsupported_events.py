@@ -8,7 +8,12 @@ from relay._native import EVENT_NAMES, Attention
 from relay.base.errors import RelayError, StopCode
 
 INCIDENT: Final = 26
+EXECUTE_LOAD_QUERY: Final = 18
 PARTIAL_UPDATE_ROWS: Final = 39
+LOAD_PIECES: Final = frozenset({9, 11, 17})
+"""Events with the file of LOAD DATA. They change no rows: EXECUTE_LOAD_QUERY, which follows, does."""
+SHOWN_BYTES: Final = 1024
+"""The most bytes of the body of an "unknown" attention."""
 _SKIPS: Final = "`OnUnknown = skip` in [Relay] skips and counts it"
 _WHOLE: Final = "set binlog_row_image = FULL, or binlog_row_value_options = '', on the source; " + _SKIPS
 _NEWER: Final = "a newer relay may support it; " + _SKIPS
@@ -39,7 +44,7 @@ _IN_PIECES: Final = _Fatal(
     "raise binlog_row_event_fragment_threshold on the source above the size of its rows events; " + _SKIPS,
 )
 _EVENTS: Final[dict[int, _Fatal]] = {
-    **dict.fromkeys((6, 8, 9, 10, 11, 12, 17, 18), _LOADED),
+    **dict.fromkeys((6, 8, 10, 12, EXECUTE_LOAD_QUERY), _LOADED),
     **dict.fromkeys((1, 7, 20, 21, 22), _EARLY),
     172: _IN_PIECES,
 }

@@ -164,6 +164,8 @@ FAMILIES: Final = (
     _counter("relay_source_bytes", "Bytes read from the source.", _value(lambda d: d.traffic["bytes"])),
     _counter("relay_source_skipped", "Unknown events and tables that were left out (OnUnknown = skip).",
              _value(lambda d: d.traffic["skipped"])),
+    _counter("relay_source_passed_over", "Statements about a table that nobody can get, since the relay started.",
+             lambda d: [((t.schema, t.table), t.statements) for t in d.passed_over.tables], "schema", "table"),
     # Journal.
     _gauge("relay_journal_size_bytes", "Bytes of the journal on disk.", _value(lambda d: d.journal.bytes)),
     _gauge("relay_journal_max_size_bytes", "Size at which the journal is cut even if a client needs it.",

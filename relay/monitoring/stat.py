@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
-from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, SnapshotStatus, Stop, Usage, Watch
+from relay.runtime.process_status import (
+    CDCStatus,
+    ExportStatus,
+    LogStatus,
+    PassedOver,
+    SnapshotStatus,
+    Stop,
+    Usage,
+    Watch,
+)
 
 
 class Gap(msgspec.Struct):
@@ -149,7 +158,10 @@ class CDC(msgspec.Struct):
 
 
 class Stat(msgspec.Struct):
-    """The whole document. `stop`: the fatal error because of which nothing more is read from the source."""
+    """The whole document. `stop`: the fatal error because of which nothing more is read from the source.
+
+    `passed_over`: statements in the binlog that changed only rows that nobody can get.
+    """
 
     version: str
     protocol: str  # version of the classic protocol, eight hexadecimal digits
@@ -170,3 +182,4 @@ class Stat(msgspec.Struct):
     log: LineLog | None
     cdc: CDC | None
     addresses: dict[str, str]
+    passed_over: PassedOver = msgspec.field(default_factory=PassedOver)

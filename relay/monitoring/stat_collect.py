@@ -27,6 +27,7 @@ from relay.runtime.process_status import (
     ExportStatus,
     LogStatus,
     MonitorReport,
+    PassedOver,
     SnapshotStatus,
     StatusPages,
     Stop,
@@ -223,6 +224,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             "classic": f"{server.bind_address}:{server.server_port}",
             "http": f"http://{server.http_address}:{server.http_port}/",
         },
+        passed_over=status_pages.reader.decode(PassedOver),
     )
 
 

@@ -22,6 +22,9 @@ MONITOR_BYTES: Final = 8 << 20
 CDC_BYTES: Final = 8 << 20
 """Bytes for `CDCStatus`. Only written parts take memory."""
 
+PASSED_OVER_BYTES: Final = 64 << 10
+"""Bytes for `PassedOver`."""
+
 OUTCOME_BYTES: Final = 1 << 20
 """Bytes for the outcomes of the last reloads."""
 
@@ -205,6 +208,25 @@ class MonitorReport(msgspec.Struct):
     watch: Watch = msgspec.field(default_factory=Watch)
 
 
+class StatementCount(msgspec.Struct):
+    """The statements about a table that the reader passed over, and the binlog position of the newest (FILE:POS)."""
+
+    schema: str
+    table: str
+    statements: int = 0
+    position: str = ""
+
+
+class PassedOver(msgspec.Struct):
+    """Statements that changed only rows that nobody can get, by table, since the relay started; most first.
+
+    `others`: the statements about tables that do not fit.
+    """
+
+    tables: list[StatementCount] = []
+    others: int = 0
+
+
 class StatusPage:
     """A status page, which shows one text of at most `size` - 16 bytes; `size` is a multiple of 8.
 
@@ -254,6 +276,7 @@ class StatusPage:
 class StatusPages:
     """All status pages, each named after the process that writes it."""
 
+    reader: StatusPage = field(default_factory=lambda: StatusPage(PASSED_OVER_BYTES))  # a `PassedOver`
     exporter: StatusPage = field(default_factory=StatusPage)
     snapshotter: StatusPage = field(default_factory=StatusPage)
     logger: StatusPage = field(default_factory=StatusPage)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from relay.binlog.events import QueryStatus
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Statement, parse_statement
-from relay.ddl.syntax import AlterTable, CreateLike, CreateTable, RenameTable, TruncateTable
+from relay.ddl.syntax import AlterTable, CreateLike, CreateSchema, CreateTable, RenameTable, TruncateTable
 
 _THREAD_SPECIFIC: Final = 0x04
 """Flag of an event whose statement used a temporary table. It is meaningless for other statements than those below."""
@@ -57,9 +57,9 @@ def query(text: str, session: Session, server: str, charset_of: Mapping[int, str
 
 
 def _executed(statement: Statement) -> Statement:
-    """The statement without IF NOT EXISTS. MySQL adds a transaction id only if the statement created the table."""
+    """The statement without IF NOT EXISTS. MySQL adds a transaction id only if the statement created what it names."""
     changes = (
-        change._replace(if_not_exists=False) if isinstance(change, CreateTable | CreateLike) else change
+        change._replace(if_not_exists=False) if isinstance(change, CreateTable | CreateLike | CreateSchema) else change
         for change in statement.changes
     )
     return statement._replace(changes=tuple(changes))

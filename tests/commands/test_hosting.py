@@ -161,6 +161,7 @@ def test_on_rds_the_hours_of_the_service_count_and_its_procedure_sets_them(
         findings = list(run(tested))
         assert of(findings, "managed service").text.startswith("Amazon RDS")
         assert not [str(found) for found in findings if any(way in found.remedy for way in OWNERS_WAYS)]
+        assert of(findings, "heartbeats").level is Level.OK
         return of(findings, "binlog expiry")
 
     missing = look()
@@ -181,6 +182,21 @@ def test_on_rds_the_hours_of_the_service_count_and_its_procedure_sets_them(
     short = look()
     assert expiry() == 2 * 3600
     assert short.level is Level.WARN and short.text.startswith("after 2 h") and short.remedy == unset.remedy
+
+
+@pytest.mark.parametrize("kind", ["mariadb1011", "mysql97"])
+def test_the_tables_that_a_service_writes_to_by_statements_are_reported(
+    own_server: Callable[..., DatabaseServer], kind: str, tmp_path: Path
+) -> None:
+    base = tmp_path / "rdsdbbin" / "mysql"
+    base.mkdir(parents=True)
+    server = own_server(kind, f"--basedir={base}")
+    tested = load(str(write_conf(tmp_path, server)), {}, {})[0]
+    assert "sees none" in of(list(run(tested)), "heartbeats").text
+    server.execute(
+        "CREATE TABLE mysql.rds_heartbeat2 (id INT PRIMARY KEY)", "CREATE TABLE mysql.ha_health_check (id INT)"
+    )
+    assert of(list(run(tested)), "heartbeats").text.startswith("mysql.ha_health_check, mysql.rds_heartbeat2; ")
 
 
 @pytest.mark.parametrize("kind", ["mariadb1011", "mysql97"])

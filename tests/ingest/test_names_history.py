@@ -19,17 +19,42 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl.syntax import TableName
+from relay.journal import frames
 from relay.journal.frames import Definition
 from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Table, Unknown
 from tests.support.cdc_source import KINDS, relay_on
 from tests.support.lagging_reader import delivered, identity, write
+from tests.support.purging import purge
 from tests.support.reader_process import Reader
 
 pytestmark = pytest.mark.brands
 
 Read = Callable[..., Reader]
 OPTIONS = {"mysql97": ("--gtid-mode=ON", "--enforce-gtid-consistency=ON"), "mariadb118": ()}
+
+
+def test_a_schema_that_create_if_not_exists_has_made_is_known_from_there_on(
+    mysql97: DatabaseServer, make_db: Callable[[DatabaseServer], str], make_reader: Read
+) -> None:
+    db = make_db(mysql97)
+    mysql97.execute(f"DROP DATABASE {db}")
+    purge(mysql97)
+    mysql97.execute(
+        f"CREATE DATABASE IF NOT EXISTS {db} CHARACTER SET latin1",
+        f"CREATE DATABASE IF NOT EXISTS {db} CHARACTER SET utf8mb4",
+        f"CREATE TABLE {db}.t (id INT PRIMARY KEY, a INT, b VARCHAR(20))", f"INSERT INTO {db}.t VALUES (1, 1, 'é')",
+        f"ALTER TABLE {db}.t ADD INDEX (a)", f"INSERT INTO {db}.t VALUES (2, 2, 'é')",
+    )  # fmt: skip
+    reader = make_reader(mysql97, {"Source.StartPosition": "oldest"}).streaming()
+    reader.until(lambda: reader.count() == 2)
+    assert reader.rows() == [("id,a,b", 1), ("id,a,b", 1)]
+    definitions = [
+        msgspec.msgpack.decode(frame.definition, type=Definition)
+        for frame in reader.frames()
+        if isinstance(frame, frames.Table) and frame.definition
+    ]
+    assert {column.charset for each in definitions for column in each.columns if column.name == "b"} == {"latin1"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,6 +21,7 @@ from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest import reading, resume
 from relay.ingest.gaps import AcceptedGap
 from relay.ingest.hosts import Sources
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.lineage import Lineage
 from relay.ingest.position_report import REPORT_SECONDS, PositionReport, read_up_to
 from relay.ingest.reader_state import ReaderState
@@ -156,8 +157,9 @@ class Begun:
         connection, server = self.sources.connect()
         connected: tuple[Any, ServerFacts] = connection, server
         handler = reading.make_handler(
-            self.config, self.ingest, self.writer, self.reader_state, self.store, self.sources, connected, self.log, {}
-        )
+            self.config, self.ingest, self.writer, self.reader_state, self.store, self.sources, connected,
+            StatementCounts(self.log), self.log, {},
+        )  # fmt: skip
         with closing(connection):
             return self.start.decide(self.config, connection, server, handler)
 

@@ -14,6 +14,7 @@ from relay.ddl.syntax import TableName
 from relay.errors import MEANINGS, RelayError, StopCode
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.ingest.unsupported_events import fatal_error
@@ -65,7 +66,6 @@ def test_every_other_event_is_named_with_a_hint_or_skipped(tmp_path: Path) -> No
     [
         (INCIDENT, StopCode.UNKNOWN_EVENT, ("INCIDENT_EVENT", "out of space", "error log")),
         (172, StopCode.UNKNOWN_EVENT, ("PARTIAL_ROW_DATA_EVENT", "binlog_row_event_fragment_threshold")),
-        (17, StopCode.STATEMENT_FORMAT, ("BEGIN_LOAD_QUERY_EVENT", "LOAD DATA", "binlog_format = ROW")),
         (18, StopCode.STATEMENT_FORMAT, ("EXECUTE_LOAD_QUERY_EVENT", "LOAD DATA", "binlog_format = ROW")),
         (20, StopCode.UNKNOWN_EVENT, ("PRE_GA_WRITE_ROWS_EVENT", "5.1")),
         (250, StopCode.UNKNOWN_EVENT, ("event type 250", "a newer relay")),
@@ -97,7 +97,7 @@ def test_skipping_is_logged_with_the_cause_and_stopping_is_not_passed_over(tmp_p
         def let(skip_unknown: bool) -> Callable[[Attention], bool]:
             policy = Policy(skip_unknown, send_partial=False)
             log = partial(_note, logged)
-            answers = IngestHandler(fed.ingest, fed.writer, definitions, store, {}, policy, log)
+            answers = IngestHandler(fed.ingest, fed.writer, definitions, store, {}, policy, StatementCounts(log), log)
 
             def answer(asked: Attention) -> bool:
                 answers.handle(asked)

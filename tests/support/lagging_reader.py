@@ -21,6 +21,7 @@ from relay.binlog.events.compression import zstd_parts
 from relay.ddl.syntax import TableName
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal import frames
@@ -146,9 +147,13 @@ class Laggard:
         here = self._ingest.resume()
         stream = record(self.server, StreamPosition(here.file, here.position))
         self._ingest.start(here.file, here.position)
+
+        def silent(*_: object, **__: object) -> None:
+            pass
+
         answers = IngestHandler(
             self._ingest, self._writer, self._definitions, self._store, self._collations, Policy(False, False),
-            lambda *_, **__: None,
+            StatementCounts(silent), silent,
         )  # fmt: skip
         data = stream[:bytes_]
         for at in range(0, len(data), 65536):

@@ -11,7 +11,9 @@ from relay.runtime.process_status import (
     Counts,
     ExportStatus,
     LogStatus,
+    PassedOver,
     SnapshotStatus,
+    StatementCount,
     Stop,
     TableUsage,
     Usage,
@@ -85,5 +87,6 @@ def document(*clients: Client, stop: Stop | None = None, **changes: object) -> S
         log=LineLog("/var/log/relay", LogStatus(state="following", position=700, lines=60, bytes=6000), 0.7, 200),
         cdc=CDC("0.0.0.0", 4001, [CDCStatus(state="serving", position=700, streams=[STREAM])]),
         addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
+        passed_over=PassedOver([StatementCount("mysql", "rds_heartbeat2", 12, "binlog.000007:8800")], 3),
     )  # fmt: skip
     return msgspec.structs.replace(made, **changes)

@@ -16,6 +16,7 @@ from relay._native import Attention, JournalReader
 from relay.errors import RelayError
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
+from relay.ingest.left_out import StatementCounts
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal import frames
@@ -203,7 +204,9 @@ def _journaled(
             incomplete_types=server_facts.mariadb,
         )
         policy = Policy(skip_unknown=True, send_partial=True)
-        answers = IngestHandler(fed.ingest, fed.writer, definitions, store, charset_of, policy, log)
+        answers = IngestHandler(
+            fed.ingest, fed.writer, definitions, store, charset_of, policy, StatementCounts(log), log
+        )
 
         def answer(asked: Attention) -> bool:
             answers.handle(asked)

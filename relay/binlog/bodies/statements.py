@@ -79,6 +79,7 @@ _VARIABLES: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
     131: ("character_set_collations", _pairs),
 }
 _GTID_FLAGS3: Final = 130
+_LOAD_BYTES: Final = 13  # of EXECUTE_LOAD_QUERY: file id, start and end of the file's name, how it handles duplicates
 
 
 def query_status(data: Cursor) -> QueryStatus:
@@ -132,6 +133,15 @@ def session_and_text(body: bytes, flags: int, charset_of: Mapping[int, str]) -> 
     """The context of the statement in the body of a QUERY event with these flags, and the statement."""
     cursor = Cursor(body)
     session = _session(cursor)
+    status, database, text = _statement(session, cursor, charset_of)
+    return Session(database, session.errornr, flags, status), text
+
+
+def session_and_text_of_load(body: bytes, flags: int, charset_of: Mapping[int, str]) -> tuple[Session, str]:
+    """The context of the statement in the body of an EXECUTE_LOAD_QUERY event with these flags, and the statement."""
+    cursor = Cursor(body)
+    session = _session(cursor)
+    cursor.take(_LOAD_BYTES)
     status, database, text = _statement(session, cursor, charset_of)
     return Session(database, session.errornr, flags, status), text
 

@@ -11,9 +11,12 @@ from relay.base.errors import RelayError
 from relay.commands.checks.finding import Finding, ok, warning
 from relay.config.tree import Config
 from relay.source import facts
+from relay.source.connect import query
 from relay.source.failures import SourceLost
 
 _HOURS: Final = 24
+_HEARTBEATS: Final = ("rds_heartbeat2", "rds_sysinfo", "rds_monitor", "ha_health_check", "heartbeat")
+"""Tables of the schema mysql that services write to by statements, whatever binlog_format is."""
 _RDS_RETENTION: Final = f"CALL mysql.rds_set_configuration('binlog retention hours', {_HOURS}); as the master user"
 _UNSET: Final = "without these hours the service purges binlogs as soon as it can, RDS within minutes, read or not"
 
@@ -149,6 +152,17 @@ def service(hosting: Hosting, config: Config, host: str, proof: str) -> Iterator
     if proof and server.source_tls != "verify" and not server.source_key:
         text = f"SourceTLS = {server.source_tls}: nothing proves that {host} is the source"
         yield warning("TLS to the source", text, f"{proof} ({hosting.tls})")
+
+
+def heartbeats(hosting: Hosting, connection: Connection[Any]) -> Iterator[Finding]:
+    """Reports the tables about which a managed service writes statements into the binlog."""
+    if not hosting.name:
+        return
+    names = ", ".join(f"'{name}'" for name in _HEARTBEATS)
+    sql = f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME IN ({names})"
+    found = sorted(f"mysql.{name}" for (name,) in query(connection, sql, "look for the service's own tables"))
+    seen = ", ".join(found) or "the account sees none of those that are known"
+    yield ok("heartbeats", f"{seen}; the relay passes over statements about tables of the schema mysql and counts them")
 
 
 def expiry(hosting: Hosting, connection: Connection[Any], variables: Mapping[str, str]) -> Finding:

@@ -32,6 +32,7 @@ def check(config: Config, host: str, running: int | None) -> Iterator[Finding]:
                 yield warning(account.address, EVENTS["source_unproven"].meaning, connection.remedy)
             yield from hosting.service(hosted, config, host, "" if connection.is_local else connection.remedy)
             yield from settings.check(config, variables, mariadb, hosted)
+            yield from hosting.heartbeats(hosted, connection)
             yield hosting.expiry(hosted, connection, variables)
             yield from grants.replication(config, connection, variables, mariadb, hosted)
             yield from _server_id(config, connection, variables, running)

@@ -11,7 +11,7 @@ from relay.commands.text import cdc as cdc_text
 from relay.commands.text.clients import dropped_rows, filter_text
 from relay.commands.text.columns import counts, cut, fact, fit, moment, right, size_text, span
 from relay.monitoring.stat import CDC, Client, Journal, Lake, LineLog, Process, Source, Stat
-from relay.runtime.process_status import Counts, Stop, Usage
+from relay.runtime.process_status import Counts, PassedOver, Stop, Usage
 
 WIDTH: Final = 80
 _CLIENT: Final = 59  # columns of a client's line after its name
@@ -34,6 +34,7 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     lines += fact("rows", counts(document.rows), width)
     lines += fact("traffic", counts(document.traffic), width)
     lines += fact("events", counts(document.events), width)
+    lines += _passed_over(document.passed_over, width)
     lines += _lake(document.lake, width) if document.lake else []
     lines += _log(document.log, width) if document.log else []
     lines += _cdc(document.cdc, width) if document.cdc else []
@@ -91,6 +92,13 @@ def _journal(journal: Journal) -> str:
         f"{size_text(unflushed)} not flushed, "
         f"{size_text(journal.committed - journal.decided)} not queued"
     )
+
+
+def _passed_over(passed_over: PassedOver, width: int) -> list[str]:
+    """The statements about tables that nobody can get, if there were any."""
+    shown = [f"{each.schema}.{each.table} {each.statements:,}" for each in passed_over.tables]
+    shown += [f"other tables {passed_over.others:,}"] if passed_over.others else []
+    return fact("statements", "passed over: " + ", ".join(shown), width) if shown else []
 
 
 def _lake(lake: Lake, width: int) -> list[str]:
