@@ -120,6 +120,7 @@ def test_the_first_row_of_a_table_and_behind_a_statement_waits_for_no_answer_of_
 ) -> None:
     server.execute("SET GLOBAL binlog_row_metadata = DEFAULT")
     relay = start_relay(server)
+    until(lambda: relay.stat()["source"]["state"] == "streaming")  # it has asked what it asks first
     before = _asked_for_definitions(server)
     with RelayClient("127.0.0.1", relay.port, "waits", SECRET) as client:
         client.add_filter(db, "*")
