@@ -65,7 +65,7 @@ coverage: setup  ## run the tests, and print which lines of each module they do 
 	@$(PY) -m coverage run -m pytest -n 2 --dist worksteal $(SLOWEST)
 	@$(PY) -m coverage combine --quiet && $(PY) -m coverage report
 
-check: setup  ## run everything else, in 100 minutes, and print a table; PARTS="kill spark", CHECK_MINUTES=n, CHECK_SEED=n
+check: setup  ## run everything else, and print a table; PARTS="kill spark", CHECK_MINUTES=n, CHECK_SEED=n
 	@$(PY) -m scripts.check $(PARTS)
 
 test-types: setup  ## print a matrix of every type on every server, with and without metadata

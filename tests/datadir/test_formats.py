@@ -21,8 +21,7 @@ from relay.journal import frames
 from relay.monitoring.usage import Usage
 from relay.monitoring.usage_store import UsageStore
 from relay.queues.state import ClientState
-from relay.supervisor import READY_PATIENCE
-from tests.support.relay_process import RelayProcess, run_relay
+from tests.support.relay_process import UNHURRIED, RelayProcess, run_relay
 from tests.support.waiting import until
 
 Start = Callable[..., RelayProcess]
@@ -139,7 +138,8 @@ def test_a_relay_on_files_of_a_newer_release_stops_by_name(
         renumber_segment(next((data / "journal").glob("*.seg")))
     else:
         renumber(data / file)
-    relay.start(READY_PATIENCE - 1)  # nobody waits for a source that will not be asked
+    relay.command = UNHURRIED  # nobody waits for a source that will not be asked
+    relay.start()
 
     def stopped() -> Any:
         stat = relay.stat()

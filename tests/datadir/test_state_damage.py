@@ -23,11 +23,10 @@ from relay.errors import RelayError, StopCode
 from relay.ingest.agreement import Agreement
 from relay.ingest.reader_state import ReaderState
 from relay.queues.state import ClientState
-from relay.supervisor import READY_PATIENCE
 from tests.support import FIXTURES
 from tests.support.datadir_builder import copied, killed, made, restored
 from tests.support.journal_builder import Made
-from tests.support.relay_process import SECRET, RelayProcess, run_relay
+from tests.support.relay_process import SECRET, UNHURRIED, RelayProcess, run_relay
 from tests.support.waiting import patience, until
 
 PAGE = 4096
@@ -329,8 +328,9 @@ def test_a_relay_stops_by_name_until_its_state_is_whole_again(
     path = relay.conf.parent / "data" / "state.db"
     whole = path.read_bytes()
     rewritten(path, "UPDATE filters SET table_name = 'other'")
+    relay.command = UNHURRIED
     for _ in range(2):  # a restart hides nothing
-        relay.start(READY_PATIENCE - 1)
+        relay.start()
         assert "state=stopped:state_damaged" in relay.ready
         assert relay.stat()["clients"] == []
         shown = run_relay("stat", "-c", relay.conf).stdout
@@ -356,7 +356,8 @@ def test_a_state_that_is_gone_is_accepted_by_a_person_only(
     relay.stop()
     for file in (relay.conf.parent / "data").glob("state.db*"):
         file.unlink()
-    relay.start(READY_PATIENCE - 1)
+    relay.command = UNHURRIED
+    relay.start()
     assert "state=stopped:state_damaged" in relay.ready
     assert "relay start --accept-gap" in relay.stat()["stop"]["hint"]
     relay.accept_gap()

@@ -23,6 +23,12 @@ from tests.support.waiting import patience, until
 
 SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
 RELAY = (sys.executable, "-m", "relay")
+UNHURRIED = (
+    sys.executable,
+    "-c",
+    "from relay import cli, supervisor; supervisor.READY_PATIENCE = float('inf'); cli.main()",
+)
+"""`relay` whose ready line comes when all processes are up, and at no other time."""
 
 
 def write_conf(folder: Path, server: DatabaseServer, settings: Mapping[str, object] | None = None) -> Path:
