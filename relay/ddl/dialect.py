@@ -23,6 +23,7 @@ class SqlMode(IntFlag):
 
 _NO_CACHED_CHARSETS_SINCE: Final = 80_000
 """MySQL's first release that reads the character set of a schema from its dictionary."""
+_CHARSETS_IN_TABLE_MAPS_SINCE: Final = 80_001
 _NUMBER: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)")
 
 
@@ -58,6 +59,11 @@ class Dialect(msgspec.Struct, frozen=True, array_like=True):
     def caches_charsets(self) -> bool:
         """Whether a session uses the character set that the schema had when the session selected it."""
         return self.mariadb or self.version < _NO_CACHED_CHARSETS_SINCE
+
+    @property
+    def has_charsets_in_table_maps(self) -> bool:
+        """Whether table maps have the character sets of texts whatever binlog_row_metadata is."""
+        return not self.mariadb and self.version >= _CHARSETS_IN_TABLE_MAPS_SINCE
 
 
 def packed(dialect: Dialect) -> bytes:

@@ -21,9 +21,10 @@ from relay.ingest import left_out
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
-from relay.schema.facts import ANY, SKIPPED, Reply
+from relay.schema.columntype import lacks_charset
+from relay.schema.facts import ANY, SKIPPED, Fact, Reply
 from relay.schema.history import History, Outcome
-from relay.schema.matching import definition, mismatch, table_of
+from relay.schema.matching import definition, mismatch, table_of, with_charsets
 from relay.schema.queries import Query
 from relay.schema.source_tables import uncertain_labels
 from relay.schema.table import Absent, Table, Unknown
@@ -111,7 +112,7 @@ class Definitions:
     def _decide(self, table_map: TableMap, position: BinlogPosition, sequence: int, dialect: Dialect) -> Verdict:
         fallback = (table_maps.definition if table_map.full else table_maps.provisional)(table_map, self._charset_of)
         table = self._history.key(table_map.schema, table_map.table)
-        state = self._history.state(table, position)
+        state = with_charsets(self._history.state(table, position), table_map, self._charset_of)
         known = self._matching(table_map, state, dialect)
         if not isinstance(known, str):
             known = incomplete_metadata.completed(fallback, known) if table_map.full else known
@@ -191,7 +192,7 @@ class Definitions:
         changed = {TableName(schema, table) for schema, table, _ in outcomes}
         resolutions = self._end_pending(changed, f"the statement {query.statement.verb.upper()} at {end}")
         if not self._names_expected:
-            self._query_unknown(outcomes, end)
+            self._query_unknown(outcomes, end, query.dialect)
         return resolutions
 
     def record_skipped(self, position: str) -> None:
@@ -217,13 +218,13 @@ class Definitions:
             del self._pending[handle]
         return [Resolution(handle, None) for handle in ended]
 
-    def _query_unknown(self, outcomes: Iterable[Outcome], end: BinlogPosition) -> None:
-        """Query the tables that a statement leaves unknown, at once, because the next statement may change them.
+    def _query_unknown(self, outcomes: Iterable[Outcome], end: BinlogPosition, dialect: Dialect) -> None:
+        """Query the tables that a statement leaves incomplete, at once, because the next statement may change them.
 
         Raises any error of `query_table`; the statement then comes again.
         """
         for schema, table, state in outcomes:
-            if isinstance(state, Unknown) and table and self._rules.wants(schema, table):
+            if table and self._rules.wants(schema, table) and _is_incomplete(state, dialect):
                 name = TableName(schema, table)
                 if self._history.reply(name, end) is None:
                     self._query_table(name)
@@ -265,6 +266,13 @@ class Definitions:
                 position=str(position),
             )
         self._log("schema_unproven", table=f"{owner}.{table}", position=position, cause=cause)
+
+
+def _is_incomplete(state: Fact, dialect: Dialect) -> bool:
+    """Whether neither the statements nor the table maps tell all of a table."""
+    if isinstance(state, Table):
+        return not dialect.has_charsets_in_table_maps and any(lacks_charset(column.type) for column in state.columns)
+    return isinstance(state, Unknown)
 
 
 def without_excluded(definition: Definition, keep: Sequence[bool]) -> Definition:

@@ -33,7 +33,7 @@ _DIALECT: Final = Dialect(mariadb=False, version=90_000)  # a current server wri
 
 class SchemaColumn(msgspec.Struct):
     """A column. `type` is SQL text. `nullable` is None if unknown. `key`: the column is part of the key that identifies
-    rows. `charset` is empty for types without text. `generated` and `invisible` are as on the server."""
+    rows. `charset` is empty for types without text, "?" if unknown. `generated` and `invisible` are the server's."""
 
     name: str
     type: str

@@ -15,14 +15,21 @@ from relay.ddl.types import GEOMETRIES, INTEGERS
 TEXTS: Final = ("tinytext", "text", "mediumtext", "longtext")
 BLOBS: Final = ("tinyblob", "blob", "mediumblob", "longblob")
 WITH_CHARSET: Final = frozenset({"char", "varchar", "enum", "set", *TEXTS})
+UNKNOWN_CHARSET: Final = "?"
+"""The character set of a column whose statement has none, in a table and a schema whose default is unknown.
+
+If it is binary, a text is stored as the binary type of that size.
+"""
 _LONGEST: Final = (255, 65_535, 16_777_215, 4_294_967_295)  # bytes of a TINYTEXT, TEXT, MEDIUMTEXT and LONGTEXT
 _LONGEST_VARCHAR: Final = 65_535
+_WIDEST: Final = max(WIDEST.values())
 _LONGEST_SHORT: Final = 32  # the most characters of a number or date
 _WIDTHS: Final = {
     "tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20),
 }  # fmt: skip
 """The display widths of integers, signed and unsigned."""
 _NO_WIDTHS_SINCE: Final = 80_019
+_BINARY: Final = {"char": "binary", "varchar": "varbinary"}
 _UUID_BYTES: Final = {"uuid": 16, "inet6": 16, "inet4": 4}
 _WITHOUT_SIZE: Final = {
     "tinyint": (Type.TINY, 0), "smallint": (Type.SHORT, 0), "mediumint": (Type.INT24, 0), "int": (Type.LONG, 0),
@@ -36,7 +43,10 @@ _FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp"
 
 
 def stored_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
-    """The type as the server stores it; `charset` is that of the table. Raises `NotUnderstood`."""
+    """The type as the server stores it; `charset` is that of the table, empty if unknown.
+
+    A text of an unknown character set has `UNKNOWN_CHARSET`. Raises `NotUnderstood` if more depends on it.
+    """
     if kind.name in INTEGERS:
         return kind._replace(length=kind.length or width_in_digits(kind), charset="", collation="")
     match kind.name:
@@ -59,7 +69,7 @@ def stored_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
         case "binary":
             kind = kind._replace(length=1 if kind.length is None else kind.length)
         case "varbinary":
-            kind = _varchar(kind._replace(charset="binary"), dialect)
+            kind = _varchar(kind._replace(name="varchar", charset="binary"), dialect)
         case _ if kind.name in BLOBS:
             kind = _blob(kind._replace(charset="binary"))
         case _ if kind.name in WITH_CHARSET:
@@ -73,20 +83,19 @@ def width_in_digits(kind: DataType) -> int:
 
 
 def _text(kind: DataType, charset: str, dialect: Dialect) -> DataType:
-    own = kind.charset or charset
-    if not own:
-        raise NotUnderstood("the table's character set is not known")
+    own = kind.charset or charset or UNKNOWN_CHARSET
     kind = kind._replace(charset=own, collation="")
     if kind.name in ("enum", "set"):
         return kind._replace(labels=tuple(_label(label, own) for label in kind.labels))
     if kind.name == "char":
-        kind = kind._replace(length=1 if kind.length is None else kind.length)
-        return kind._replace(name="binary", charset="") if own == "binary" else kind
+        return in_charset(kind._replace(length=1 if kind.length is None else kind.length), own)
     return _varchar(kind, dialect) if kind.name == "varchar" else _blob(kind)
 
 
 def _label(label: str | Bytes, charset: str) -> str | Bytes:
     """A label as the server stores it: text, or bytes if they are not text."""
+    if charset == UNKNOWN_CHARSET and (isinstance(label, Bytes) or not label.isascii() or label.endswith(" ")):
+        raise NotUnderstood("labels depend on the table's character set, which is not known")
     if isinstance(label, str):
         return label if charset == "binary" else label.rstrip(" ")
     if charset == "binary":
@@ -104,14 +113,14 @@ def _label(label: str | Bytes, charset: str) -> str | Bytes:
 def _varchar(kind: DataType, dialect: Dialect) -> DataType:
     if kind.length is None:
         raise NotUnderstood("a VARCHAR without a length")
+    if lacks_charset(kind) and (dialect.strict or kind.length * _WIDEST <= _LONGEST_VARCHAR):
+        return kind
     size = kind.length * width_of(kind.charset)
     if size > _LONGEST_VARCHAR:
         if dialect.strict:
             raise NotUnderstood("a VARCHAR that is too long")
         return _blob(kind._replace(name="text"))
-    if kind.charset == "binary":
-        return kind._replace(name="varbinary", charset="")
-    return kind
+    return in_charset(kind, kind.charset)
 
 
 def _blob(kind: DataType) -> DataType:
@@ -120,10 +129,20 @@ def _blob(kind: DataType) -> DataType:
     if kind.length is not None:
         size = kind.length * width_of(kind.charset)
         name = TEXTS[_number_for(size)] if size else "text"
-    number = _number_of(name)
-    if kind.charset == "binary":
-        return kind._replace(name=BLOBS[number], length=None, charset="")
-    return kind._replace(name=TEXTS[number], length=None)
+    return in_charset(kind._replace(name=TEXTS[_number_of(name)], length=None), kind.charset)
+
+
+def in_charset(kind: DataType, charset: str) -> DataType:
+    """A text in a character set: if that is binary, the binary type of its size."""
+    if charset != "binary":
+        return kind._replace(charset=charset)
+    name = BLOBS[_number_of(kind.name)] if kind.name in TEXTS else _BINARY[kind.name]
+    return kind._replace(name=name, charset="")
+
+
+def lacks_charset(kind: DataType) -> bool:
+    """Whether the bytes of rows cannot be read because the character set is unknown. (Those of ENUM and SET can.)"""
+    return kind.charset == UNKNOWN_CHARSET and kind.name not in ("enum", "set")
 
 
 def _number_of(name: str) -> int:
@@ -137,7 +156,9 @@ def _number_for(size: int) -> int:
 
 
 def width_of(charset: str) -> int:
-    """The bytes of the longest character of a character set."""
+    """The bytes of the longest character of a character set. Raises `NotUnderstood` for an unknown one."""
+    if charset == UNKNOWN_CHARSET:
+        raise NotUnderstood("the table's character set is not known")
     return WIDEST.get(charset, 1)
 
 
@@ -145,6 +166,8 @@ def converted_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
     """The type after CONVERT TO CHARACTER SET: it holds at least as many characters. Raises `NotUnderstood`."""
     if kind.name not in WITH_CHARSET:
         return kind
+    if kind.charset == UNKNOWN_CHARSET:
+        raise NotUnderstood("the character set that a column is converted from is not known")
     changed = kind._replace(charset=charset)
     if kind.name in TEXTS:
         number = _number_of(kind.name)
@@ -227,6 +250,8 @@ def table_map_type(kind: DataType, dialect: Dialect) -> tuple[int, int]:
 
     Temporal types are those of the newer format, even if the table has the older one. Raises `NotUnderstood`.
     """
+    if lacks_charset(kind):
+        raise NotUnderstood("its character set is not known")
     name, length = kind.name, kind.length or 0
     if name in _WITHOUT_SIZE:
         return _WITHOUT_SIZE[name]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
+
 from relay.binlog.events.column_types import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type
 from relay.binlog.events.table_maps import TableMap
 from relay.ddl.cursor import NotUnderstood
@@ -16,8 +18,8 @@ from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import Bytes, DataType, Generated
 from relay.journal.frames import Column as FrameColumn
 from relay.journal.frames import Definition
-from relay.schema.columntype import TEXTS, WITH_CHARSET, column_type, table_map_type
-from relay.schema.table import Column, Table
+from relay.schema.columntype import TEXTS, WITH_CHARSET, column_type, in_charset, lacks_charset, table_map_type
+from relay.schema.table import Column, State, Table, Unknown
 
 _OLDER: Final = {
     Type.TIME2: Type.TIME, Type.DATETIME2: Type.DATETIME, Type.TIMESTAMP2: Type.TIMESTAMP, Type.DATE: Type.NEWDATE,
@@ -25,6 +27,33 @@ _OLDER: Final = {
 }  # fmt: skip
 """The older type in table maps, by the newer one."""
 _UNSIGNED_SHOWN: Final = NUMERIC - {Type.YEAR}
+
+
+def with_charsets(state: State, table_map: TableMap, charset_of: Mapping[int, str]) -> State:
+    """The state with the table map's character sets where the statements do not tell them.
+
+    It is `Unknown` if the table map does not tell them either.
+    """
+    if not isinstance(state, Table) or len(state.columns) != len(table_map.columns):
+        return state
+    pairs = list(zip(state.columns, table_map.columns, strict=True))
+    for known, seen in pairs:
+        if lacks_charset(known.type) and seen.type in TEXTUAL and not _charset(seen, charset_of):
+            return Unknown(f"the character set of its column {known.name} is not known")
+    return msgspec.structs.replace(state, columns=tuple(_with_charset(*pair, charset_of) for pair in pairs))
+
+
+def _with_charset(known: Column, seen: MapColumn, charset_of: Mapping[int, str]) -> Column:
+    charset = _charset(seen, charset_of)
+    if not (charset and lacks_charset(known.type)):
+        return known
+    return msgspec.structs.replace(known, type=in_charset(known.type, charset))
+
+
+def _charset(seen: MapColumn, charset_of: Mapping[int, str]) -> str:
+    """The character set of a column in a table map, empty if it is unknown."""
+    found = "" if seen.collation is None else charset_of.get(seen.collation, "")
+    return "utf8mb3" if found == "utf8" else found
 
 
 def mismatch(table_map: TableMap, table: Table, charset_of: Mapping[int, str], dialect: Dialect) -> str:
@@ -54,10 +83,9 @@ def _differs(seen: MapColumn, known: Column, charset_of: Mapping[int, str], dial
         return "unsigned" if seen.unsigned else "signed"
     if seen.name is not None and seen.name != known.name:
         return f"called {seen.name}"
-    if seen.collation is not None and known.type.name in WITH_CHARSET and known.type.charset:
-        charset = charset_of.get(seen.collation, "")
-        if charset and ("utf8mb3" if charset == "utf8" else charset) != known.type.charset:
-            return f"in {charset}"
+    charset = _charset(seen, charset_of)
+    if charset and known.type.name in WITH_CHARSET and known.type.charset not in ("", charset):
+        return f"in {charset}"
     return ""
 
 

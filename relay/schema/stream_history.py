@@ -23,7 +23,7 @@ from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Kind
 from relay.journal.frames import Definition
 from relay.schema.history import History
-from relay.schema.matching import definition, mismatch, table_of
+from relay.schema.matching import definition, mismatch, table_of, with_charsets
 from relay.schema.memory import MemoryStore
 from relay.schema.queries import Session, query
 from relay.schema.table import Table
@@ -81,7 +81,7 @@ class StreamHistory:
 
     def _decide(self, table_map: TableMap, dialect: Dialect) -> Definition | None:
         table = self._history.key(table_map.schema, table_map.table)
-        state = self._history.state(table, self._position)
+        state = with_charsets(self._history.state(table, self._position), table_map, self._charset_of)
         why = mismatch(table_map, state, self._charset_of, dialect) if isinstance(state, Table) else "it is not known"
         if isinstance(state, Table) and not why:
             found = definition(state, dialect, table_map)

@@ -39,8 +39,8 @@ class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """A table. `columns` are in the order of its rows.
 
     `key` has the names of the columns that identify a row: those of the primary key, or of the unique index that the
-    server uses as one. `charset` is that of new columns without one. If the indexes are unknown, `indexes` is None and
-    `charset` is empty.
+    server uses as one. `charset` is that of new columns without one, empty if unknown. If the indexes are unknown,
+    `indexes` is None and `charset` is empty.
     """
 
     schema: str

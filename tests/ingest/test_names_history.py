@@ -17,16 +17,22 @@ import pymysql
 import pytest
 
 from examples.dbserver import DatabaseServer
+from relay.binlog import BinlogFile, events
 from relay.binlog.events.position import BinlogPosition
+from relay.client import RelayClient
 from relay.ddl.syntax import TableName
 from relay.journal import frames
 from relay.journal.frames import Definition
 from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Table, Unknown
+from tests.binlog.test_binlog_files import folder_of
 from tests.support.cdc_source import KINDS, relay_on
+from tests.support.exported_lake import Lake
 from tests.support.lagging_reader import delivered, identity, write
 from tests.support.purging import purge
 from tests.support.reader_process import Reader
+from tests.support.relay_process import SECRET
+from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.brands
 
@@ -55,6 +61,37 @@ def test_a_schema_that_create_if_not_exists_has_made_is_known_from_there_on(
         if isinstance(frame, frames.Table) and frame.definition
     ]
     assert {column.charset for each in definitions for column in each.columns if column.name == "b"} == {"latin1"}
+
+
+def test_tables_in_a_schema_from_before_the_binlog_have_names_on_every_way_out(
+    mysql97: DatabaseServer, make_db: Callable[[DatabaseServer], str], tmp_path: Path
+) -> None:
+    db = make_db(mysql97)
+    mysql97.execute(f"ALTER DATABASE {db} CHARACTER SET gbk")
+    purge(mysql97)
+    mysql97.execute(
+        f"CREATE DATABASE IF NOT EXISTS {db}", f"CREATE TABLE {db}.h (id INT PRIMARY KEY, a INT, b VARCHAR(20))",
+        f"INSERT INTO {db}.h VALUES (1, 10, '日')", f"ALTER TABLE {db}.h ADD INDEX (a)",
+        f"INSERT INTO {db}.h VALUES (2, 20, '本')",
+    )  # fmt: skip
+    wanted = [{"id": 1, "a": 10, "b": "日"}, {"id": 2, "a": 20, "b": "本"}]
+    settings = {"Source.StartPosition": "oldest", "Source.Tables": f"{db}.*", "Lake.Path": tmp_path / "lake"}
+    with relay_on(mysql97, tmp_path, settings | {"Lake.RollSeconds": "1s", "Lake.Snapshot": "manual"}) as service:
+        assert [{name: row[name] for name in ["id", "a", "b"]} for row in service.await_rows(f"{db}.h", 2)] == wanted
+        lake = Lake(tmp_path / "lake")
+        found = until(lambda: (lake.folder / "_log").is_dir() and len(rows := lake.rows(db, "h")) == 2 and rows)
+        assert [{name: row[name] for name in ["id", "a", "b"]} for row in found] == wanted
+        with RelayClient("127.0.0.1", service.relay.port, "new", SECRET) as client:
+            client.add_filter(db)
+            mysql97.execute(f"UPDATE {db}.h SET b = '語' WHERE id = 1")
+            [row] = client.poll_many(wait=patience(20))
+            assert (row.before, row.after) == (wanted[0], wanted[0] | {"b": "語"})
+    file, *_ = mysql97.execute("SHOW BINARY LOG STATUS")[0]
+    with BinlogFile(folder_of(mysql97) / file) as log:
+        inserted = [log.rows(event) for event in log if isinstance(event, events.WriteRowsEvent)]
+    assert [[row.after for row in rows] for rows in inserted] == [
+        [{name: str(value) for name, value in row.items()}] for row in wanted
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

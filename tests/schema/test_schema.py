@@ -265,6 +265,23 @@ def test_a_row_right_after_its_statement_needs_no_question_and_no_wait(world: Wo
     assert not world.asked + again.asked
 
 
+def test_a_character_set_comes_from_the_table_map_or_is_asked_for_at_once(world: World, mariadb: World) -> None:
+    latin1 = table_map([(Type.LONG, b""), (Type.VARCHAR, b"\x0a\x00")], field(2, b"\x08"), nullable=0b10)
+    for each in (world, mariadb):
+        each.execute("CREATE TABLE users (id INT UNSIGNED PRIMARY KEY, name VARCHAR(10))", at(100))
+    assert (world.asked, mariadb.asked) == ([], ["shop.users"])
+    found = world.known(latin1, at(100))
+    assert [(column.name, column.charset, column.sql_type) for column in found.columns] == [
+        ("id", "", "int unsigned"), ("name", "latin1", "varchar(10)"),
+    ]  # fmt: skip
+    assert found.proven and world.asked == []
+    for each in (world, mariadb):
+        assert each.decide(PLAIN, at(150)).pending is not None, "the rows wait for the source's reply"
+        assert "schema_contradicted" not in each.logged
+        each.execute("ALTER TABLE users ADD INDEX (name)", at(200))
+    assert column_names(world.known(latin1, at(250))) == ["id", "name"]
+
+
 def test_a_statement_that_is_not_understood_has_the_source_asked_at_once(world: World) -> None:
     world.execute(CREATE, at(50))
     world.execute(NOT_UNDERSTOOD, at(100))

@@ -8,6 +8,7 @@ from typing import Final
 from relay.base.errors import printable
 from relay.commands.text.columns import cut, display_width, fact, fit
 from relay.monitoring.schema_report import SchemaColumn, SchemaVersion, TableHistory
+from relay.schema.columntype import UNKNOWN_CHARSET
 
 _WIDTH: Final = 100
 _NAME: Final = 40
@@ -60,12 +61,16 @@ def _columns(columns: Sequence[SchemaColumn]) -> Iterator[str]:
     widest = min(max(map(display_width, names), default=0), _NAME)
     for column, name in zip(columns, names, strict=True):
         words = [column.type]
-        words += [column.charset] if column.charset else []
+        words += [_charset(column.charset)] if column.charset else []
         words += ["not null"] if column.nullable is False else []
         words += ["key"] if column.key else []
         words += [column.generated] if column.generated else []
         words += ["invisible"] if column.invisible else []
         yield cut(f"{_INDENT}{fit(name, widest)}  {' '.join(words)}", _WIDTH)
+
+
+def _charset(name: str) -> str:
+    return "unknown charset" if name == UNKNOWN_CHARSET else name
 
 
 def _since(version: SchemaVersion) -> str:
