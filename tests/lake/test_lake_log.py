@@ -335,7 +335,7 @@ def test_writers_killed_at_random_lose_no_commit_that_they_made(tmp_path: Path, 
     assert set(made) <= set(reasons), "an acknowledged commit is not there"
     assert log.state() == _replayed(log.storage)
     assert verify(log.storage, log.state()) == []
-    assert len(made) > 400
+    assert len(made) > 200, "hardly a writer lived to commit"
 
 
 def _write_on(url: str, name: str, acknowledge: int) -> NoReturn:
