@@ -21,10 +21,10 @@ from relay.binlog.events.position import BinlogPosition
 from relay.binlog.events.table_maps import parse
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.syntax import TableName
-from relay.schema.columntype import column_type
+from relay.schema.columntype import UNKNOWN_CHARSET, column_type
 from relay.schema.facts import ANY
 from relay.schema.history import History
-from relay.schema.matching import mismatch
+from relay.schema.matching import mismatch, with_charsets
 from relay.schema.queries import Session, query
 from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Absent, State, Table, Unknown
@@ -162,8 +162,9 @@ def replay(server: DatabaseServer, recording: Recording, folder: Path) -> Findin
                     history.add(history.outcomes(found, at), end, number)
                     number += 1
                 elif isinstance(event, events.TableMapEvent):
-                    state = history.state(TableName(event.database, event.table), end)
                     seen = parse(description.buffer[20:-4], mariadb=not server.kind.mysql)
+                    state = history.state(TableName(event.database, event.table), end)
+                    state = with_charsets(state, seen, charset_of)
                     if isinstance(state, Table) and (why := mismatch(seen, state, charset_of, dialect)):
                         findings.wrong.append(f"{event.database}.{event.table}: {why}")
                 at = end
@@ -180,11 +181,26 @@ def _compare(store: Store, history: History, step: Step, dialect: Dialect, findi
             findings.unknown.append(f"{step.statement}: {table}: {state.cause}")
         elif isinstance(state, Absent):
             findings.wrong.append(f"{step.statement}: {table} is there")
-        elif (ours := _described(state, dialect)) != step.tables[table]:
-            findings.wrong.append(f"{step.statement}: {table}: {ours}, and not {step.tables[table]}")
+        else:
+            ours, shown = _described(state, dialect), step.tables[table]
+            if any(charset == UNKNOWN_CHARSET for _, _, charset, _, _ in ours):
+                findings.unknown.append(f"{step.statement}: {table}: a character set is not known")
+                shown = _without_unknown(shown, ours)
+            if ours != shown:
+                findings.wrong.append(f"{step.statement}: {table}: {ours}, and not {shown}")
     for table in store.tables():
         if table not in known and table != ANY and isinstance(history.state(table, step.end), Table):
             findings.wrong.append(f"{step.statement}: {table} is not there")
+
+
+def _without_unknown(shown: Columns, ours: Columns) -> Columns:
+    """What the server shows, without the character sets that we do not know."""
+    if len(shown) != len(ours):
+        return shown
+    return [
+        (name, kind, UNKNOWN_CHARSET if known == UNKNOWN_CHARSET and charset else charset, nullable, key)
+        for (name, kind, charset, nullable, key), (_, _, known, _, _) in zip(shown, ours, strict=True)
+    ]
 
 
 def _described(table: Table, dialect: Dialect) -> Columns:
