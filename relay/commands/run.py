@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -205,7 +205,7 @@ def _note(text: str) -> None:
 
 
 def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
-    patterns = [table.partition(".")[::2] for table in tables]
+    patterns = [(schema, table) for schema, _, table in (each.partition(".") for each in tables)]
     name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
     host, port = admin_client.classic_address(config)
     secret, tls = config.server.auth_secret, admin_client.tls_context(config)
@@ -223,13 +223,21 @@ def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
         interrupted = True  # if in the login, the relay may know the name already
         raise
     finally:
-        # On a new connection, because an interrupt leaves a reply half read. No more rows may queue for this name.
         connection.close()
         if interrupted or connection.client_id:
-            for schema, table in patterns:
-                connection.remove_filter(schema, table)
-            connection.close()
+            try:
+                _remove_filters(connection, patterns)
+            except RelayError:  # a login that was under way may have taken the name over
+                _remove_filters(connection, patterns)
             _forget(config, name)
+
+
+def _remove_filters(connection: RelayClient, patterns: Sequence[tuple[str, str]]) -> None:
+    """Removes the filters on a new connection, because an interrupt leaves a reply half read."""
+    connection.close()
+    for schema, table in patterns:
+        connection.remove_filter(schema, table)
+    connection.close()
 
 
 def _forget(config: Config, name: str) -> None:

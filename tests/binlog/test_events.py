@@ -363,12 +363,11 @@ def test_rows_are_what_select_prints(server: DatabaseServer, db: str) -> None:
 
 
 def test_a_definition_names_what_the_table_map_does_not(server: DatabaseServer, db: str) -> None:
-    start = place(server)
     server.execute(
-        f"CREATE TABLE {db}.t (id INT UNSIGNED, a VARCHAR(9) CHARACTER SET latin1, e ENUM('x','y'), b BINARY(3))",
-        f"INSERT INTO {db}.t VALUES (4000000000, 'é', 'y', 'q')",
-        f"CREATE TABLE {db}.other (id INT)",
+        f"CREATE TABLE {db}.t (id INT UNSIGNED, a VARCHAR(9) CHARACTER SET latin1, e ENUM('x','y'), b BINARY(3))"
     )
+    start = place(server)
+    server.execute(f"INSERT INTO {db}.t VALUES (4000000000, 'é', 'y', 'q')", f"CREATE TABLE {db}.other (id INT)")
     decoder = Decoder()
     found = [decoder.decode(raw) for raw in raw_events(record(server, start))]
     (written,) = (event for event in found if isinstance(event, events.WriteRowsEvent))
