@@ -9,7 +9,9 @@ duration=${FUZZ_SECONDS:-60} count=${FUZZ_COUNT:-} seed=${FUZZ_SEED:-$RANDOM$RAN
 cd "$(dirname "$0")/.."
 
 build=build/fuzz
-flags=(-std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I native)
+# Code has fixed addresses, which tell one edge from another: a seed repeats a run.
+flags=(-std=c++17 -O1 -g -fno-pie -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+  -I native)
 mkdir -p $build
 
 targets=("$@")
@@ -68,7 +70,8 @@ run() {
   local program=$build/$target crash=$build/$target.crash crashers
   crashers=$(folder crashers)
   rm -f "$crash"
-  if ! [ -e "$program.o" ] || ! c++ "${flags[@]}" -o "$program" "$program.o" $build/driver.o "${objects[@]}" -lz; then
+  if ! [ -e "$program.o" ] ||
+    ! c++ "${flags[@]}" -no-pie -o "$program" "$program.o" $build/driver.o "${objects[@]}" -lz; then
     echo "fuzz: $target does not compile"
     return 1
   fi

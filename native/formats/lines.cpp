@@ -157,7 +157,7 @@ void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const
     const uint8_t* middle = skip_image(d, row.before_present, at, body.images.end());
     const uint8_t* next = middle && body.after ? skip_image(d, row.after_present, middle, body.images.end()) : middle;
     std::string error = "a row of " + name_of(d) + " is cut short";
-    bool made = next && next != at;
+    bool made = next && (next != at || (rows.rows == 1 && !body.images.size));  // or a row of nothing but defaults
     if (made) {
       row.before = Bytes(at, static_cast<size_t>(middle - at));
       row.after = Bytes(middle, static_cast<size_t>(next - middle));

@@ -24,6 +24,7 @@ bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::
       reset();
       return false;
     }
+    if (next_ == at_) row_ = row - 1;  // rows without bytes are all alike
     advance();
   }
   return true;
@@ -32,10 +33,11 @@ bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::
 bool RowCursor::measure() {
   if (next_) return true;
   const uint8_t* end = body_.images.end();
-  if (at_ >= end) return false;
   middle_ = skip_image(*definition_, body_.before, at_, end);
   if (!middle_) return false;
   next_ = body_.after ? skip_image(*definition_, body_.after, middle_, end) : middle_;
+  // A minimal image of nothing but defaults has no columns, and so no bytes.
+  if (next_ == at_ && body_.images.size) next_ = nullptr;
   return next_ != nullptr;
 }
 

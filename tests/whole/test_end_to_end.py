@@ -17,6 +17,7 @@ from relay.commands.admin_client import AdminClient
 from relay.protocol.classic import Discard
 from tests.support import ROOT
 from tests.support.consumer import Consumer
+from tests.support.csv_lines import Number, content, json_lines
 from tests.support.readme_client import ReadmeClient
 from tests.support.relay_process import ADMIN_SECRET, SECRET, RelayProcess
 from tests.support.waiting import until
@@ -187,3 +188,32 @@ def test_what_the_cap_cuts_is_announced_and_counted(
     ids = [row.after["id"] for row in consumer.rows if row.after]
     assert ids == list(range(rows - len(ids) + 1, rows + 1)), "what is left is not the newest, in order"
     assert facts()["dropped"]["cut"] == rows - len(ids)
+
+
+def test_a_row_of_nothing_but_defaults_is_sent_and_logged_among_minimal_images(
+    mysql97: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start
+) -> None:
+    """MySQL writes such a row without columns, and so without bytes. MariaDB writes inserts whole."""
+    db = make_db(mysql97)
+    log = {"Logger.Path": "log/", "Logger.Schema": db, "Logger.Format": "json"}
+    relay = start_relay(mysql97, log | {"Relay.OnPartialImage": "send"})
+    mysql97.execute(f"CREATE TABLE {db}.t (a INT DEFAULT 1, b INT DEFAULT 2)")
+    client = RelayClient("127.0.0.1", relay.port, "defaults", SECRET)
+    client.connect()
+    client.add_filter(db, "t")
+    mysql97.execute(
+        "SET SESSION binlog_row_image = MINIMAL", f"INSERT INTO {db}.t VALUES ()", f"INSERT INTO {db}.t (a) VALUES (7)"
+    )
+    got: list[dict[str, Any] | None] = []
+
+    def both_came() -> bool:
+        if (row := client.poll()) is not None:
+            got.append(row.after)
+        return len(got) == 2
+
+    until(both_came, 30, lambda: str(got))
+    client.close()
+    assert got == [{}, {"a": 7}]
+    until(lambda: relay.stat()["log"]["status"]["lines"] == 2, 30, lambda: str(relay.stat()["log"]["status"]))
+    lines = json_lines(content(relay.conf.parent / "log"))
+    assert [line["after"] for line in lines] == [{}, {"a": Number("7")}]
