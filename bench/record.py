@@ -19,7 +19,7 @@ def write(report: Report, machine: Mapping[str, str], how: str, path: Path = FOL
     lines += [
         f"Written by `make bench` on {datetime.now(UTC):%Y-%m-%d}, {how}. A figure is the median of the rounds, with "
         "the lowest and the highest behind it; a ratio is to what ran in turn with it, round by round. "
-        "[docs/performance.md](../docs/performance.md) says what the figures are made of.",
+        "[docs/internals/performance.md](../docs/internals/performance.md) says what the figures are made of.",
         "",
         "| machine | |",
         "|---|---|",

@@ -16,7 +16,7 @@ from tests.faults import table
 from tests.faults.ordeal import Line, Trial, begin
 from tests.faults.proxy import FaultProxy
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "failures.md"
+DOCUMENT = Path(__file__).parents[2] / "bench" / "FAULTS.md"
 Ordeal = Callable[..., AbstractContextManager[Trial]]
 
 
@@ -59,7 +59,7 @@ def ordeal(tell: Callable[[Line], None]) -> Ordeal:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print the table; with RELAY_FAULTS_WRITE=1, and if nothing failed, put it into docs/failures.md, too."""
+    """Print the table; with RELAY_FAULTS_WRITE=1, and if nothing failed, put it into bench/FAULTS.md, too."""
     reports = [report for name in ("passed", "failed") for report in terminalreporter.stats.get(name, [])]
     for report in reports:
         for name, value in report.user_properties:

@@ -1,4 +1,4 @@
-"""The table of faults, with the lines of one fault added up: text for a terminal, and Markdown for docs/failures.md."""
+"""The table of faults, with the lines of one fault added up: text for a terminal, and Markdown for bench/FAULTS.md."""
 
 from __future__ import annotations
 

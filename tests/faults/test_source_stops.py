@@ -209,7 +209,7 @@ def test_a_binlog_that_is_begun_anew(
 ) -> None:
     """All that was committed before is read by then; what comes after is read once the gap is accepted."""
     relay, db = start_relay(own), make_db(own)
-    with ordeal("Binlog begun anew (RESET MASTER)", relay, own, db, Allows.IN_FLIGHT, pause=0.01) as trial:
+    with ordeal("Binlog reset (RESET MASTER)", relay, own, db, Allows.IN_FLIGHT, pause=0.01) as trial:
         for _ in range(times(3)):
             time.sleep(0.5)
             with trial.fault():
