@@ -135,9 +135,8 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     StopCode.BINLOG_PURGED: Meaning("the source purged the next events; " + _ACCEPT_GAP),
     StopCode.GTID_GAP: Meaning("the source lacks the next transactions; " + _ACCEPT_GAP),
     StopCode.BINLOG_RESET: Meaning(
-        "RESET MASTER, or a restored copy of the server, started a new history: unread events of the old "
-        "history are lost; `relay start --accept-gap` continues at the beginning of the new history and "
-        "records the gap for every client"
+        "the source started a new history (RESET MASTER, or a restored copy): unread events of the old one are lost; "
+        "`relay start --accept-gap` continues at the beginning of the new one and records the gap for every client"
     ),
     StopCode.WRONG_SOURCE: Meaning(
         "this is not the server that DataDir belongs to: correct IPAddr, or use another DataDir; " + _ACCEPT_GAP

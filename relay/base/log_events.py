@@ -44,7 +44,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     ),
     "renewed": Event(_E, "cause", "all processes restart from the files on disk, as after a failure of the host"),
     "journal_renewed": Event(
-        _W, "", "a process died within a sync of the journal: the relay wrote that part anew; all processes restart"
+        _W, "", "a process died within a sync of the journal: the relay rewrote that part; all processes restart"
     ),
     "state_renewed": Event(
         _W, "file", "a sync of the file failed, or may have failed: the relay rewrote it before using it"
