@@ -12,7 +12,6 @@ from itertools import pairwise
 import msgspec
 
 from relay.binlog import events
-from relay.binlog.events.column_types import MapColumn
 from tests.support import ROOT
 
 PATH = ROOT / "docs" / "binlog-events.md"
@@ -38,7 +37,7 @@ def page() -> str:
         if (other := first.setdefault(fields, tag)) != tag and fields.count("\n") > 5:
             fields = f"The fields are those of [{other}](#{other.lower()}).\n"
         parts += [f"### {tag}\n", f"`{event.__name__}`. {_text(event)}\n", fields]
-    structs: list[type[msgspec.Struct]] = [MapColumn]
+    structs: list[type[msgspec.Struct]] = []
     enums: list[type[IntEnum] | type[IntFlag]] = []
     for _, found in inspect.getmembers(events, inspect.isclass):
         if issubclass(found, msgspec.Struct) and found.__struct_config__.tag is None and found is not events.Header:

@@ -47,9 +47,11 @@ CDC_REPLIES: Final = {outcome: _answer(outcome) for outcome in REPLIES} | {
 def classic_table() -> str:
     """The actions of commands by state, and the reply of each action, as two Markdown tables."""
     lines = ["| command | " + " | ".join(classic_states.State) + " |", "|---" * (len(classic_states.State) + 1) + "|"]
+    names: dict[str, list[str]] = {}
     for command in Command:
         cells = " | ".join(action(state, command) for state in classic_states.State)
-        lines.append(f"| {command:#06x} {command.name} | {cells} |")
+        names.setdefault(cells, []).append(f"{command:#06x} {command.name}")
+    lines += [f"| {', '.join(commands)} | {cells} |" for cells, commands in names.items()]
     cells = " | ".join(action(state, 0) for state in classic_states.State)
     lines += [f"| any other | {cells} |", "", "| action | answer |", "|---|---|"]
     lines += [f"| {each} | {CLASSIC_REPLIES[each]} |" for each in Action]
