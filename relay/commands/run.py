@@ -152,7 +152,7 @@ def check(config: Config) -> None:
 
 @cli.command()
 @configurable
-@click.option("--from", "start", metavar="PLACE",
+@click.option("--from", "start", metavar="POSITION",
               help="Read from the source, starting at oldest, newest, FILE:POS or a GTID set.")  # fmt: skip
 @click.option("--to-end", is_flag=True, help="With --from: stop at the current end of the binlog.")
 @click.option("--file", "from_files", is_flag=True, help="Read the binlog files given as arguments, in that order.")
@@ -259,9 +259,9 @@ def _parse_position(_: click.Context, __: click.Parameter, value: str) -> str:
 
 @cli.command()
 @configured
-@click.option("--from", "start", default="oldest", metavar="POS", callback=_parse_position,
+@click.option("--from", "start", default="oldest", metavar="POSITION", callback=_parse_position,
               help="Start: FILE:POS, a GTID set, or oldest (default), the oldest in journal and source.")  # fmt: skip
-@click.option("--to", "end", default="newest", metavar="POS", callback=_parse_position,
+@click.option("--to", "end", default="newest", metavar="POSITION", callback=_parse_position,
               help="End: FILE:POS, a GTID set, or newest (default), the end of the journal.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on one line.")
 def verify(config: Config, start: str, end: str, as_json: bool) -> None:
@@ -310,7 +310,7 @@ def repair(config: Config, look: bool) -> None:
 @cli.command()
 @configured
 @click.argument("table", required=False, default="")
-@click.option("--at", "where", default="", metavar="PLACE",
+@click.option("--at", "where", default="", metavar="POSITION",
               help="Show the definition at FILE:POS, or after a GTID or GTID set.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the histories as JSON on one line.")
 def schema(config: Config, table: str, where: str, as_json: bool) -> None:

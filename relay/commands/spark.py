@@ -81,8 +81,9 @@ def _file(*suffixes: str) -> Callable[[click.Context, click.Parameter, str | Non
 @spark.command()
 @job
 @click.option("--out", metavar="FILE", callback=_file(".csv", ".parquet"),
-              help="Write the rows to a .csv or .parquet file.")  # fmt: skip
-@click.option("--plot", metavar="FILE", callback=_file(".png", ".html"), help="Plot the rows to a .png or .html file.")
+              help="Write the counts to a .csv or .parquet file.")  # fmt: skip
+@click.option("--plot", metavar="FILE", callback=_file(".png", ".html"),
+              help="Plot the counts to a .png or .html file.")  # fmt: skip
 def usage(out: str | None, plot: str | None) -> dict[str, str]:
     """Count rows by table, kind and hour."""
     return {name: value for name, value in (("out", out), ("plot", plot)) if value}
