@@ -141,8 +141,9 @@ bench: .venv/stamp-bench .venv/stamp-browser  ## measure speed as ratios in one 
 .venv/stamp-bench: .venv/stamp-native .venv/stamp-venv requirements-bench.lock scripts/setup-bench.sh
 	@scripts/setup-bench.sh
 
-lint: setup  ## run ruff, clang-format and clang-tidy
+lint: setup  ## check style: ruff, clang-format, clang-tidy, and the prose that people read
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check .
+	@$(PY) -m tests.docs.prose
 	@.venv/bin/clang-format --dry-run --Werror $(CORE)
 	@printf '%s\n' $(filter %.cpp,$(CORE)) | xargs -P "$$(nproc)" -n 4 scripts/tidy.sh
 

@@ -4,137 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-import click
 import pytest
 
 from relay.base.log_events import EVENTS
 from relay.commands.app import cli
 from relay.config.keys import CLIENT_KEYS, KEYS
 from relay.errors import MEANINGS
+from tests.docs.prose import BANNED, GLOSSARY, PAGES, found_in, help_texts, prose_of, shown
 from tests.support import ROOT
-
-GLOSSARY: Final = ROOT / "docs/glossary.md"
-
-
-class Banned(NamedTuple):
-    """A row of the glossary's second table.
-
-    `prose` is a pattern for text that people read. `names` are words that no identifier contains, in the files that
-    `where` matches. An identifier's words are what stands between underscores and before capitals; a word with a
-    capital is one of types only.
-    """
-
-    prose: str = ""
-    names: tuple[str, ...] = ()
-    where: str = r"(relay|native)/"
-
-
-BANNED: Final[Mapping[str, Banned]] = {
-    "named stop": Banned(
-        r"named stops?|(stop|stops|stopped|stopping|refused) by name|(?<!`)stop `[a-z]+_[a-z_]+`|stops? for an? error"
-    ),
-    "verb": Banned(
-        r"verbs?", ("verb", "verbs"), r"relay/(commands|cli)"
-    ),  # in relay/ddl it is a statement's first word
-    "family": Banned(r"(?<!metric )famil(y|ies)", ("family",), r"relay/(runtime|processes|supervisor)"),
-    "board": Banned(r"(?<!on )boards?", ("board", "boards")),
-    "lookout": Banned(r"lookouts?", ("lookout", "lookouts")),
-    "narrow": Banned("", ("narrow", "narrowed"), r"relay/(commands|monitoring)/"),
-    "desk": Banned(r"desks?", ("desk", "desks")),
-    "door": Banned(r"doors?", ("door", "doors")),
-    "peer": Banned(r"peers?", ("peer", "peers"), r"relay/"),
-    "keeper": Banned(r"keepers?", ("keeper", "keepers")),
-    "answers": Banned("", ("answers",), r"relay/(ingest|reader|repair)"),
-    "refusals": Banned("", ("refusals",)),
-    "catalogue": Banned(r"catalog(ue)?s?", ("catalog", "catalogue"), r"relay/(ingest|cdc|reader|repair|queues)"),
-    "misfit": Banned(r"misfits?", ("misfit", "misfits")),
-    "gathering": Banned(r"gatherings?", ("gathering", "gatherings")),
-    "place": Banned(
-        r"places? in (the|a|its) (source's )?binlog|binlog places?",
-        ("Place", "Places", "places"),
-        r"relay/(binlog|ingest|lake|linelog|monitoring|reader|repair|schema|spark|verify)",
-    ),
-    "witness": Banned(r"witness(es)?", ("witness", "witnesses")),
-    "brake": Banned(r"brakes?", ("brake", "brakes")),
-    "room": Banned("", ("Room",), r"relay/.*\.py"),
-    "level": Banned(r"(is|was|are|be|been|keeps? \w+ \w+) level( with)?"),
-    "lives": Banned(
-        r"(random|table's|tables') (life|lives)|lives of (a )?tables?", ("lives",), r"tests/(names|schema|cdc)/"
-    ),
-    "tell": Banned(r"(tells?|told|telling)(?! apart)", ("told", "tells", "telling")),
-    "held": Banned(
-        r"(held|holds?|holding) (up|back)|held (request|poll|connection|row|byte)s?",
-        ("held",),
-        r"native/|relay/(?!supervisor|runtime/(child_group|restarts))",
-    ),
-    "hidden": Banned(
-        r"hidden (types?|columns?|metadata)", ("hidden",), r"native/|relay/(binlog|ingest|lake|repair|schema|verify)"
-    ),
-    "aside": Banned(r"aside", ("aside",)),
-    "lane": Banned(r"lanes?", ("lane", "lanes"), r"native/(formats|python)|relay/"),  # processors have lanes, too
-    "words": Banned("", ("Words",), r"relay/.*\.py"),
-    "look": Banned(r"(take|takes|took|taking) a look", ("look", "looks", "looked"), r"relay/(?!commands/run)"),
-    "bury": Banned("", ("bury", "buries", "buried")),
-    "gently": Banned("", ("gently",)),
-    "takes rows": Banned(r"statements? (that )?(takes?|took) rows"),
-}
-
-ELSEWHERE: Final[Mapping[str, frozenset[str]]] = {
-    "peer": frozenset({"docs/performance.md", "README.md"}),
-    "catalogue": frozenset({"docs/binlog-events.md"}),
-}
-"""Pages where the word means another thing: programs that the relay is compared with; a field of QUERY events."""
 
 LOG_FIELDS: Final = frozenset(name for event in EVENTS.values() for name in event.fields.split())
 """Names that are promised: a parameter or an attribute may have them, as log lines do."""
-
-PAGES: Final = sorted(
-    path
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if path not in (GLOSSARY, ROOT / "CHANGELOG.md")
-)
-
-
-def shown(path: Path) -> str:
-    """The path as tests name it."""
-    return path.relative_to(ROOT).as_posix()
-
-
-def found_in(text: str, page: str = "") -> list[str]:
-    """The banned words in a text of prose, each with what stands around it."""
-    found = []
-    for word, banned in BANNED.items():
-        if banned.prose and page not in ELSEWHERE.get(word, ()):
-            for hit in re.finditer(rf"\b(?:{banned.prose})(?!\w)", text, re.IGNORECASE):
-                around = text[max(0, hit.start() - 30) : hit.end() + 30].replace("\n", " ")
-                line = text.count("\n", 0, hit.start()) + 1
-                found.append(f"{f'{page}:{line}: ' if page else ''}{word}: ...{around}...")
-    return found
-
-
-def prose_of(page: str) -> str:
-    """A page without its blocks of code, spans of code and targets of links; its lines keep their numbers."""
-    page = re.sub(r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), page, flags=re.MULTILINE | re.DOTALL)
-    page = re.sub(r"(?<=\])\([^)\s]*\)", "", page)
-    return re.sub(r"(?<!stop )`[^`\n]*`", "``", page)
-
-
-def help_texts(command: click.Command, name: str) -> Iterator[tuple[str, str]]:
-    """What `--help` prints of a command, of its options and of the commands in it."""
-    yield name, " ".join(filter(None, (command.help, command.short_help, command.epilog)))
-    for option in command.params:
-        if isinstance(option, click.Option):
-            yield f"{name} {option.opts[0]}", option.help or ""
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for inner in command.list_commands(context):
-            if (found := command.get_command(context, inner)) is not None:
-                yield from help_texts(found, f"{name} {inner}")
 
 
 def words_of(identifier: str) -> set[str]:
@@ -177,7 +62,7 @@ def sources() -> tuple[Path, ...]:
         if path.suffix in suffixes
         and not made & set(path.parts)
         and not (path.suffix == ".cpp" and path.with_suffix(".pyx").exists())
-        and path != Path(__file__)
+        and path not in (Path(__file__), ROOT / "tests/docs/prose.py")
     )
 
 
