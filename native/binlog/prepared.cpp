@@ -10,6 +10,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "journal/system_calls.hpp"
+
 namespace relay {
 namespace {
 
@@ -17,16 +19,6 @@ std::string path_in(const std::string& directory) { return directory + "/prepare
 
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() <= 19 && text.find_first_not_of("0123456789") == text.npos;
-}
-
-// Writes and syncs all of it. Returns 0 or an errno.
-int put(int fd, const std::string& text) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t n = write(fd, text.data() + done, text.size() - done);
-    if (n < 0) return errno;
-    done += static_cast<size_t>(n);
-  }
-  return fdatasync(fd) != 0 ? errno : 0;
 }
 
 }  // namespace
@@ -137,7 +129,8 @@ void PreparedLog::save() const {
   std::string path = path_in(directory_), temporary = path + ".new";
   int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0) throw_system("sync_failed", "note prepared transactions", temporary, errno);
-  int error = put(fd, text);
+  int error = write_at(fd, Bytes(text), 0);
+  if (!error) error = sync_data(fd);
   close(fd);
   if (!error && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error) unlink(temporary.c_str());

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "journal/system_calls.hpp"
+
 namespace relay {
 namespace {
 
@@ -36,11 +38,8 @@ void SpillFile::make() {
 
 void SpillFile::append(Bytes bytes) {
   if (fd_ < 0) make();
-  for (size_t done = 0; done < bytes.size;) {
-    ssize_t n = pwrite(fd_, bytes.data + done, bytes.size - done, static_cast<off_t>(end_ + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) throw_system("sync_failed", "hold rows of prepared transactions", directory_, n == 0 ? ENOSPC : errno);
-    done += static_cast<size_t>(n);
+  if (int error = write_at(fd_, bytes, end_)) {
+    throw_system("sync_failed", "hold rows of prepared transactions", directory_, error);
   }
   end_ += bytes.size;
   used_ += bytes.size;
@@ -48,15 +47,14 @@ void SpillFile::append(Bytes bytes) {
 
 void SpillFile::read(uint64_t from, uint8_t* to, size_t size) const {
   for (size_t done = 0; done < size;) {
-    ssize_t n = pread(fd_, to + done, size - done, static_cast<off_t>(from + done));
-    if (n < 0 && errno == EINTR) continue;
+    const ssize_t n = repeat([&] { return pread(fd_, to + done, size - done, static_cast<off_t>(from + done)); });
     if (n <= 0) throw_system("sync_failed", "read rows of prepared transactions", directory_, n == 0 ? EIO : errno);
     done += static_cast<size_t>(n);
   }
 }
 
 void SpillFile::check() const {
-  if (fdatasync(fd_) != 0) throw_system("sync_failed", "hold rows of prepared transactions", directory_, errno);
+  if (int error = sync_data(fd_)) throw_system("sync_failed", "hold rows of prepared transactions", directory_, error);
 }
 
 // If the filesystem cannot punch holes, the space is freed with the last group.

@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "journal/journal_writer.hpp"
+#include "journal/system_calls.hpp"
 
 namespace relay {
 namespace {
@@ -34,7 +35,7 @@ void zero(Mapping& segment, uint64_t from, uint64_t to) {
 void sync_all(const std::vector<std::unique_ptr<Mapping>>& segments, const std::string& directory) {
   int error = 0;
   for (const auto& segment : segments)
-    if (fdatasync(segment->fd) != 0) error = errno;
+    if (int failed = sync_data(segment->fd)) error = failed;
   if (!error) error = Directory(directory).sync();
   if (error) throw JournalError("sync_failed", "write journal anew: " + directory + ": " + std::strerror(error));
 }

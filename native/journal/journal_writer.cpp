@@ -10,6 +10,7 @@
 
 #include "base/crc.hpp"
 #include "base/msgpack.hpp"
+#include "journal/system_calls.hpp"
 
 namespace relay {
 namespace {
@@ -206,7 +207,7 @@ void JournalWriter::link(uint64_t table_position, uint64_t resolved) {
 }
 
 void JournalWriter::sync(const Mapping& segment) {
-  if (fdatasync(segment.fd) != 0) fail_sync(segment_path(directory_, segment.base), errno);
+  if (int error = sync_data(segment.fd)) fail_sync(segment_path(directory_, segment.base), error);
 }
 
 void JournalWriter::fail_sync(const std::string& path, int error) {

@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "base/crc.hpp"
+#include "journal/system_calls.hpp"
 #include "journal/unreadable.hpp"
 
 namespace relay {
@@ -100,7 +101,7 @@ Directory::Directory(const std::string& path) : fd_(::open(path.c_str(), O_RDONL
 
 Directory::~Directory() { close(fd_); }
 
-int Directory::sync() const { return fsync(fd_) != 0 ? errno : 0; }
+int Directory::sync() const { return sync_folder(fd_); }
 
 uint64_t Mapping::flushed_now() const {
   const auto* word = reinterpret_cast<const uint64_t*>(data + kFlushedNowAt);
@@ -155,7 +156,7 @@ std::unique_ptr<Mapping> Mapping::create(const std::string& directory, uint64_t 
   m->fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (m->fd < 0) throw_system("sync_failed", "make journal segment", path, errno);
   forget_unreadable(base);
-  if (int error = posix_fallocate(m->fd, 0, static_cast<off_t>(size))) {
+  if (int error = allocate_file(m->fd, size)) {
     unlink(path.c_str());
     throw_system("sync_failed", "allocate " + std::to_string(size) + " bytes for journal segment", path, error);
   }

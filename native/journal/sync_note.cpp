@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "journal/segment.hpp"
+#include "journal/system_calls.hpp"
 
 namespace relay {
 namespace {
@@ -29,7 +30,7 @@ uint64_t boot_id() {
 SyncNote::SyncNote(const std::string& file) {
   int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) throw_system("environment", "open note of syncs", file, errno);
-  int error = posix_fallocate(fd, 0, sizeof(Words));
+  int error = allocate_file(fd, sizeof(Words));
   void* p = error ? MAP_FAILED : mmap(nullptr, sizeof(Words), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (p == MAP_FAILED && !error) error = errno;
   close(fd);

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,9 @@ from examples.dbserver import DatabaseServer
 from relay._native import JournalError, JournalReader, JournalWriter, settle_syncs, sync_failed, sync_unknown
 from relay.client import RelayClient
 from relay.errors import StopCode
+from tests.faults.shim import ALLOCATE, SYNC, Shim, Watch
 from tests.journal.test_journal import packed, transaction
+from tests.support import ROOT
 from tests.support.journal_builder import SEGMENT
 from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.waiting import patience, until
@@ -111,6 +116,22 @@ def test_if_the_reader_dies_within_a_sync_all_processes_restart_and_rows_go_on(
         assert got in ([{"id": 2}], [{"id": 1}, {"id": 2}]), "only the row in flight may come again"
     after = relay.pids()
     assert before.keys() == after.keys() and not set(before.values()) & set(after.values())
+
+
+@pytest.mark.parametrize("calls", [ALLOCATE, SYNC], ids=["allocate", "sync"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_call_that_a_signal_interrupts_is_repeated(tmp_path: Path, calls: int, number: int) -> None:
+    shim, folder = Shim(tmp_path), tmp_path / "journal"
+    shim.watch(Watch(str(folder)[-60:], calls, errno.EINTR, number))
+    program = (
+        "import sys; from pathlib import Path; from tests.journal.test_journal_sync import filled;"
+        "filled(Path(sys.argv[1]), flushed=5, more=300)[0].flush()"
+    )
+    with shim.loaded():
+        subprocess.run([sys.executable, "-c", program, folder], cwd=ROOT, check=True, timeout=patience(60))
+    assert shim.seen()[0] > number
+    assert not sync_failed(folder)
+    assert JournalWriter(folder, SEGMENT).state().sequence == 611
 
 
 def test_after_the_hosts_next_start_what_is_read_is_what_the_disk_has(tmp_path: Path) -> None:
