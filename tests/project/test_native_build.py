@@ -50,7 +50,7 @@ class Clone:
         """Build; the files that were compiled."""
         calls = self.folder / "calls"
         calls.unlink(missing_ok=True)
-        for built in (self.folder / "relay").glob("*.so"):
+        for built in [*self.folder.rglob("*.so")]:
             built.unlink()
         done = subprocess.run(
             [sys.executable, "setup.py", "build_ext", "--inplace"], cwd=self.folder, capture_output=True, text=True,
