@@ -314,7 +314,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 8;
+  static constexpr uint64_t kLayout = 9;
   static constexpr size_t kPage = 4096;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 

@@ -31,8 +31,6 @@ void Broker::publish(size_t slot, uint64_t scan) {
   c.w.scan = scan;
   arena_.client(slot).broker.publish(c.w);
   c.floor = c.w.floor();
-  c.published_head = c.w.accepted_head;
-  c.published_tail = c.w.accepted_tail;
 }
 
 Counts Broker::taken(size_t slot) const {
@@ -125,7 +123,7 @@ void Broker::let_in(size_t slot, uint64_t limit, uint64_t position, const FrameS
   const uint32_t rows = static_cast<uint32_t>(std::min<uint64_t>(frame.rows, room));
   const Queued queued{position, w.queued.limited, rows, true, true};
   if (rows && !w.lag && !push(slot, queued, scan)) begin_lag(slot, position);
-  if (rows && w.lag) accept(slot, queued, scan);
+  if (rows && w.lag) accept(slot, queued);
   if (rows < frame.rows) {
     w.dropped_newest += frame.rows - rows;
     w.newest_at = position;
@@ -134,18 +132,24 @@ void Broker::let_in(size_t slot, uint64_t limit, uint64_t position, const FrameS
   queued_rows_ += rows;
 }
 
+// Queues all rows of a frame. Each row that finds a drop-oldest limit reached drops the oldest limited row, and no more:
+// if more rows wait than the limit, because another filter's limit is higher or this one was lowered, as many still wait
+// afterwards.
 void Broker::queue_limited(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, uint64_t scan) {
   BrokerRecord& w = clients_[slot].w;
   const uint64_t end = w.queued.limited + frame.rows;
   uint64_t floor = w.floor_limit;
   if (v.rule == Rule::oldest && end - floor > v.limit) {
-    floor = end - v.limit;
     const Counts from = done(slot);
-    if (floor > from.limited) {
+    const uint64_t waiting = w.queued.limited - from.limited;
+    if (waiting + frame.rows > v.limit) {
+      floor = end - std::max(v.limit, waiting);
       w.oldest_at = position;
       note_length(slot, from);
+      uint64_t before = std::min(floor, w.queued.limited);  // only this much may be published before the frame, and
+      if (waiting > v.limit) before = w.floor_limit;        // nothing that a successor would drop a second time
+      w.floor_limit = before;
     }
-    w.floor_limit = std::min(floor, w.queued.limited);  // only this much may be published before the frame
   }
   const bool is_in = w.lag || push(slot, {position, w.queued.limited, frame.rows, true, false}, scan);
   if (!is_in) begin_lag(slot, position);
@@ -212,14 +216,16 @@ uint64_t Broker::walk(uint64_t committed, uint64_t max_bytes, Step* out, std::ex
   return run_.empty() ? position : run_.front().position;
 }
 
-// Skips rows that a drop-oldest limit drops within their run. They need no slots: they are counted, and the floor rises
-// to their end before any later row is in a slot. Returns the number of these frames.
+// Skips rows that a drop-oldest limit drops within their run, unless more rows than the limit wait. They need no slots:
+// they are counted, and the floor rises to their end before any later row is in a slot. Returns the number of these
+// frames.
 size_t Broker::pass_over(const Interest& who) {
   Client& c = clients_[who.slot];
   if (run_.size() == 1 || run_.front().position < c.w.scan) return 0;
   if (c.w.lag && c.w.lag_rows.kept != c.w.queued.kept) return 0;  // rows that stay are not all in slots yet
   const uint64_t limit = common_limit(who.verdicts);
   if (!limit) return 0;
+  if (c.w.queued.limited - done(who.slot).limited > limit) return 0;
   auto matching = [&](const FrameSource::Frame& frame) {
     return who.verdicts[index_of(frame.kind)].rule == Rule::none ? 0 : frame.rows;
   };

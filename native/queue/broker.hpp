@@ -64,8 +64,10 @@ struct Checkpoint {
   // The lowest frame that is in flight or waiting; UINT64_MAX if there is none.
   uint64_t lowest_frame() const;
 
-  // From a release that counted all rows as one class: `waiting` rows waited before the frame at broker.lag.
-  bool is_old = false;
+  static constexpr uint64_t kFormat = 5;
+  // Up to format 4, a row of drop-oldest and drop-newest filters was always queued, and is not in `accepted`. Up to
+  // format 3, all rows were counted as one class, and `waiting` rows waited before the frame at broker.lag.
+  uint64_t format = kFormat;
   std::vector<Range> waiting;
 };
 
@@ -161,22 +163,22 @@ class Broker {
   uint64_t decided(size_t slot) const;
   // The lowest position that any client needs, also after a cold start; 0 while a client has no checkpoint.
   uint64_t stored_needed() const;
-  // Why a stored checkpoint cannot be of a client of this journal; empty if it can. `position` as for restore.
+  // Why a stored checkpoint cannot be of a client of this journal; empty if it can. `position`: of the last snapshot.
   std::string flaw(Bytes packed, uint64_t position) const;
+  // Makes a checkpoint what it would be at `position`, that of the last snapshot, from this release. After set_filters.
+  void bring_up_to_date(size_t slot, uint64_t position, Checkpoint* from);
   // As plan_list, for restore.
   Extent plan_restore(size_t slot, const Checkpoint& from) const;
-  // Gives a new client the queue of a checkpoint, after set_filters. `position`: of the last snapshot.
-  void restore(size_t slot, const Checkpoint& from, uint64_t position);
+  // Gives a new client the queue of a checkpoint that is up to date.
+  void restore(size_t slot, const Checkpoint& from);
 
   bool refuse_unproven = false;
 
  private:
   struct Client {
-    uint64_t id = 0;              // 0: none
-    BrokerRecord w;               // working copy; published by a flip
-    Counts floor;                 // floor of the published record
-    uint64_t published_head = 0;  // accepted_head of the published record
-    uint64_t published_tail = 0;
+    uint64_t id = 0;        // 0: none
+    BrokerRecord w;         // working copy; published by a flip
+    Counts floor;           // floor of the published record
     Counts reusable;        // slots with rows below these counts may be overwritten; rises
     uint64_t writable = 0;  // ring slots before this one may be overwritten
     Counts blocked;         // reach of the rows in the next slot: there is no room until they are reusable
@@ -188,10 +190,11 @@ class Broker {
     uint64_t stored_scan = 0;
     uint64_t stored_lowest = 0;
   };
-  enum class Rule { none, keep, always, oldest, newest };
+  enum class Rule { none, keep, oldest, newest };
   struct Verdict {
     Rule rule = Rule::none;
     uint64_t limit = 0;
+    bool is_mixed = false;  // some of its filters drop the oldest, others the newest
   };
   struct Interest {
     size_t slot = 0;
@@ -237,8 +240,7 @@ class Broker {
   void begin_lag(size_t slot, uint64_t position);
   void end_lag(size_t slot);
   Queued accepted(size_t slot, uint64_t index) const;
-  void accept(size_t slot, const Queued& queued, uint64_t scan);
-  void pass_dropped(size_t slot);
+  void accept(size_t slot, const Queued& queued);
   Queued behind_lag(size_t slot, const FrameSource::Frame& frame);
   void let_in(size_t slot, uint64_t limit, uint64_t position, const FrameSource::Frame& frame, uint64_t scan);
   void queue_limited(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, uint64_t scan);
@@ -257,7 +259,8 @@ class Broker {
   uint64_t wake_mask();
   Marks marks(size_t slot) const;
   void take_snapshot();
-  void bring_up_to_date(size_t slot, Checkpoint* from);
+  void list_mixed(size_t slot, Checkpoint* from);
+  void class_rows(size_t slot, Checkpoint* from);
   void find_lag(size_t slot, Checkpoint* out) const;
   std::string frame_flaw(uint64_t position, uint64_t rows, uint64_t committed) const;
 

@@ -93,9 +93,8 @@ Broker::Verdict Broker::judge_one(size_t slot, uint64_t position, const FrameSou
   return judge(clients_[slot], it->filters, position, frame.kind);
 }
 
-// A row that matches a filter without a limit is kept. Any other row is queued if any matching filter would queue it.
-// The oldest rows are dropped only if every matching filter drops the oldest, and then down to the largest of their
-// limits.
+// A row that matches a filter without a limit is kept. The limit of any other is the largest of its filters'. A row that
+// finds it reached drops the oldest one if each of its filters drops the oldest, and else is dropped itself.
 Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filters, uint64_t position, uint32_t kind) {
   Verdict v;
   bool unlimited = false;
@@ -114,7 +113,8 @@ Broker::Verdict Broker::judge(const Client& c, const std::vector<size_t>& filter
   if (unlimited) {
     v.rule = Rule::keep;
   } else if (newest) {
-    v.rule = oldest ? Rule::always : Rule::newest;
+    v.rule = Rule::newest;
+    v.is_mixed = oldest;
   } else if (oldest) {
     v.rule = Rule::oldest;
   }

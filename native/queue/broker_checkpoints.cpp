@@ -111,15 +111,33 @@ uint64_t Broker::stored_needed() const {
 }
 
 Broker::Extent Broker::plan_restore(size_t slot, const Checkpoint& from) const {
-  return plan_list(slot, at(slot).filters, from.accepted.size() + from.waiting.size());
+  return plan_list(slot, at(slot).filters, from.accepted.size());
 }
 
-void Broker::restore(size_t slot, const Checkpoint& stored, uint64_t position) {
+void Broker::bring_up_to_date(size_t slot, uint64_t position, Checkpoint* from) {
+  from->broker.scan = std::max(from->broker.scan, position);
+  if (from->format < 4) {
+    class_rows(slot, from);
+  } else if (from->format < 5) {
+    list_mixed(slot, from);
+  } else {
+    return;
+  }
+  // These releases listed rows that are dropped, beside as many others as the limit. All limited rows before them are
+  // dropped, too.
+  BrokerRecord& w = from->broker;
+  const uint64_t floor = w.floor().limited;
+  const auto waits = std::find_if(from->accepted.begin(), from->accepted.end(),
+                                  [floor](const Queued& each) { return each.end() > floor; });
+  if (waits == from->accepted.begin()) return;
+  w.lag_rows.limited = std::prev(waits)->end();
+  w.lag_limited_at = std::prev(waits)->frame + 1;
+  from->accepted.erase(from->accepted.begin(), waits);
+}
+
+void Broker::restore(size_t slot, const Checkpoint& from) {
   Client& c = at(slot);
   ClientBlock& block = arena_.client(slot);
-  Checkpoint from = stored;
-  from.broker.scan = std::max(from.broker.scan, position);
-  if (from.is_old) bring_up_to_date(slot, &from);
   const uint64_t room = room_for(slot, c.filters, from.accepted.size());
   if (room > c.w.accepted_room) replace_list(slot, room);
   for (size_t i = 0; i < from.in_flight.size(); ++i) {
@@ -136,7 +154,7 @@ void Broker::restore(size_t slot, const Checkpoint& stored, uint64_t position) {
   w.accepted_head = w.accepted_tail = 0;
   w.tail = 0;
   c.w = w;
-  for (const Queued& each : from.accepted) accept(slot, each, 0);
+  for (const Queued& each : from.accepted) accept(slot, each);
   c.writable = 0;
   block.server.publish(s);
   publish(slot, w.scan);
@@ -144,10 +162,33 @@ void Broker::restore(size_t slot, const Checkpoint& stored, uint64_t position) {
   touch(slot);
 }
 
-// Converts a checkpoint of an older release, which numbered all rows of a client alike and did not record which rows a
-// limit accepted. Finds the waiting rows in the journal once more and counts them by class. All rows before them count
-// as limited.
-void Broker::bring_up_to_date(size_t slot, Checkpoint* from) {
+// Lists waiting rows that match filters of both kinds as if a limit had accepted them, in their order among the others.
+void Broker::list_mixed(size_t slot, Checkpoint* from) {
+  const BrokerRecord& w = from->broker;
+  if (!w.lag) return;
+  uint64_t limited = w.lag_rows.limited;
+  std::vector<Queued> listed;
+  auto next = from->accepted.begin();
+  for (uint64_t at = std::max(w.lag, arena_.control().reader.first.get()); at < w.scan;) {
+    const FrameSource::Frame frame = frames_.frame(at);
+    const Verdict v = judge_one(slot, at, frame);
+    for (; next != from->accepted.end() && next->frame <= at; ++next) {
+      listed.push_back(*next);
+      limited = next->end();
+    }
+    if ((v.rule == Rule::oldest || v.is_mixed) && at >= w.lag_limited_at) {
+      if (v.is_mixed) listed.push_back({at, limited, frame.rows, true, true});
+      limited += frame.rows;
+    }
+    at = frame.next;
+  }
+  from->accepted = std::move(listed);
+}
+
+// Classes the rows of a checkpoint that numbered all rows of a client alike and did not record which rows a limit
+// accepted. Finds the waiting rows in the journal once more and counts them by class. All rows before them count as
+// limited.
+void Broker::class_rows(size_t slot, Checkpoint* from) {
   BrokerRecord& w = from->broker;
   ServerRecord& s = from->server;
   const uint64_t queued = w.queued.limited;
@@ -162,11 +203,11 @@ void Broker::bring_up_to_date(size_t slot, Checkpoint* from) {
   auto next = from->waiting.begin();
   for (uint64_t at = start; at < w.scan;) {
     const FrameSource::Frame frame = frames_.frame(at);
-    const Rule rule = judge_one(slot, at, frame).rule;
+    const auto [rule, limit, is_mixed] = judge_one(slot, at, frame);
     while (next != from->waiting.end() && next->frame < at) ++next;
     const bool is_listed = next != from->waiting.end() && next->frame == at;
     uint32_t rows = rule == Rule::none ? 0 : frame.rows;
-    if (rule == Rule::newest) rows = is_listed ? next->first + next->rows : 0;
+    if (rule == Rule::newest && !is_mixed) rows = is_listed ? next->first + next->rows : 0;
     if (rule == Rule::newest && rows) from->accepted.push_back({at, found.limited, rows, true, true});
     if (rows && !found.total()) kept_first = rule == Rule::keep;
     found.of(rule != Rule::keep) += rows;
@@ -194,8 +235,6 @@ void Broker::bring_up_to_date(size_t slot, Checkpoint* from) {
 
 namespace {
 
-constexpr uint64_t kCheckpointFormat = 4;
-
 // The records of formats 2 and 3, in which a client's rows were one class. Format 2 ends before `repeats`.
 struct OldBroker {
   uint64_t scan, matched, queued, tail, ring_offset, ring_slots, ring_epoch, lag, lag_number;
@@ -222,7 +261,6 @@ void take_old(Reader& r, uint64_t format, Checkpoint* c) {
   OldServer s{};
   take(r, &b, 1);
   take(r, reinterpret_cast<uint64_t*>(&s), (format == 2 ? offsetof(OldServer, repeats) : sizeof s) / 8);
-  c->is_old = true;
   c->broker.scan = b.scan;
   c->broker.queued.limited = b.queued;
   c->broker.lag = b.lag;
@@ -266,7 +304,7 @@ void fit(Checkpoint* c) {
 // The words as in memory, after a format number and the two lengths of what follows.
 std::string Checkpoint::pack() const {
   std::string out;
-  const uint64_t head[] = {kCheckpointFormat, in_flight.size(), accepted.size()};
+  const uint64_t head[] = {kFormat, in_flight.size(), accepted.size()};
   put(&out, head, 3);
   put(&out, &broker, 1);
   put(&out, &server, 1);
@@ -287,7 +325,7 @@ uint64_t Checkpoint::lowest_frame() const {
 Checkpoint Checkpoint::unpack(Bytes packed) {
   Checkpoint c;
   Reader r(packed);
-  const uint64_t format = r.u64();
+  const uint64_t format = c.format = r.u64();
   const uint64_t in_flight = r.u64();
   const uint64_t others = r.u64();  // accepted ones, or in an old format those that wait
   const bool is_old = format == 2 || format == 3;
@@ -295,7 +333,7 @@ Checkpoint Checkpoint::unpack(Bytes packed) {
   const size_t records = is_old ? sizeof(OldBroker) + old_server : sizeof c.broker + sizeof c.server;
   const size_t other = is_old ? sizeof(Range) : 3 * sizeof(uint64_t);
   const uint64_t most = r.left() / sizeof(Range);
-  if ((!is_old && format != kCheckpointFormat) || in_flight > most || others > most ||
+  if ((!is_old && format != 4 && format != kFormat) || in_flight > most || others > most ||
       r.left() != records + in_flight * sizeof(Range) + others * other) {
     throw ArenaError("the checkpoint of a client is damaged or of another version");
   }

@@ -28,8 +28,6 @@ Broker::Broker(const Arena& arena, FrameSource& frames, uint64_t generation)
     clients_[slot].w = arena_.client(slot).broker.read();
     require_list(slot);
     clients_[slot].floor = clients_[slot].w.floor();
-    clients_[slot].published_head = clients_[slot].w.accepted_head;
-    clients_[slot].published_tail = clients_[slot].w.accepted_tail;
     live_.push_back(slot);
     if (clients_[slot].w.lag) lagging_.push_back(slot);
     touch(slot);  // the predecessor may have died between publishing and waking
@@ -133,13 +131,15 @@ void Broker::remove_client(size_t slot) {
   forget_audiences();
 }
 
-// More entries than the largest drop-newest limit, so that the list has room for all that such limits accept.
+// More entries than the largest limit that drops the newest, so that the list has room for all that such limits accept.
+// A row may have the limit of a drop-oldest filter, and drop the newest because of another filter.
 uint64_t Broker::room_for(size_t slot, const std::vector<Filter>& filters, uint64_t entries) const {
   const BrokerRecord& w = clients_[slot].w;
   const uint64_t listed = std::max(entries, w.accepted_tail - w.accepted_head);
   uint64_t limit = listed ? listed - 1 : 0;
-  for (const Filter& f : filters) {
-    if (f.discard != kDropOldest) limit = std::max(limit, f.limit);
+  const auto drops_newest = [](const Filter& f) { return f.limit && f.discard != kDropOldest; };
+  if (std::any_of(filters.begin(), filters.end(), drops_newest)) {
+    for (const Filter& f : filters) limit = std::max(limit, f.limit);
   }
   const uint64_t most = arena_.header().pool_size / sizeof(Accepted);
   if (limit && limit >= most) {

@@ -2,9 +2,9 @@
 // drop-newest limits accepted.
 //
 // After the lag, rows are found again in the journal by the filters that were in force there. That gives everything
-// except how many rows a drop-newest limit accepted, which depended on how many waited at the time. So these rows are
-// listed. A limit bounds its list: accepted rows that are still to be handed out are no more than the limit, and rows
-// dropped since then leave the list when room is needed.
+// except how many rows a limit accepted that drops the newest, which depended on how many waited at the time. So these
+// rows are listed. A limit bounds its list. Rows are accepted only while fewer wait than the limit. A row that displaces
+// a listed one leaves as many waiting, and no limited row behind it can be taken before it leaves the list.
 #include <algorithm>
 
 #include "base/failure.hpp"
@@ -32,36 +32,18 @@ Queued Broker::accepted(size_t slot, uint64_t index) const {
   return {entry.frame.relaxed(), entry.before.relaxed(), static_cast<uint32_t>(entry.rows.relaxed()), true, true};
 }
 
-// Lists rows that a drop-newest limit accepted. `scan`: as for push. Published entries are overwritten only after a
-// publish that does not need them.
-void Broker::accept(size_t slot, const Queued& queued, uint64_t scan) {
-  Client& c = clients_[slot];
-  BrokerRecord& w = c.w;
-  if (w.accepted_tail - w.accepted_head == w.accepted_room) pass_dropped(slot);
+// Lists rows that a limit accepted.
+void Broker::accept(size_t slot, const Queued& queued) {
+  BrokerRecord& w = clients_[slot].w;
   if (w.accepted_tail - w.accepted_head == w.accepted_room) {
     throw ArenaError("client '" + arena_.name(slot) + "' has more rows than its limits allow (" +
                      std::to_string(w.accepted_room) + " ranges are listed)");
   }
-  const uint64_t overwritten = w.accepted_tail - w.accepted_room;  // beyond every index while the list was never full
-  if (overwritten >= c.published_head && overwritten < c.published_tail) publish(slot, scan);
   Accepted& entry = arena_.accepted(w)[Slot::place(w.accepted_tail, w.accepted_room)];
   entry.frame.put(queued.frame);
   entry.before.put(queued.before);
   entry.rows.put(queued.rows);
   ++w.accepted_tail;
-}
-
-// Removes dropped rows from the list. All limited rows before them are dropped too, so that none of these need be found
-// again to count the rows that follow.
-void Broker::pass_dropped(size_t slot) {
-  BrokerRecord& w = clients_[slot].w;
-  const uint64_t floor = w.floor().limited;
-  for (; w.accepted_head < w.accepted_tail; ++w.accepted_head) {
-    const Queued first = accepted(slot, w.accepted_head);
-    if (first.end() > floor) return;
-    w.lag_rows.limited = first.end();
-    w.lag_limited_at = first.frame + 1;
-  }
 }
 
 // What was queued of the frame at `lag`. No rows if none were queued, or if they are limited rows dropped long ago.
@@ -134,7 +116,7 @@ Counts Broker::rows_in_lag(size_t slot, uint64_t from, uint64_t to) {
     const FrameSource::Frame frame = frames_.frame(from);
     const Rule rule = judge_one(slot, from, frame).rule;
     if (rule == Rule::keep) rows.kept += frame.rows;
-    if ((rule == Rule::oldest || rule == Rule::always) && from >= w.lag_limited_at) rows.limited += frame.rows;
+    if (rule == Rule::oldest && from >= w.lag_limited_at) rows.limited += frame.rows;
     from = frame.next;
   }
   return rows;

@@ -67,7 +67,7 @@ std::string Broker::flaw(Bytes packed, uint64_t position) const {
            std::to_string(committed);
   }
   std::string found = server_flaw(c);
-  if (found.empty() && !c.is_old) found = queue_flaw(c);
+  if (found.empty() && c.format >= 4) found = queue_flaw(c);
   for (size_t i = 0; found.empty() && i < c.in_flight.size(); ++i) {
     found = frame_flaw(c.in_flight[i].frame, uint64_t{c.in_flight[i].first} + c.in_flight[i].rows, committed);
   }

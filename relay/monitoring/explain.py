@@ -166,12 +166,11 @@ def _dropping(waiting: int, matching: Sequence[Filter], kinds: str) -> str:
     found: dict[str, list[str]] = {}
     for kind in kinds:
         rules = [each for each in matching if kind in each.kinds]
-        oldest = [each for each in rules if each.discard == Discard.OLDEST]
         limit = max(each.limit for each in rules)
-        # A row is queued if a filter without a limit asks for it, or if the limit of any filter would queue it.
-        if not all(each.limit for each in rules) or waiting < limit or 0 < len(oldest) < len(rules):
+        if not all(each.limit for each in rules) or waiting < limit:
             continue
-        what = "a new row replaces the oldest" if oldest else "a new row is dropped"
+        displaces = all(each.discard == Discard.OLDEST for each in rules)
+        what = "a new row replaces the oldest" if displaces else "a new row is dropped"
         found.setdefault(f"the limit of {limit} is reached: {what}", []).append(kind)
     return "; ".join(f"{', '.join(KINDS[kind] for kind in which)}: {text}" for text, which in found.items())
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <deque>
 #include <utility>
 
 #include "ring_processes.hpp"
@@ -162,7 +163,7 @@ void lose_block() {
   }
 }
 
-// However many rows come in one step, a limit leaves as many as it says.
+// However many rows come in one step, a limit leaves as many as it says, and a lower one trims nothing.
 void keep_the_limit() {
   for (uint64_t limit : {1u, 2u, 3u, 4u, 7u}) {
     Scene scene(limit);
@@ -170,22 +171,28 @@ void keep_the_limit() {
     scene.advance(40);
     const uint64_t waiting = scene.arena->view(0).waiting();
     if (waiting != limit) fail(std::to_string(waiting) + " rows wait instead of " + std::to_string(limit));
+    scene.broker->set_filters(0, {filter("t0", 1, 1)});
+    scene.advance(40);
+    const uint64_t left = scene.arena->view(0).waiting();
+    if (left != limit) fail("a lower limit leaves " + std::to_string(left) + " rows of " + std::to_string(limit));
   }
 }
 
-// Three tables by turns: rows that stay, rows that a drop-newest limit lets in, and rows that drop the oldest.
+// Three tables by turns.
 struct ThirdsJournal final : FrameSource {
   Frame frame(uint64_t position) override { return {position + 8, kRows, 1, 1 + position / 8 % 3}; }
   Names names(uint64_t table) override { return {"s", "t" + std::to_string(table - 1)}; }
 };
 
+using Numbered = std::vector<std::pair<uint64_t, uint64_t>>;  // number, and frame with row
+
 // A queue far longer than its ring, in memory that a child process shares.
 struct LongQueue {
-  LongQueue() {
-    bytes = Arena::size_for(1, Arena::kPage, 1, kRing);
+  explicit LongQueue(std::vector<Filter> asked) : filters(std::move(asked)) {
+    bytes = Arena::size_for(1, 2 * Arena::kPage, 1, kRing);
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
-    Arena::format(memory, 1, Arena::kPage, 1, kRing);
+    Arena::format(memory, 1, 2 * Arena::kPage, 1, kRing);
     arena = std::make_unique<Arena>(memory, bytes);
     arena->control().reader.committed.set(kStart);
   }
@@ -197,45 +204,87 @@ struct LongQueue {
       made->step(1);
       made->admit(made->add_client(1, "client"));
     }
-    made->set_filters(0, {filter("t0", 0, 0), filter("t1", 2, 7), filter("t2", 1, 3)});
+    made->set_filters(0, filters);
     return made;
   }
   void decide(Broker& broker) {
-    for (uint64_t frames : {60, 150}) {
+    for (uint64_t frames : {60u, kFrames}) {
       Word& committed = arena->control().reader.committed;
       const uint64_t end = kStart + 8 * frames;
       if (committed.get() < end) committed.set(end);
       while (broker.pending()) broker.step(8000);
     }
   }
-  std::vector<std::pair<uint64_t, uint64_t>> drain(Broker& broker) {
-    std::vector<std::pair<uint64_t, uint64_t>> rows;  // number and frame
+  Numbered drain(Broker& broker) {
+    Numbered rows;
     QueueServer q(*arena, 0);
     while (arena->view(0).waiting()) {
       Range ranges[8];
       const Peek p = q.peek(ranges, 8, UINT64_MAX);
       if (!p.rows) fail("a successor's queue stands still");
       q.publish(p, ranges, p.ranges, p.rows, true);
-      for (size_t i = 0; i < p.ranges; ++i) rows.push_back({p.number, ranges[i].frame + ranges[i].first});
+      uint64_t number = p.number;
+      for (size_t i = 0; i < p.ranges; ++i) {
+        for (uint64_t k = 0; k < ranges[i].rows; ++k) rows.push_back({number++, ranges[i].frame + ranges[i].first + k});
+      }
       broker.step(8000);
     }
     return rows;
   }
 
+  static constexpr unsigned kFrames = 150;
+  std::vector<Filter> filters;
   ThirdsJournal journal;
   void* memory = nullptr;
   size_t bytes = 0;
   std::unique_ptr<Arena> arena;
 };
 
-// A broker that dies at any access to shared memory while it decides what has no slot: its successor's queue is the same.
-void die_in_the_lag() {
-  LongQueue whole;
+// Filters that all drop the oldest: each row that finds its limit reached displaces one.
+Numbered left_by(const uint64_t (&limits)[3]) {
+  std::deque<std::pair<uint64_t, uint64_t>> queue;
+  uint64_t number = 0;
+  for (uint64_t at = kStart; at < kStart + 8 * LongQueue::kFrames; at += 8) {
+    for (uint64_t row = 0; row < kRows; ++row) {
+      if (queue.size() >= limits[at / 8 % 3]) queue.pop_front();
+      queue.push_back({number++, at + row});
+    }
+  }
+  return {queue.begin(), queue.end()};
+}
+
+// A list of accepted rows that moves while its rows wait behind the ring, some of them dropped.
+void move_a_list() {
+  std::vector<Filter> filters = {filter("t0", 0, 0), filter("t1", 2, 60), filter("t2", 1, 50)};
+  LongQueue stays(filters), moves(filters);
+  const auto first = stays.broker(), second = moves.broker();
+  stays.decide(*first);
+  moves.decide(*second);
+  filters.push_back(filter("none", 2, 100));
+  second->set_filters(0, filters);
+  if (stays.drain(*first) != moves.drain(*second)) fail("a list that moves is another one");
+}
+
+void displace_one() {
+  for (const uint64_t longest : {1u, 2u, 10u, 36u, 44u, 100u}) {  // some of them longer than the ring
+    for (const uint64_t shortest : {1u, 2u, 3u, 5u}) {
+      const uint64_t limits[] = {longest, shortest, 7};
+      LongQueue queue({filter("t0", 1, limits[0]), filter("t1", 1, limits[1]), filter("t2", 1, limits[2])});
+      const auto broker = queue.broker();
+      queue.decide(*broker);
+      if (queue.drain(*broker) != left_by(limits)) fail("a limit displaces other rows than the oldest, one for each");
+    }
+  }
+}
+
+// A broker that dies at any access to shared memory while it decides rows: its successor's queue is the same.
+void die_deciding(const std::vector<Filter>& filters) {
+  LongQueue whole(filters);
   const auto first = whole.broker();
   whole.decide(*first);
   const auto expected = whole.drain(*first);
   for (int n = 1, status = 0; !status; ++n) {
-    LongQueue queue;
+    LongQueue queue(filters);
     const pid_t pid = fork();
     if (pid < 0) fail("fork");
     if (!pid) {
@@ -265,7 +314,10 @@ void take_some(Scene& scene) {
 void interleave() {
   lose_block();
   keep_the_limit();
-  die_in_the_lag();
+  displace_one();
+  move_a_list();
+  die_deciding({filter("t0", 0, 0), filter("t1", 2, 60), filter("t2", 1, 50)});  // kept, let in, and dropped
+  die_deciding({filter("t0", 1, 36), filter("t1", 1, 3), filter("t2", 1, 7)});  // of one ring; each displaces one
   for (uint64_t before : {0u, 7u, 10u, 33u}) {
     for (uint64_t more : {1u, 5u, 6u, 7u, 16u, 40u}) overtake_deliveries(before, more);
   }

@@ -357,7 +357,7 @@ class Supervisor {
     if (sum != v.broker.matched()) {
       fail(who + "matched " + std::to_string(v.broker.matched()) + ", accounted " + std::to_string(sum));
     }
-    uint64_t limit = c == kOldest ? 20 : c == kNewest ? 15 : c == kTiny ? 3 : UINT64_MAX;
+    uint64_t limit = c == kOldest ? 20 : c == kNewest ? 15 : c == kTiny ? 3 : c == kUneven ? 18 : UINT64_MAX;
     if (v.most_waiting() > limit) fail(who + std::to_string(v.most_waiting()) + " rows waited, more than its limit");
     if (v.most_waiting() < longest_[c]) fail(who + "its queue was longer than is told");
     if (v.server.served < v.server.confirmed + v.in_flight()) fail(who + "served fewer rows than it was given");
@@ -444,16 +444,11 @@ void Supervisor::paused() {
       auto is_limited = [&](const Row& row) { return counts(c, row); };
       size_t waiting = static_cast<size_t>(std::count_if(queue[c].begin(), queue[c].end(), is_limited));
       for (uint32_t row = 0; row < f.rows; ++row) {
-        uint64_t limit = 0;
-        const Fate fate = judge_row(c, f.table, f.kind, waiting, &limit);
+        const Fate fate = judge_row(c, f.table, f.kind, waiting);
         if (fate == Fate::no_match || fate == Fate::dropped) continue;
         queue[c].push_back({p, row});
-        if (fate == Fate::kept) continue;
-        ++waiting;
-        while (fate == Fate::limited_cut && waiting > limit) {
-          queue[c].erase(std::find_if(queue[c].begin(), queue[c].end(), is_limited));
-          --waiting;
-        }
+        if (fate == Fate::limited) ++waiting;
+        if (fate == Fate::displacing) queue[c].erase(std::find_if(queue[c].begin(), queue[c].end(), is_limited));
       }
     }
   }

@@ -14,12 +14,12 @@ namespace ring_test {
 using namespace relay;
 
 constexpr uint64_t kStart = 64;
-constexpr size_t kClients = 9;
+constexpr size_t kClients = 10;
 constexpr size_t kGuests = 3;  // blocks for clients that come and go
 constexpr size_t kBlocks = kClients + kGuests;
 constexpr size_t kTables = 4;
 constexpr size_t kSlots = 32;  // of a ring
-enum Client { kAll, kInserts, kOldest, kNewest, kMixed, kTiny, kMoving, kOnce, kFlushed };
+enum Client { kAll, kInserts, kOldest, kNewest, kMixed, kTiny, kMoving, kOnce, kFlushed, kUneven };
 
 [[noreturn]] inline void fail(const std::string& what) {
   std::fprintf(stderr, "ring_kill: %s\n", what.c_str());
@@ -67,12 +67,13 @@ inline std::vector<Filter> filters_of(size_t client, uint64_t variant) {
     case kOldest: return {make("*", 7, 1, 20)};
     case kNewest: return {make("*", 3, 2, 15), make("t0", 1, 0, 12)};
     case kMixed:
-      return {make("t0", 7, 0, 0), make("t1", 7, 2, 6), make("t2", 7, 1, 5), make("t2", 1, 1, 7),
+      return {make("t0", 7, 0, 0), make("t1", 7, 2, 12), make("t2", 7, 1, 5), make("t2", 1, 1, 7),
               make("t3", 2, 2, 4), make("t3", 2, 1, 4), make("none", 7, 2, variant & 1 ? 40 : 0)};
     case kTiny: return {make("*", 7, 1, 3)};
     // A limit for a table that never comes changes nothing but the size of the list, and where it is.
     case kMoving: return {make("t3", 7, 0, 0), make("none", 7, 2, variant & 1 ? 40 : 0)};
     case kOnce: return {make("t2", 7, 0, 0), make("none", 7, 2, variant & 2 ? 40 : 0)};
+    case kUneven: return {make("t0", 7, 1, 18), make("t1", 7, 1, 3), make("t2", 7, 1, 6)};
     default: return {make("*", 7, 0, 0)};
   }
 }
@@ -93,34 +94,30 @@ inline std::vector<Filter> filters_of_guest(uint64_t id) {
 }
 
 // What one row does to a queue in which `waiting` rows wait that count towards limits, told by the rules of the protocol.
-enum class Fate { no_match, dropped, kept, limited, limited_cut };  // cut: the oldest are dropped down to `limit`
+enum class Fate { no_match, dropped, kept, limited, displacing };  // displacing: the oldest that waits is dropped
 
-inline Fate judge_row(size_t client, uint64_t table, uint32_t kind, size_t waiting, uint64_t* limit) {
-  bool any = false, is_kept = false, queue = false, all_oldest = true;
+inline Fate judge_row(size_t client, uint64_t table, uint32_t kind, size_t waiting) {
+  bool any = false, is_kept = false, all_oldest = true;
   uint64_t most = 0;
   for (const Filter& f : filters_of(client, 0)) {
     if (f.table != "*" && f.table != "t" + std::to_string(table - 1)) continue;
     if (!(f.kinds & kind)) continue;
     any = true;
     if (!f.limit) is_kept = true;
-    if (f.discard == 1 || waiting < f.limit) queue = true;
     if (f.discard != 1) all_oldest = false;
     most = std::max(most, f.limit);
   }
-  *limit = most;
   if (!any) return Fate::no_match;
   if (is_kept) return Fate::kept;
-  if (!queue) return Fate::dropped;
-  return all_oldest ? Fate::limited_cut : Fate::limited;
+  if (waiting < most) return Fate::limited;
+  return all_oldest ? Fate::displacing : Fate::dropped;
 }
 
 inline bool matches(size_t client, uint64_t table, uint32_t kind) {
-  uint64_t limit = 0;
-  return judge_row(client, table, kind, 0, &limit) != Fate::no_match;
+  return judge_row(client, table, kind, 0) != Fate::no_match;
 }
 inline bool is_kept(size_t client, uint64_t table, uint32_t kind) {
-  uint64_t limit = 0;
-  return judge_row(client, table, kind, 0, &limit) == Fate::kept;
+  return judge_row(client, table, kind, 0) == Fate::kept;
 }
 
 // A delivery of rows from number `number` on; its count of rows is a sum of the rest, so that a torn one is noticed.

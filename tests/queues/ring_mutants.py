@@ -184,8 +184,26 @@ MUTANTS: Sequence[Mutant] = (
         (
             Edit(
                 "queue/broker.cpp",
-                "w.floor_limit = std::min(floor, w.queued.limited);",
-                "w.floor_limit = std::min(floor, w.queued.limited); w.queued.limited = end;",
+                "w.floor_limit = before;",
+                "w.floor_limit = before; w.queued.limited = end;",
+            ),
+        ),
+    ),
+    Mutant(
+        "a row drops all that wait beyond its limit",
+        (Edit("queue/broker.cpp", "floor = end - std::max(v.limit, waiting);", "floor = end - v.limit;"),),
+    ),
+    Mutant(
+        "a frame that is decided twice drops rows twice",
+        (Edit("queue/broker.cpp", "if (waiting > v.limit) before = w.floor_limit;", ";"),),
+    ),
+    Mutant(
+        "rows beyond a limit are passed over with those of a run",
+        (
+            Edit(
+                "queue/broker.cpp",
+                "if (c.w.queued.limited - done(who.slot).limited > limit) return 0;",
+                ";",
             ),
         ),
     ),
@@ -282,22 +300,8 @@ MUTANTS: Sequence[Mutant] = (
         ),
     ),
     Mutant(
-        "limited rows are counted from a lag that they have passed",
-        (Edit("queue/broker_lag.cpp", "w.lag_limited_at = first.frame + 1;", ";"),),
-    ),
-    Mutant(
-        "what limits let in stays listed when it is dropped",
-        (Edit("queue/broker_lag.cpp", "if (first.end() > floor) return;", "return;"),),
-    ),
-    Mutant(
-        "a list is overwritten that a successor would read",
-        (
-            Edit(
-                "queue/broker_lag.cpp",
-                "if (overwritten >= c.published_head && overwritten < c.published_tail) publish(slot, scan);",
-                ";",
-            ),
-        ),
+        "rows of both kinds of filters drop the oldest",
+        (Edit("queue/broker_audience.cpp", "v.is_mixed = oldest;", "if (oldest) v.rule = Rule::oldest;"),),
     ),
     Mutant(
         "a list that moves leaves its entries behind",

@@ -49,19 +49,21 @@ class Model:
         if not all(limits):
             self.queue += new
         else:
-            self.offer_limited(new, max(limits), [f[3] == 1 for f in matching])
+            self.offer_limited(new, max(limits), all(f[3] == 1 for f in matching))
         self.longest = max(self.longest, len(self.queue))
 
-    def offer_limited(self, new: list[Row], limit: int, oldest: list[bool]) -> None:
-        """Rows that no filter without a limit asked for; which of their filters drop the oldest."""
+    def offer_limited(self, new: list[Row], limit: int, displacing: bool) -> None:
+        """Rows that no filter without a limit asked for; whether all their filters drop the oldest."""
         waiting = [each for each in self.queue if each in self.limited]
-        if not any(oldest):
+        if not displacing:
             room = max(0, limit - len(waiting))
             self.dropped["limit_newest"] += len(new[room:])
             new = new[:room]
         self.queue += new
         self.limited.update(new)
-        if all(oldest) and (gone := set((waiting + new)[: max(0, len(waiting) + len(new) - limit)])):
+        # A row that finds as many waiting as its limit allows displaces the oldest of them, and no other.
+        most = max(limit, len(waiting))
+        if displacing and (gone := set((waiting + new)[: max(0, len(waiting) + len(new) - most)])):
             self.dropped["limit_oldest"] += len(gone)
             self.queue = [each for each in self.queue if each not in gone]
 
@@ -183,6 +185,7 @@ FILTER_SETS: list[list[tuple[str, int, int, int]]] = [  # table, kinds, discard,
     [("*", 7, 2, 25)],
     [("orders", 7, 0, 0), ("items", 7, 2, 40), ("people", 7, 1, 20)],
     [("orders", 1, 1, 10), ("orders", 7, 1, 1200)],
+    [("orders", 7, 1, 400), ("items", 7, 1, 3), ("people", 3, 1, 30)],
     [("orders", 7, 0, 0), ("items", 7, 2, 300), ("people", 3, 2, 500), ("people", 6, 1, 70)],
 ]
 

@@ -44,6 +44,10 @@ class Line:
             self.writer.rows(self.table, 1, 100, 1, rows, b"\1\1" + (b"\0" + bytes(4)) * rows)
             self.writer.commit(100, 1)
 
+    def update(self) -> None:
+        self.writer.rows(self.table, 2, 100, 1, 1, b"\1\1\1" + (b"\0" + bytes(4)) * 2)
+        self.writer.commit(100, 1)
+
     def client(self, id: int, *, discard: int = 0, limit: int = 0) -> tuple[int, ClientQueue]:
         slot = self.broker.add_client(id, f"client {id}")
         self.broker.set_filters(slot, [("shop", "*", 7, discard, limit, self.arena.committed, OPEN)])
@@ -189,8 +193,7 @@ def test_rows_that_no_limit_concerns_neither_count_nor_give_way(line: Line, disc
     kept, more = (1000, 5) if lag else (100, 5)
     line.write(kept)
     for _ in range(more):
-        line.writer.rows(line.table, 2, 100, 1, 1, b"\1\1\1" + (b"\0" + bytes(4)) * 2)
-        line.writer.commit(100, 1)
+        line.update()
     line.write(kept)
     line.broker.step(1 << 30)
     stats = line.arena.client_stats(slot)
@@ -209,6 +212,46 @@ def test_rows_that_no_limit_concerns_neither_count_nor_give_way(line: Line, disc
         line.broker.step(1)
     assert came == [frame for frame in frames if frame not in lost]
     assert line.arena.client_stats(slot)["waiting"] == 0
+
+
+@pytest.mark.parametrize("waiting", [50, 1000])  # in the ring, and longer than it
+def test_a_row_that_finds_its_limit_reached_displaces_one_however_many_wait(line: Line, waiting: int) -> None:
+    slot, queue = line.client(1)
+    here = line.arena.committed
+    inserts, updates = ("shop", "*", 1, 1, waiting, here, OPEN), ("shop", "*", 2, 1, 3, here, OPEN)
+    line.broker.set_filters(slot, [inserts, updates])
+    line.write(waiting)
+    line.broker.step(1 << 30)
+
+    def displaced() -> int:
+        line.broker.step(1 << 30)
+        stats = line.arena.client_stats(slot)
+        assert stats["waiting"] == waiting
+        assert stats["dropped"]["limit_oldest"] == sum(stats["dropped"].values())
+        return int(stats["dropped"]["limit_oldest"])
+
+    line.update()
+    assert displaced() == 1
+    for _ in range(4):
+        line.update()
+    assert displaced() == 5
+    here = line.arena.committed
+    lower = ("shop", "*", 1, 1, 10, here, OPEN)
+    line.broker.set_filters(slot, [(*inserts[:6], here), (*updates[:6], here), lower])
+    assert displaced() == 5
+    line.write(1, rows=7)
+    line.write(30)
+    assert displaced() == 42
+    frames = [position for position, _ in line.rows_frames()]
+    came: list[int] = []
+    while ranges := queue.take(100)[1]:
+        came += [frame for frame, _, rows in ranges for _ in range(rows)]
+        queue.confirm(2**62)
+        line.broker.step(1 << 30)
+    assert len(came) == waiting and sorted(set(came)) == [frame for frame in frames if frame >= came[0]]
+    line.write(15)
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["waiting"] == 10
 
 
 def test_a_limit_that_the_pool_cannot_hold_is_refused_and_changes_nothing(line: Line) -> None:
@@ -414,6 +457,34 @@ def test_a_queue_that_a_relay_before_this_one_left_goes_on(line: Line) -> None:
     assert queue.peek()[0] == 3
     came += [frame for frame, _, _ in queue.take(100)[1]]
     assert came == [*frames[:8], frames[8], frames[10]]
+
+
+def test_rows_of_both_kinds_of_filters_that_a_relay_before_this_one_queued_come(line: Line) -> None:
+    """It queued all of them, whatever the limits, and did not list which; the inserts among them, it listed."""
+    filters = [("shop", "*", 1, 2, 30, 1, OPEN), ("shop", "*", 2, 1, 30, 1, OPEN), ("shop", "*", 2, 2, 4, 1, OPEN)]
+    slot = line.broker.add_client(1, "client 1", filters)
+    for _ in range(6):
+        line.write(1)
+        line.update()
+    line.broker.step(1 << 30)
+    line.arena.flushed = line.writer.flush()
+    found = line.broker.checkpoint()
+    assert found
+    [(_, packed)] = found[1]
+    *head, listed = struct.unpack("<3Q", packed[:24])
+    assert (*head, listed) == (5, 0, 12)
+    entries = [packed[at : at + 24] for at in range(len(packed) - 24 * listed, len(packed), 24)]
+    older = struct.pack("<3Q", 4, 0, 6) + packed[24 : -24 * listed] + b"".join(entries[::2])
+    line.arena = new_arena()
+    line.arena.attach_writer(line.writer)
+    line.broker = Broker(line.arena, line.folder / "journal", print)
+    lower = [*filters[:1], *((*each[:4], 2, *each[5:]) for each in filters[1:])]
+    slot = line.broker.add_client(1, "client 1", lower, older, found[0])
+    line.broker.step(1 << 30)
+    assert line.arena.client_stats(slot)["waiting"] == 12
+    line.update()  # finds the limit reached
+    line.broker.step(1 << 30)
+    assert drained(line, ClientQueue(line.arena, slot)) == 12
 
 
 @pytest.mark.parametrize("damage", [b"x", b"\1" + bytes(40)])

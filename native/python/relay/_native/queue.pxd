@@ -56,7 +56,8 @@ cdef extern from "queue/broker.hpp" namespace "relay":
         uint64_t stored_needed()
         string flaw(Bytes packed, uint64_t position) except +raise_queue_failure
         CExtent plan_restore(size_t slot, const CCheckpoint& checkpoint) except +raise_queue_failure
-        void restore(size_t slot, const CCheckpoint& checkpoint, uint64_t position) except +raise_queue_failure
+        void bring_up_to_date(size_t slot, uint64_t position, CCheckpoint* checkpoint) except +raise_queue_failure
+        void restore(size_t slot, const CCheckpoint& checkpoint) except +raise_queue_failure
         bint refuse_unproven
 
 cdef extern from "queue/journal_frames.hpp" namespace "relay":

@@ -92,8 +92,9 @@ cdef class Broker:
 
     cdef _restore(self, size_t slot, bytes packed, uint64_t position):
         cdef CCheckpoint checkpoint = CCheckpoint.unpack(raw(packed))
+        self.c.get().bring_up_to_date(slot, position, &checkpoint)
         self._allocate(self.c.get().plan_restore(slot, checkpoint))
-        self.c.get().restore(slot, checkpoint, position)
+        self.c.get().restore(slot, checkpoint)
 
     def flaw(self, bytes checkpoint, uint64_t position=0):
         """Why a checkpoint cannot be one of a client of this journal; "" if it can. `position`: see `add_client`."""
