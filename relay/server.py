@@ -59,7 +59,7 @@ class _Loop:
         self._log = context.log
         self._native = _native(context)
         self._epoll = select.epoll()
-        self._poller = Poller(self._epoll.fileno())
+        self._poller = Poller(self._epoll.fileno(), context.wake)
         access, self._rejections = Access(context.config), RejectionLog(context.log)
         self._access = access
         self._connections = connections = Connections(
@@ -86,8 +86,6 @@ class _Loop:
         for end in (self._wakeup, self._wakeup_end):
             end.setblocking(False)
         signal.set_wakeup_fd(self._wakeup_end.fileno(), warn_on_full_buffer=False)
-        # Edge-triggered: each write wakes once, and no read is needed before the rows are handled.
-        self._epoll.register(context.wake, select.EPOLLIN | select.EPOLLET)
         self._readable: dict[int, Callable[[], object]] = {
             context.wake: self._wake,
             self._broker.fileno(): self._broker.receive,
@@ -184,8 +182,7 @@ class _Loop:
         self._log("rows_unreadable", code=error.code, error=error, hint=error.hint)
 
     def _wake(self) -> None:
-        """Handle a wake-up: the broker has put rows into queues, or the supervisor has a new configuration."""
-        self._connections.wake()
+        """Handle a wake-up that brought no rows: the supervisor may have a new configuration."""
         self._context.take_config()
         self._handlers.tick()
 

@@ -63,7 +63,6 @@ class Connections:
         self._other_descriptors = other_descriptors
         self._all: dict[int, Connection] = {}  # by descriptor
         self._holders: dict[int, Connection] = {}  # by client id
-        self._waiting: dict[int, Connection] = {}  # for rows, by descriptor
         self.local = 0  # connections of the admin socket
         self._newcomers = Newcomers()
         self.deadlines = Deadlines(self._all)
@@ -102,7 +101,6 @@ class Connections:
     def drop(self, connection: Connection) -> None:
         """Close the connection."""
         self.release(connection)
-        self._waiting.pop(connection.fd, None)
         self._newcomers.closed(connection)
         del self._all[connection.fd]
         self.local -= connection.local
@@ -186,20 +184,12 @@ class Connections:
         except _FAILURES as failure:
             self._fail(connection, failure)
 
-    def wake(self) -> None:
-        """Answer polls that wait for rows, if the broker has put rows into their queues."""
-        for connection in list(self._waiting.values()):
-            try:
-                if connection.session.wake(connection.fd):
-                    self._attend(connection)
-            except _FAILURES as error:
-                self._fail(connection, error)
-
     def finish(self) -> None:
         """Answer all polls that wait for rows."""
-        for connection in list(self._waiting.values()):
-            connection.session.expire(connection.fd)
-            self._attend(connection)
+        for connection in list(self._all.values()):
+            if connection.session.waits_for_rows:
+                connection.session.expire(connection.fd)
+                self._attend(connection)
 
     def flush(self, fd: int) -> None:
         """Send more of the unsent replies, if the descriptor belongs to a connection."""
@@ -232,10 +222,9 @@ class Connections:
             self.drop(connection)
             return
         if session.waits_for_rows:
-            self._waiting[connection.fd] = connection
+            self._poller.expect_rows(connection.fd)
             self._set_deadline(connection, "rows", session.wait_seconds, session.waits)
         else:
-            self._waiting.pop(connection.fd, None)
             if session.unsent:
                 self._set_deadline(connection, "unsent", STALL_SECONDS, session.total)
             elif session.closing:

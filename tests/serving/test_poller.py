@@ -25,7 +25,7 @@ class Stand:
     """A client with five rows that wait, and its connection's session at a poller."""
 
     def __init__(self, folder: Path) -> None:
-        line = Line(folder)
+        self.line = line = Line(folder)
         slot, _ = line.client(1)
         line.write(1, rows=5)
         line.broker.step(1 << 30)
@@ -34,7 +34,8 @@ class Stand:
         self.session.identify(1, slot, 7, 0, "192.0.2.1")
         self.ours, self.client = socket.socketpair()
         self.epoll = select.epoll()
-        self.poller = Poller(self.epoll.fileno())
+        self.wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self.poller = Poller(self.epoll.fileno(), self.wake)
         self.epoll.register(self.ours, select.EPOLLIN)
         self.poller.attach(self.ours.fileno(), self.session)
 
@@ -46,9 +47,48 @@ class Stand:
 def stand(tmp_path: Path) -> Iterator[Stand]:
     made = Stand(tmp_path)
     yield made
+    os.close(made.wake)
     made.ours.close()
     made.client.close()
     made.epoll.close()
+
+
+def waits_for_rows(stand: Stand) -> None:
+    """The client takes what is there, and then waits for rows."""
+    for confirmed in (0, 5):
+        stand.client.sendall(many(confirmed))
+        ready = stand.wait(0.05)
+    assert [entry[2] for entry in ready] == [stand.session]
+    assert stand.session.waits_for_rows
+    stand.poller.expect_rows(stand.ours.fileno())
+    stand.client.recv(1 << 16)
+
+
+def many(confirmed: int) -> bytes:
+    wanted = classic.PollMany(1000, 0, 60_000, confirmed, Format.MSGPACK)
+    return classic.encode_request(Command.POLL_MANY, classic.encode_poll_many(wanted), client_id=1, token=7)
+
+
+def test_who_waits_for_rows_has_them_when_the_poller_is_woken(stand: Stand) -> None:
+    waits_for_rows(stand)
+    stand.line.write(1, rows=2)
+    stand.line.broker.step(1 << 30)
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session], "its caller removes the deadline"
+    assert results(stand.client.recv(4096)) == [0]
+    assert not stand.session.waits_for_rows
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake], "nobody waits any more"
+
+
+def test_a_wake_up_that_brings_nobody_rows_is_for_the_caller(stand: Stand) -> None:
+    waits_for_rows(stand)
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake]
+    assert stand.session.waits_for_rows, "it waits on"
+    stand.poller.detach(stand.ours.fileno())
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake]
 
 
 def results(received: bytes) -> list[int]:

@@ -8,7 +8,7 @@ from libcpp.vector cimport vector
 from posix.time cimport CLOCK_MONOTONIC, itimerspec
 from posix.unistd cimport close as c_close
 
-from relay._native.serve cimport Session
+from relay._native.serve cimport ServeWaitsFor, Session
 from relay._native.system cimport EPOLL_CTL_ADD, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait
 
 from relay.base.errors import RelayError
@@ -25,20 +25,25 @@ cdef enum:
 cdef class Poller:
     """Waits for the descriptors of an epoll set, and calls `exchange` of sessions whose sockets are ready.
 
-    The time limit is a timer in the epoll set, because a timeout of epoll_wait would set up a timer for each call.
-    Raises OSError.
+    `wake` is the server's eventfd: the broker writes it when sessions that wait for rows may have got some. It is
+    registered edge-triggered and never read. The time limit is a timer in the epoll set, because a timeout of
+    epoll_wait would set up a timer for each call. Raises OSError.
     """
 
     cdef int epoll
+    cdef int wake
     cdef int timer
     cdef double due  # time of the timer; negative: not set
     cdef dict attached  # sessions by descriptor
     cdef vector[PyObject*] sessions  # the same, for fast access
+    cdef vector[int] waiting  # descriptors of sessions that wait for rows, or did
+    cdef vector[bint] listed  # whether the descriptor is in `waiting`
     cdef c_epoll_event events[POLLED_EVENTS]
 
-    def __cinit__(self, int epoll):
+    def __cinit__(self, int epoll, int wake):
         cdef c_epoll_event event
         self.epoll = epoll
+        self.wake = wake
         self.due = -1
         self.attached = {}
         self.timer = c_timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
@@ -46,6 +51,9 @@ cdef class Poller:
         event.data.fd = self.timer
         if self.timer < 0 or c_epoll_ctl(epoll, EPOLL_CTL_ADD, self.timer, &event) < 0:
             raise OSError(errno, "timerfd")
+        event.data.fd = wake
+        if c_epoll_ctl(epoll, EPOLL_CTL_ADD, wake, &event) < 0:
+            raise OSError(errno, "eventfd")
 
     def __dealloc__(self):
         if self.timer >= 0:
@@ -55,6 +63,7 @@ cdef class Poller:
         """Serves the session from now on whenever its socket `fd` is ready."""
         if <size_t>fd >= self.sessions.size():
             self.sessions.resize(<size_t>fd + 1, NULL)
+            self.listed.resize(<size_t>fd + 1, False)
         self.attached[fd] = session
         self.sessions[fd] = <PyObject*>session
 
@@ -63,14 +72,21 @@ cdef class Poller:
         self.sessions[fd] = NULL
         del self.attached[fd]
 
+    def expect_rows(self, int fd):
+        """Answers the request of that socket's session at a wake-up with rows, as long as it waits for rows."""
+        if not self.listed[fd]:
+            self.listed[fd] = True
+            self.waiting.push_back(fd)
+
     def wait(self, double until):
         """Waits for something that the caller must handle, at most until `until` (monotonic clock).
 
-        Returns a list of (descriptor, epoll events, session, error). `exchange` of the session returned true, or raised
-        the error. The session is None for other descriptors. A signal also ends the wait.
+        Returns a list of (descriptor, epoll events, session, error). The session has exchanged data or got rows, and
+        needs the caller; or it raised the error. The session is None for other descriptors. The wake-up is among them
+        if it brought rows to nobody: it is for the caller. A signal also ends the wait.
         """
         cdef int n, reason, fd
-        cdef bint over = False
+        cdef bint over = False, woken
         cdef Session session
         cdef list ready = []
         if until != self.due:
@@ -83,9 +99,12 @@ cdef class Poller:
                 if reason == EINTR:
                     break
                 raise OSError(reason, "epoll_wait")
+            woken = False
             for i in range(n):
                 fd = self.events[i].data.fd
-                if fd == self.timer:
+                if fd == self.wake:
+                    woken = True
+                elif fd == self.timer:
                     self.due = -1
                     over = True
                 elif <size_t>fd < self.sessions.size() and self.sessions[fd] != NULL:
@@ -97,7 +116,32 @@ cdef class Poller:
                         ready.append((fd, self.events[i].events, session, error))
                 else:
                     ready.append((fd, self.events[i].events, None, None))
+            if woken and not self.wake_waiting(ready):
+                ready.append((self.wake, <int>EPOLLIN, None, None))
         return ready
+
+    cdef size_t wake_waiting(self, list ready) except? 0:
+        """Answers the requests that waited for rows and have some now; returns how many."""
+        cdef size_t at = 0, answered = 0
+        cdef int fd
+        cdef Session session
+        while at < self.waiting.size():
+            fd = self.waiting[at]
+            if self.sessions[fd] != NULL:
+                session = <Session>self.sessions[fd]
+                if session.session.waits_for() == ServeWaitsFor.rows:
+                    try:
+                        if not session.wake(fd):
+                            at += 1
+                            continue
+                        ready.append((fd, 0, session, None))
+                    except (RelayError, RuntimeError, MemoryError) as error:
+                        ready.append((fd, 0, session, error))
+                    answered += 1
+            self.listed[fd] = False
+            self.waiting[at] = self.waiting.back()
+            self.waiting.pop_back()
+        return answered
 
     cdef int arm(self, double until) except -1:
         cdef itimerspec at

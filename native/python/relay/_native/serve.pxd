@@ -105,7 +105,9 @@ cdef class Session:
     cdef readonly uint64_t total  # bytes sent
 
     cpdef bint exchange(self, int fd) except -1
+    cdef bint wake(self, int fd) except -1
     cdef void borrow(self)
+    cdef void wake_broker(self)
     cdef bint settle(self, int fd) except -1
     cdef int encode_columns(self) except -1
     cdef bint flush(self, int fd)

@@ -199,11 +199,15 @@ cdef class Session:
         self.session.close()
         return self.settle(fd)
 
-    def wake(self, int fd):
-        """Answers the request that waits for rows, if there are rows."""
+    cdef bint wake(self, int fd) except -1:
+        """Answers the request that waits for rows, if there are rows. False if it still waits."""
         self.borrow()
-        if self.session.wake():
-            self.session.proceed()
+        if not self.session.wake():
+            if self.session.out.size() == 0:
+                self.session.out.swap(self.server.scratch)  # what `borrow` took
+            self.wake_broker()  # rows that nobody can read may have been passed over
+            return False
+        self.session.proceed()
         return self.settle(fd)
 
     def expire(self, int fd):
@@ -247,6 +251,11 @@ cdef class Session:
         if self.session.out.size() == 0:
             self.session.out.swap(self.server.scratch)
 
+    cdef void wake_broker(self):
+        """Wakes the broker if a full ring has room again."""
+        if self.server.server.take_broker_wake() and self.server.broker_wake >= 0:
+            c_eventfd_write(self.server.broker_wake, 1)
+
     cdef bint settle(self, int fd) except -1:
         """Sends, and continues with requests already received, as long as the client receives the replies."""
         cdef bint needs_caller
@@ -262,8 +271,7 @@ cdef class Session:
                 break
             self.borrow()
             self.session.proceed()
-        if self.server.server.take_broker_wake() and self.server.broker_wake >= 0:
-            c_eventfd_write(self.server.broker_wake, 1)
+        self.wake_broker()
         needs_caller = (
             self.session.out.size() > 0 or self.session.waits_for() != ServeWaitsFor.no
             or self.session.closing() or self.eof or self.lost
