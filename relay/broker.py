@@ -1,21 +1,22 @@
 """The broker process: reads committed frames, and puts references to rows into the queues of clients.
 
-The reading and the rings are native (`relay._native.Broker`). This module waits, handles the servers' requests about
-clients and filters, and stores checkpoints. It is the only writer of the durable client state.
+The reading and the rings are native (`relay._native.Broker`). This module waits, and handles the servers' requests
+about clients and filters. The state writer stores what changes, and checkpoints: the broker itself writes no file.
 """
 
 from __future__ import annotations
 
 import select
 import socket
-import sqlite3
 import time
+from functools import partial
 
 from relay._native import Broker, Dispatcher
-from relay.base.errors import RelayError, StopCode
+from relay.base.errors import ExitCode, RelayError, StopCode
 from relay.config.tree import Config
 from relay.queues.registry import Registry
-from relay.queues.state import ClientState
+from relay.queues.requests import Requests
+from relay.queues.state_link import StateLink
 from relay.runtime import ipc
 from relay.runtime.context import BrokerContext
 
@@ -29,37 +30,45 @@ def run(context: BrokerContext) -> int:
     """Serves until it must stop, then stores a last checkpoint."""
     if not context.await_journal():
         return 0
-    state = ClientState(context.data_dir / "state.db")
+    assert context.state_writer is not None
     broker = Broker(context.arena, str(context.journal_dir), context.allocate)
 
     def apply(config: Config) -> None:
         broker.refuse_unproven = config.relay.on_unproven == "stop"
         registry.restrict(config)
 
-    registry = Registry(context, broker, state)
-    registry.load()
+    def go_on() -> bool:
+        context.beat()
+        return not context.stopping
+
+    def finish() -> bool:
+        context.beat()
+        return True
+
+    link = StateLink(context.state_writer)
+    registry = Registry(context, broker, link)
+    if not registry.load(go_on):
+        return ExitCode.UNEXPECTED  # the queues stay in shared memory: no checkpoint has them all
     apply(context.config)
     context.apply = apply
     context.arena.mark_running(context.slot)
-    try:
-        _Loop(context, broker, registry).run()
-        registry.checkpoint()
-    finally:
-        state.close()
+    _Loop(context, broker, registry, link).run()
+    registry.finish(finish)
     return 0
 
 
 class _Loop:
-    def __init__(self, context: BrokerContext, broker: Broker, registry: Registry) -> None:
+    def __init__(self, context: BrokerContext, broker: Broker, registry: Registry, link: StateLink) -> None:
         self._context = context
         self._registry = registry
+        self._link = link
+        self._requests = Requests(context, broker, registry, link)
         self._servers = {end.fileno(): end for end in context.servers}
         self._deciding_stopped = False  # after a fatal error no frame is decided until it is cleared
-        self._failing = False  # writes of the durable state are failing
         self._epoll = select.epoll()
         # Edge-triggered: each write wakes once, and no read is needed before the rows are handled.
         self._epoll.register(context.wake, select.EPOLLIN | select.EPOLLET)
-        for fd in self._servers:
+        for fd in (*self._servers, link.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
         self._dispatcher = Dispatcher(broker, context.arena, self._epoll.fileno(), context.wake, context.server_wakes)
 
@@ -69,7 +78,11 @@ class _Loop:
             ready = self._dispatch()
             self._context.take_config()
             for fd in ready:
-                self._answer(self._servers[fd])
+                if fd in self._servers:
+                    self._answer(self._servers[fd])
+                else:
+                    self._link.receive()
+            self._send_orders()
             now = time.monotonic()
             if now >= checkpoint_due:
                 checkpoint_due = now + CHECKPOINT_SECONDS
@@ -77,15 +90,9 @@ class _Loop:
                 self._do_periodic_work()
 
     def _do_periodic_work(self) -> None:
-        """Checkpoints, expires and cuts queues, and sends orders. If the disk fails, queues are served from memory."""
-        try:
-            self._registry.checkpoint()
-            self._registry.expire()
-            self._failing = False
-        except sqlite3.OperationalError as error:
-            if not self._failing:
-                self._context.log("checkpoint_failed", error=error)
-            self._failing = True
+        """Checkpoints, expires and cuts queues, and sends orders."""
+        self._registry.checkpoint()
+        self._registry.expire()
         self._send_orders()
         self._registry.cut_queues()
 
@@ -107,18 +114,21 @@ class _Loop:
             return []
 
     def _answer(self, server: socket.socket) -> None:
-        """Replies to a server's requests. Drops a reply that does not fit the socket buffer: the server asks again."""
+        """Handles a server's requests."""
         while True:
             try:
                 packet = server.recv(ipc.MAX_MESSAGE)
             except BlockingIOError:
                 return
-            reply = self._registry.answer(ipc.decode_request(packet))
-            self._send_orders()
-            try:
-                server.send(ipc.encode(reply))
-            except BlockingIOError:
-                self._context.log("reply_dropped", request=reply.request)
+            self._requests.answer(ipc.decode_request(packet), partial(self._reply, server))
+
+    def _reply(self, server: socket.socket, reply: ipc.Reply) -> None:
+        """Replies to a server. Drops a reply that does not fit the socket buffer: the server asks again."""
+        self._send_orders()
+        try:
+            server.send(ipc.encode(reply))
+        except BlockingIOError:
+            self._context.log("reply_dropped", request=reply.request)
 
     def _send_orders(self) -> None:
         """Sends orders to the servers that own the clients. Those that do not fit the socket buffer are sent later."""

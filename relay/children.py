@@ -12,6 +12,7 @@ from relay._native import Arena
 from relay.base.log import Log, logger
 from relay.config.tree import Config
 from relay.processes import cdc as cdc_process
+from relay.processes import state_writer
 from relay.runtime import shm
 from relay.runtime.child_group import Child
 from relay.runtime.context import (
@@ -20,6 +21,7 @@ from relay.runtime.context import (
     ReaderContext,
     ServerContext,
     SideContext,
+    StateWriterContext,
     StreamsContext,
 )
 from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, SnapshotStatus
@@ -32,7 +34,16 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     lake = ["exporter", "snapshotter"] if config.lake.path else []
     log = ["logger"] if config.logger.schema else []
     cdc = [f"cdc-{i}" for i in range(len(shared.status_pages.cdc))]
-    names = ["reader", "broker", "monitor", *lake, *log, *cdc, *(f"server-{i}" for i in range(shared.workers))]
+    names = [
+        "reader",
+        "broker",
+        "state-writer",
+        "monitor",
+        *lake,
+        *log,
+        *cdc,
+        *(f"server-{i}" for i in range(shared.workers)),
+    ]
 
     def common(name: str) -> tuple[str, int, Config, Arena, Log]:
         return name, names.index(name), config, arena, logger(name, config.relay.log_format)
@@ -51,8 +62,11 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
         wake=shared.broker_wake,
         server_wakes=shared.server_wakes,
         servers=[broker_end for _, broker_end in shared.control],
+        state_writer=shared.stored[0],
         allocate=lambda offset, size: shm.allocate(shared.block, offset, size),
+        unstored=shm.beside(shared.block),
     )
+    state_context = StateWriterContext(*common("state-writer"), broker=shared.stored[1])
     monitor_context = MonitorContext(
         *common("monitor"),
         listener=shared.http,
@@ -63,6 +77,7 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     children = [
         Child(reader_context, lambda: _read(reader_context)),
         Child(broker_context, lambda: broker.run(broker_context)),
+        Child(state_context, lambda: state_writer.run(state_context)),
         Child(monitor_context, lambda: monitor.run(monitor_context)),
     ]
     if lake:

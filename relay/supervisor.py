@@ -270,11 +270,12 @@ class Supervisor:
         self._notifier.stopping()
         self._end_by = time.monotonic() + STOP_WITHIN
         followers = [c for c in self._children if c.name in ("exporter", "logger")]
-        last = [c for c in self._children if c.name == "broker"]
-        self._terminate([c for c in self._children if c not in followers + last], STOP_PATIENCE, signals)
+        broker, writer = ([c for c in self._children if c.name == name] for name in ("broker", "state-writer"))
+        self._terminate([c for c in self._children if c not in followers + broker + writer], STOP_PATIENCE, signals)
         self._terminate(followers, EXPORT_PATIENCE, signals)
-        if self._terminate(last, STOP_WITHIN, signals):  # else the queues stay in shared memory for the next start
+        if self._terminate(broker, STOP_WITHIN, signals):  # else the queues stay in shared memory for the next start
             shm.discard(self._data_dir, self._shared.block)
+        self._terminate(writer, STOP_PATIENCE, signals)
         admin_socket.discard(self._data_dir)
         self._log("stopped")
         return ExitCode.OK

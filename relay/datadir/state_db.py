@@ -1,6 +1,6 @@
 """DataDir/state.db: its tables, and the check on opening that every row is as it was written.
 
-Reader and broker share it; each table has one writer. A file of a release without seals is sealed as it is.
+Reader and state writer share it; each table has one writer. A file of a release without seals is sealed as it is.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORMAT: Final = 2
 EARLIER: Final = "proofs"
 """A table of releases before the schema history. The reader reads it once and drops it."""
 _TABLES: Final = (
-    # Tables of the broker.
+    # Tables of the state writer.
     "CREATE TABLE IF NOT EXISTS clients ("
     "id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, created REAL NOT NULL, checkpoint BLOB)",
     "CREATE TABLE IF NOT EXISTS filters ("

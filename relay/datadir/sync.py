@@ -20,12 +20,14 @@ from relay._native import SyncNote
 from relay.base.errors import RelayError, StopCode
 
 USERS: Final = {
-    "state.db": ("reader", "broker"),
+    "state.db": ("reader", "state-writer"),
     "schema.db": ("reader",),
     "usage.db": ("monitor",),
     "cdc.db": ("cdc-",),
 }
 """The SQLite files in DataDir, and the name prefixes of the processes that open them."""
+_KNOWN_BY: Final = {"state.db": "broker"}
+"""The process that keeps in memory what is in the file, as the process that opens it has answered."""
 LOG_BYTES: Final = 4 << 20  # SQLite's log is copied into the file when it is longer than this
 _SYNCS: Final = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 _kept = list["Database"]()
@@ -121,12 +123,12 @@ def doubtful(folder: Path, process: str) -> list[Path]:
 
 
 def uses(process: str, name: str) -> bool:
-    """Whether the process has the file with this name open."""
-    return process.startswith(USERS[name])
+    """Whether the process has the file with this name open, or keeps in memory what is in it."""
+    return process.startswith(USERS[name]) or process == _KNOWN_BY.get(name)
 
 
 def _notes(folder: Path, process: str) -> Iterator[tuple[Path, SyncNote]]:
-    for path in (folder / name for name in USERS if uses(process, name)):
+    for path in (folder / name for name in USERS if process.startswith(USERS[name])):
         if _note(path).exists():
             with suppress(RelayError):  # DataDir is read-only: the process that opens the file reports that
                 yield path, SyncNote(_note(path))

@@ -1,6 +1,6 @@
 """The reader state in DataDir/state.db: ids of names, versions of definitions, accepted gaps, the server id.
 
-The clients' tables in the same file belong to the broker. All writes are small and rare.
+The clients' tables in the same file belong to the state writer. All writes are small and rare.
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
 """Replies to the inquiries of servers for admin commands: stat, clients, explanations.
 
-A document may be larger than a packet: it is sent as a file in memory, whose descriptor is in the packet. A reply
-arrives whole or not at all, even if a process is killed meanwhile.
+A document may be larger than a packet: it is sent as a file in memory (relay/runtime/memory_files.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -19,12 +17,9 @@ from relay.base.errors import RelayError
 from relay.monitoring.deliveries import deliveries
 from relay.monitoring.explain import explain
 from relay.monitoring.stat import Stat
-from relay.runtime import ipc
+from relay.runtime import ipc, memory_files
 from relay.runtime.context import MonitorContext
 from relay.runtime.ipc import Answer, InquireClients, InquireTable, Inquiry
-
-_MFD_NOEXEC_SEAL: Final = 8
-"""Without this flag, some hosts refuse files in memory (vm.memfd_noexec)."""
 
 
 class _NoSuchClient(Exception):
@@ -75,15 +70,5 @@ class Inquiries:
 
 def _send(sock: socket.socket, answer: Answer, document: bytes) -> None:
     """Sends the reply if that is possible now. Otherwise the server repeats the inquiry, and gives up in the end."""
-    with suppress(OSError), open(_memory_file(), "wb", buffering=0) as file:
-        left = memoryview(document)
-        while left:
-            left = left[file.write(left) :]
-        socket.send_fds(sock, [ipc.encode(answer)], [file.fileno()])
-
-
-def _memory_file() -> int:
-    try:
-        return os.memfd_create("answer", os.MFD_CLOEXEC | _MFD_NOEXEC_SEAL)
-    except OSError:  # before Linux 6.3
-        return os.memfd_create("answer", os.MFD_CLOEXEC)
+    with suppress(OSError):
+        memory_files.send(sock, ipc.encode(answer), document)

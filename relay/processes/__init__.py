@@ -1,1 +1,1 @@
-"""The process files beside reader, broker, servers and monitor: exporter, snapshotter, logger and CDC port."""
+"""The process files beside reader, broker, servers and monitor: state writer, exporter, snapshotter, logger, CDC."""

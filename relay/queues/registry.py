@@ -1,58 +1,99 @@
 """The broker's registry of clients: their names, their blocks of the arena, and their filters.
 
-The broker replies to a server only after the effect of the request is on disk, so an acknowledged request survives any
-process.
+The state writer stores what the registry hands over. The broker waits for it only at its start and at its end.
 """
 
 from __future__ import annotations
 
-import sqlite3
+import math
 import time
-from functools import singledispatchmethod
-from sys import intern
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
 
 from msgspec.structs import replace
 
 from relay._native import Broker, JournalReader
-from relay.base.errors import RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.config import patterns
 from relay.config.tree import Config
 from relay.queues import state
-from relay.queues.state import Client, ClientState, Filter
+from relay.queues.state import Client, Filter
+from relay.queues.state_link import StateLink, raise_if_failed
+from relay.queues.state_messages import (
+    Change,
+    Checkpoint,
+    ForgetClient,
+    ReplaceFilters,
+    SetGeneration,
+    Stored,
+)
+from relay.queues.unstored import UnstoredFilters
 from relay.runtime import ipc
 from relay.runtime.context import BrokerContext
 
+EXPIRE_STEP = 500  # clients whose expiry is checked at a time, while rows wait
+FINISH_SECONDS = 4.0  # for the last checkpoint; the supervisor waits longer
 
-class Refused(Exception):
-    """A request cannot be carried out. The text goes to the client or operator who made it."""
+
+@dataclass
+class Busy:
+    """A client with a change that is being stored: the id of its request, and later requests by their ids.
+
+    A request that comes again while it waits is the same request.
+    """
+
+    request: int
+    later: dict[int, Callable[[], None]] = field(default_factory=dict)
 
 
 class Registry:
     """Keeps clients consistent in memory, in the arena and on disk."""
 
-    def __init__(self, context: BrokerContext, broker: Broker, store: ClientState) -> None:
+    def __init__(self, context: BrokerContext, broker: Broker, link: StateLink) -> None:
         self._context = context
         self._arena = context.arena
         self._broker = broker
-        self._store = store
-        self._by_name: dict[str, Client] = {}
-        self._by_id: dict[int, Client] = {}
-        self._slots: dict[int, int] = {}  # arena slot by client id
+        self._link = link
+        self.last_id = 0
+        self.busy: dict[str, Busy] = {}  # by name of client
+        self.unstored: set[int] = set()  # ids of clients whose filters are to be handed over before a checkpoint
+        self._kept = UnstoredFilters(context.unstored)
+        self._checkpointing = False  # a checkpoint is being stored
+        self._failing = False  # the last change could not be stored
+        self._unexpired: Iterator[Client] = iter(())  # clients that `expire` has still to look at
+        self.by_name: dict[str, Client] = {}
+        self.by_id: dict[int, Client] = {}
+        self.slots: dict[int, int] = {}  # arena slot by client id
         self._tables: dict[str, patterns.Patterns] = {}  # by name of client, for clients that may not have all tables
         self.orders: list[ipc.Order] = []  # for the servers that own the clients; the loop sends them
 
-    def load(self) -> None:
-        """Reconciles disk and arena: clients in the arena continue, others are rebuilt from checkpoints."""
-        generation, stored = self._journal().generation(), self._store.generation()
-        lost = stored not in (None, generation)  # the stored positions belong to a journal that is gone
+    def load(self, alive: Callable[[], bool]) -> bool:
+        """Reconciles disk and arena: clients in the arena continue, others are rebuilt from checkpoints.
+
+        Waits for the state writer, and calls `alive` meanwhile. False if that ended the waiting.
+        """
+        found = self._link.load(alive)
+        if found is None:
+            return False
+        self.last_id = found.last_id
+        generation, position = self.journal().generation(), found.position
+        lost = found.generation not in (None, generation)  # the stored positions belong to a journal that is gone
         if lost:
-            self._store.checkpoint(0, [(client.id, b"") for client in self._store.clients()])
-        position = self._store.position()
-        for client in self._store.clients() if not lost else ():
-            self._check_stored(client, position)
+            position = 0
+            for client in found.clients:
+                client.checkpoint = b""
+            self._store(Checkpoint(self._link.next_number(), 0, [(client.id, b"") for client in found.clients]))
+        else:
+            for client in found.clients:
+                self._check_stored(client, position)
         in_arena = {self._arena.client_id(slot): slot for slot in self._arena.client_slots()}
-        for client in self._store.clients():
+        kept = self._kept.all()
+        for client in found.clients:
             slot = in_arena.pop(client.id, None)
+            if slot is not None and not lost and client.id in kept:  # the queue counts with them already
+                client.filters = kept.pop(client.id)
+                self.unstored.add(client.id)
             if lost:
                 self._restart_filters(client)
             if slot is None or lost:
@@ -62,11 +103,20 @@ class Registry:
                 slot = self._broker.add_client(client.id, client.name, filters, client.checkpoint or b"", position)
             else:
                 self._broker.set_filters(slot, _native(client.filters))
-            self._add(client, slot)
+            self.add(client, slot)
         for slot in in_arena.values():  # forgotten on disk but not yet in the arena when the last broker died
             self._broker.remove_client(slot)
-        if stored != generation:  # last: until then a successor must repeat all this
-            self._store.set_generation(generation)
+        for id in kept:
+            self._kept.remove(id)
+        if found.generation != generation:  # last: until then a successor must repeat all this
+            if not self._link.settle(alive, math.inf):
+                return False
+            self._store(SetGeneration(self._link.next_number(), generation))
+        return self._link.settle(alive, math.inf)
+
+    def _store(self, change: Change) -> None:
+        """Hands over a change of `load`, which cannot continue if it cannot be stored."""
+        self._link.store(change, raise_if_failed)
 
     def _check_stored(self, client: Client, position: int) -> None:
         """Raises `RelayError` if a client's stored state is impossible. All are checked before any is served."""
@@ -75,7 +125,7 @@ class Registry:
             cause = f"client {client.name!r}: {flaw}"
             raise RelayError(StopCode.STATE_DAMAGED, "restore the queues", cause, position="state.db")
 
-    def _journal(self) -> JournalReader:
+    def journal(self) -> JournalReader:
         """For short use: segments that it has read stay mapped, and so on disk, after retention deletes them."""
         return JournalReader(str(self._context.journal_dir))
 
@@ -83,7 +133,8 @@ class Registry:
         """Resets a client after the journal was lost: its filters begin here, and its waiting rows are lost."""
         self._context.log("client_gap", client=client.name, code=StopCode.JOURNAL_LOST, cause="the journal was lost")
         here = self._arena.committed
-        self._store.replace_filters(client, [replace(each, since=here) for each in client.in_force()])
+        client.filters = [replace(each, since=here) for each in client.in_force()]
+        self._store(self.filters_of(client))
 
     def restrict(self, config: Config) -> None:
         """Limits every client to `Tables` of its section in this configuration, from its waiting rows on.
@@ -92,187 +143,171 @@ class Registry:
         oldest unconfirmed row on. The client may get some of these rows twice.
         """
         self._tables = {name: patterns.compile_all(client.tables) for name, client in config.clients.items()}
-        for client in self._by_id.values():
-            allowed = [f for f in client.filters if self._allows(client.name, f.schema, f.table)]
+        for client in self.by_id.values():
+            allowed = [f for f in client.filters if self.allows(client.name, f.schema, f.table)]
             if len(allowed) == len(client.filters):
                 continue
-            slot = self._slots[client.id]
-            for each in client.filters:
-                if each not in allowed:
-                    self._context.log("filter_withdrawn", client=client.name, schema=each.schema, table=each.table)
+            slot, before = self.slots[client.id], client.filters
             oldest, waits = self._broker.oldest(slot), self._arena.client_stats(slot)["waiting"] > 0
-            self._set_filters(client, allowed)
+            self.set_filters(client, allowed)
+            self.store_filters(client)
             if waits:
                 self._broker.seek(slot, oldest)
+            for each in before:
+                if each not in allowed:
+                    self._context.log("filter_withdrawn", client=client.name, schema=each.schema, table=each.table)
 
-    def _allows(self, name: str, schema: str, table: str) -> bool:
+    def allows(self, name: str, schema: str, table: str) -> bool:
         return name not in self._tables or patterns.any_matches(self._tables[name], schema, table)
 
-    def _add(self, client: Client, slot: int) -> None:
-        self._by_name[client.name] = self._by_id[client.id] = client
-        self._slots[client.id] = slot
+    def add(self, client: Client, slot: int) -> None:
+        self.by_name[client.name] = self.by_id[client.id] = client
+        self.slots[client.id] = slot
 
-    def answer(self, request: ipc.Request) -> ipc.Reply:
-        """Carries out a server's request. If that fails, the reply has the reason, and nothing changes."""
-        try:
-            return self._carry_out(request)
-        except (Refused, RelayError, sqlite3.OperationalError) as refusal:  # also if a disk or /dev/shm is full
-            if isinstance(refusal, RelayError) and refusal.code is StopCode.SYNC_FAILED:
-                raise
-            if isinstance(request, ipc.Register):
-                return ipc.Registered(request.request, error=str(refusal))
-            return ipc.Done(request.request, error=str(refusal))
+    def hand_over(self, name: str, change: Change, on_stored: Callable[[Stored], None], request: int = -1) -> None:
+        """Has a change of a client stored. Until `on_stored` has the answer, requests about the client wait."""
+        self.busy[name] = busy = Busy(request)
 
-    @singledispatchmethod
-    def _carry_out(self, request: ipc.Request) -> ipc.Reply:
-        raise TypeError(f"{type(request).__name__} is no request to the broker")
+        def stored(answer: Stored) -> None:
+            del self.busy[name]
+            on_stored(answer)
+            for carry_out in busy.later.values():
+                carry_out()
 
-    @_carry_out.register
-    def _(self, request: ipc.Register) -> ipc.Reply:
-        client = self._by_name.get(request.name)
-        if client is None:
-            if len(self._by_name) >= self._context.config.relay.max_clients:
-                raise Refused(f"there are {len(self._by_name)} clients already (MaxClients)")
-            client = self._store.add_client(request.name)
-            self._add(client, self._broker.add_client(client.id, client.name))
-            self._context.log("client_new", client=client.name, id=client.id)
-        return ipc.Registered(request.request, client.id, self._slots[client.id])
+        self._link.store(change, stored)
 
-    @_carry_out.register
-    def _(self, request: ipc.AddFilter) -> ipc.Reply:
-        client = self._client_with_id(request.client_id)
-        if not self._allows(client.name, request.schema, request.table):  # servers refuse it first, unless they lag
-            raise Refused(f"client {client.name} may not have rows of {request.schema}.{request.table}")
-        here = self._arena.committed
-        schema, table = intern(request.schema), intern(request.table)
-        new = Filter(schema, table, request.kinds, request.discard, request.limit, here)
-        in_force = client.in_force()
-        if any(f.key == new.key and (f.discard, f.limit) == (new.discard, new.limit) for f in in_force):
-            return ipc.Done(request.request)
-        if len(in_force) >= self._context.config.relay.max_filters and all(f.key != new.key for f in in_force):
-            raise Refused(f"the client has {len(in_force)} filters already (MaxFilters)")
-        self._set_filters(client, state.with_filter(client.filters, new))
-        return ipc.Done(request.request)
+    def set_filters(self, client: Client, filters: list[Filter]) -> None:
+        """Sets the filters in the ring, which may refuse them. They count from now on, and are to be stored.
 
-    @_carry_out.register
-    def _(self, request: ipc.RemoveFilter) -> ipc.Reply:
-        client = self._client_with_id(request.client_id)
-        keys = [
-            f.key
-            for f in client.in_force()
-            if (f.schema, f.table) == (request.schema, request.table) and request.kinds in (0, f.kinds)
-        ]
-        filters = list(client.filters)
-        for key in keys:
-            filters = state.without_filter(filters, key, self._arena.committed)
-        if keys:
-            self._set_filters(client, filters)
-        return ipc.Done(request.request, data={"removed": len(keys)})
-
-    @_carry_out.register
-    def _(self, request: ipc.ListFilters) -> ipc.Reply:
-        in_force = self._client_with_id(request.client_id).in_force()
-        filters = [ipc.Filter(f.schema, f.table, f.kinds, f.discard, f.limit) for f in in_force]
-        return ipc.Filters(request.request, tuple(filters))
-
-    @_carry_out.register
-    def _(self, request: ipc.Flush) -> ipc.Reply:
-        client = self._client_named(request.client)
-        dropped = self._broker.flush(self._slots[client.id])
-        self._context.log("client_flushed", client=client.name, rows=dropped)
-        return ipc.Done(request.request, data={"dropped": dropped})
-
-    @_carry_out.register
-    def _(self, request: ipc.Forget) -> ipc.Reply:
-        client = self._client_named(request.client)
-        self._remove(client)
-        self._context.log("client_forgotten", client=client.name, id=client.id)
-        return ipc.Done(request.request, data={"client_id": client.id})
-
-    @_carry_out.register
-    def _(self, request: ipc.Seek) -> ipc.Reply:
-        client = self._client_named(request.client)
-        position = self._locate(request.position)
-        slot = self._slots[client.id]
-        in_force = [replace(each, since=min(each.since, position)) for each in client.in_force()]
-        self._set_filters(client, in_force)
-        self._broker.seek(slot, position)
-        self._context.log("client_moved", client=client.name, position=position)
-        return ipc.Done(request.request, data={"position": position})
-
-    @_carry_out.register
-    def _(self, request: ipc.Disconnect) -> ipc.Reply:
-        client = self._client_named(request.client)
-        connected = self._arena.client_stats(self._slots[client.id])["connected"] > 0
-        self.orders.append(ipc.Kick(client.id, "an administrator ended the connection"))
-        return ipc.Done(request.request, data={"connected": connected})
-
-    @_carry_out.register
-    def _(self, request: ipc.Skip) -> ipc.Reply:
-        client = self._client_named(request.client)
-        self.orders.append(ipc.LeaveOut(client.id, self._slots[client.id], request.number))
-        self._context.log("row_skipped", client=client.name, sequence=request.number + 1)
-        return ipc.Done(request.request, data={"sequence": request.number + 1})
-
-    def _set_filters(self, client: Client, filters: list[Filter]) -> None:
-        """Sets the filters in the ring, which may refuse them, and then on disk.
-
-        A death in between undoes a filter that is not acknowledged.
+        Until they are, a broker that continues with these queues finds them in shared memory. If they cannot be stored
+        they are handed over again, before any checkpoint of rows that they matched.
         """
-        filters = state.pruned(filters, self._broker.decided(self._slots[client.id]))
-        self._broker.set_filters(self._slots[client.id], _native(filters))
-        self._store.replace_filters(client, filters)
+        slot = self.slots[client.id]
+        filters = state.pruned(filters, self._broker.decided(slot))
+        self._broker.set_filters(slot, _native(filters))
+        try:
+            self._kept.put(client.id, filters)
+        except RelayError:
+            self._broker.set_filters(slot, _native(client.filters))
+            raise
+        client.filters = filters
+        self.unstored.add(client.id)
 
-    def _remove(self, client: Client) -> None:
-        self._store.forget_client(client)
-        self._broker.remove_client(self._slots.pop(client.id))
+    def keep_filters(self, client: Client) -> None:
+        """Has a successor of this broker use the filters in force, whatever is stored. Raises `RelayError`."""
+        self._kept.put(client.id, client.filters)
+
+    def use_stored_filters(self, client: Client, change: ReplaceFilters) -> None:
+        """Sets the filters of a change that is stored already in the ring."""
+        self._broker.set_filters(self.slots[client.id], _native(change.filters))
+        client.filters = change.filters
+        self.filters_stored(client, change)
+
+    def filters_stored(self, client: Client, change: ReplaceFilters) -> None:
+        """Handles that a change is stored: nothing is missing on disk, unless the filters have changed since."""
+        if client.filters == change.filters:
+            self.unstored.discard(client.id)
+            self._kept.remove(client.id)
+
+    def filters_of(self, client: Client) -> ReplaceFilters:
+        return ReplaceFilters(self._link.next_number(), client.id, client.filters)
+
+    def store_filters(self, client: Client) -> None:
+        """Hands over a client's filters without a request."""
+        self.unstored.discard(client.id)
+        change = self.filters_of(client)
+
+        def stored(answer: Stored) -> None:
+            self._note(answer)
+            if client.id not in self.by_id:
+                return
+            if answer.error:
+                self.unstored.add(client.id)
+            else:
+                self.filters_stored(client, change)
+
+        if client.name in self.busy:
+            self._link.store(change, stored)
+        else:
+            self.hand_over(client.name, change, stored)
+
+    def remove(self, client: Client) -> None:
+        self._broker.remove_client(self.slots.pop(client.id))
+        self.unstored.discard(client.id)
+        self._kept.remove(client.id)
         self.orders.append(ipc.Kick(client.id, "the client was forgotten"))
-        del self._by_id[client.id], self._by_name[client.name]
-
-    def _client_with_id(self, client_id: int) -> Client:
-        if client_id not in self._by_id:
-            raise Refused(f"no client has the id {client_id}")
-        return self._by_id[client_id]
-
-    def _client_named(self, name: str) -> Client:
-        if name not in self._by_name:
-            raise Refused(f"no client is called {name!r}")
-        return self._by_name[name]
-
-    def _locate(self, position: str) -> int:
-        """The journal position for newest, oldest, FILE:POS or a number."""
-        if position == "newest":
-            return self._arena.committed
-        journal = self._journal()
-        if position == "oldest":
-            return journal.first()
-        file, colon, offset = position.rpartition(":")
-        if colon and offset.isdigit():
-            return journal.locate(file, int(offset), self._arena.committed)
-        if position.isdigit() and journal.first() <= int(position) <= self._arena.committed:
-            return int(position)
-        raise Refused(f"{position!r} is no position: newest, oldest, FILE:POS, or a journal position that is kept")
+        del self.by_id[client.id], self.by_name[client.name]
 
     def checkpoint(self) -> None:
-        """Stores the state of clients that changed, and publishes the oldest position that any client needs."""
+        """Has the state of clients that changed stored, unless a checkpoint is being stored.
+
+        Once it is, publishes the oldest position that any client needs.
+        """
+        if self._checkpointing:
+            return
+        for client in [self.by_id[id] for id in self.unstored]:
+            if client.name not in self.busy:
+                self.store_filters(client)
+        if self.unstored:  # it would count rows of filters that may not be stored before it
+            return
         found = self._broker.checkpoint()
-        if found is not None:
-            position, changed = found
-            self._store.checkpoint(position if self._by_id else 0, changed)  # no clients: nothing to write each second
+        if found is None:
+            self._arena.needed = self._broker.needed()
+            return
+        position, changed = found
+        self._checkpointing = True
+        # No clients: nothing to write each second.
+        change = Checkpoint(self._link.next_number(), position if self.by_id else 0, changed)
+        self._link.store(change, self._checkpoint_stored)
+
+    def _checkpoint_stored(self, answer: Stored) -> None:
+        self._checkpointing = False
+        self._note(answer)
+        if not answer.error:
             self._broker.stored()
-        self._arena.needed = self._broker.needed()
+            self._arena.needed = self._broker.needed()
+
+    def _note(self, answer: Stored) -> None:
+        """Logs the first of several failures: meanwhile, queues are served from memory."""
+        if answer.error and not self._failing:
+            self._context.log("checkpoint_failed", error=answer.error)
+        self._failing = bool(answer.error)
+
+    def finish(self, alive: Callable[[], bool]) -> None:
+        """Has a last checkpoint stored, behind all that is under way. Raises `RelayError` if that fails."""
+        settled = self._link.settle(alive, FINISH_SECONDS)
+        self.checkpoint()
+        if not settled or not self._link.settle(alive, FINISH_SECONDS):
+            raise RelayError(ErrorCode.UNEXPECTED, "store clients", "the state writer does not answer")
+        if self._failing:
+            raise RelayError(ErrorCode.UNEXPECTED, "store clients", "the last checkpoint failed", position="state.db")
 
     def expire(self) -> None:
-        """Forgets clients that were disconnected for longer than ClientExpiry, and logs their counters."""
+        """Forgets clients that were disconnected for longer than ClientExpiry. Each call looks at some clients."""
         expiry = self._context.config.relay.client_expiry
         if not expiry:
             return
-        for client in list(self._by_id.values()):
-            facts = self._arena.client_stats(self._slots[client.id])
-            away = time.time() - facts["last_seen"]
-            if not facts["connected"] and facts["last_seen"] and away > expiry:
-                self._context.log("client_expired", client=client.name, away=round(away), lost_rows=facts["waiting"])
-                self._remove(client)
+        some = list(islice(self._unexpired, EXPIRE_STEP))
+        if len(some) < EXPIRE_STEP:
+            self._unexpired = iter(list(self.by_id.values()))
+        for client in some:
+            if self.by_id.get(client.id) is client and client.name not in self.busy:
+                self._expire(client, expiry)
+
+    def _expire(self, client: Client, expiry: float) -> None:
+        facts = self._arena.client_stats(self.slots[client.id])
+        away = time.time() - facts["last_seen"]
+        if facts["connected"] or not facts["last_seen"] or away <= expiry:
+            return
+
+        def stored(answer: Stored) -> None:
+            self._note(answer)
+            if not answer.error:
+                waiting = self._arena.client_stats(self.slots[client.id])["waiting"]
+                self._context.log("client_expired", client=client.name, away=round(away), lost_rows=waiting)
+                self.remove(client)
+
+        self.hand_over(client.name, ForgetClient(self._link.next_number(), client.id), stored)
 
     def cut_queues(self) -> None:
         """At the reader's request, drops and counts queued rows that the cap of retention is about to delete."""

@@ -1,8 +1,8 @@
 """The durable state of clients: names, ids, filters with the positions between which they held, and checkpoints.
 
-It is in one SQLite file, DataDir/state.db, shared with the reader state. The tables here have one writer, the broker. A
-commit survives the death of any process. If the host loses power, everything after the last checkpoint, which waits for
-the disk, is lost.
+It is in one SQLite file, DataDir/state.db, shared with the reader state. The tables here have one writer, the state
+writer. A commit survives the death of any process. If the host loses power, everything after the last checkpoint, which
+waits for the disk, is lost.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def _pack(position: int) -> bytes:
 
 
 class ClientState:
-    """The broker's tables. Every method that changes something commits before it returns."""
+    """The tables of clients.
+
+    Every method that changes something commits before it returns. A call that is repeated in the same order changes
+    nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self._db = state_db.opened(path)
@@ -97,30 +101,37 @@ class ClientState:
         rows = self._db.execute("SELECT id, name, checkpoint FROM clients ORDER BY id")
         return [Client(id, name, filters.get(id, []), checkpoint) for id, name, checkpoint in rows]
 
-    def add_client(self, name: str) -> Client:
-        cursor = self._db.execute("INSERT INTO clients (name, created) VALUES (?, ?)", (name, time.time()))
-        assert cursor.lastrowid is not None
-        self._unflushed = True
-        return Client(cursor.lastrowid, name, [], None)
+    def last_id(self) -> int:
+        """The highest id of all clients that ever were."""
+        row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'clients'").fetchone()
+        return int(row[0]) if row else 0
 
-    def forget_client(self, client: Client) -> None:
-        self._db.execute("DELETE FROM clients WHERE id = ?", (client.id,))
+    def add_client(self, id: int, name: str) -> None:
+        """Stores a client, whose id is higher than `last_id`; else it was stored before, and perhaps forgotten."""
+        if id > self.last_id():
+            self._db.execute("INSERT INTO clients (id, name, created) VALUES (?, ?, ?)", (id, name, time.time()))
+            self._unflushed = True
+
+    def forget_client(self, id: int) -> None:
+        self._db.execute("DELETE FROM clients WHERE id = ?", (id,))
         self._unflushed = True
 
-    def replace_filters(self, client: Client, filters: Sequence[Filter]) -> None:
-        """Stores the client's whole list, including closed filters that waiting rows still need."""
+    def replace_filters(self, client: int, filters: Sequence[Filter]) -> None:
+        """Stores the whole list of a client, including closed filters that waiting rows still need.
+
+        Nothing is stored for a client that does not exist.
+        """
         with self._db:
             self._db.execute("BEGIN")
-            self._db.execute("DELETE FROM filters WHERE client = ?", (client.id,))
+            self._db.execute("DELETE FROM filters WHERE client = ?", (client,))
             self._db.executemany(
                 "INSERT INTO filters (client, schema_name, table_name, kinds, discard, queue_limit, since, until)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                " SELECT id, ?, ?, ?, ?, ?, ?, ? FROM clients WHERE id = ?",
                 [
-                    (client.id, f.schema, f.table, f.kinds, f.discard, f.limit, _pack(f.since), _pack(f.until))
+                    (f.schema, f.table, f.kinds, f.discard, f.limit, _pack(f.since), _pack(f.until), client)
                     for f in filters
                 ],
             )
-        client.filters = list(filters)
         self._unflushed = True
 
     def checkpoint(self, position: int, checkpoints: Collection[tuple[int, bytes]]) -> None:

@@ -14,7 +14,7 @@ from types import FrameType
 from relay.base.errors import ErrorCode, ExitCode, RelayError
 from relay.base.log import Log
 from relay.datadir import disk_errors
-from relay.runtime.context import BrokerContext, Context, ReaderContext, StreamsContext
+from relay.runtime.context import BrokerContext, Context, ReaderContext, StateWriterContext, StreamsContext
 from relay.runtime.privileges import PRIVATE
 
 _PR_SET_PDEATHSIG = 1
@@ -58,7 +58,7 @@ def run_child(context: Context, supervisor: int, run: Callable[[], int]) -> int:
 
 def _disk_failure(context: Context, error: Exception) -> RelayError | None:
     """The fatal error for an error of the disk, in a process that stops because of it."""
-    stops = isinstance(context, (ReaderContext, BrokerContext, StreamsContext))
+    stops = isinstance(context, (ReaderContext, BrokerContext, StateWriterContext, StreamsContext))
     file = "cdc.db" if isinstance(context, StreamsContext) else "state.db"
     return disk_errors.fatal_error(error, file) if stops else None
 

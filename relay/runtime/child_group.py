@@ -79,7 +79,10 @@ class ChildGroup:
     def all_up(self) -> bool:
         """Whether all processes are up, or held."""
         # The broker and the CDC port wait for the beginning of the journal while the reader finds no source.
+        # The broker also waits for the state writer, which a fatal error may have stopped.
         excused = () if self._arena.committed else ("broker", "cdc-")
+        if any(child.held and child.name == "state-writer" for child in self._children):
+            excused = ("broker", *excused)
         return all(
             child.held or self._arena.running(child.context.slot) or child.name.startswith(excused)
             for child in self._children

@@ -32,7 +32,7 @@ class Context:
 
     private: ClassVar[bool] = True
 
-    name: str  # "reader", "broker", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"
+    name: str  # "reader", "broker", "state-writer", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"
     slot: int  # this process's heartbeat slot in the arena
     config: Config
     arena: Arena
@@ -104,7 +104,14 @@ class BrokerContext(Context):
     wake: int = -1  # this process's eventfd
     server_wakes: list[int] = field(default_factory=list)  # the servers' eventfds, by index
     servers: list[socket.socket] = field(default_factory=list)  # control messages, by server index (SOCK_SEQPACKET)
+    state_writer: socket.socket | None = None  # what is to be stored of clients (SOCK_SEQPACKET)
     allocate: Callable[[int, int], None] = lambda offset, size: None  # allocates that part of the arena
+    unstored: Path = Path("unstored")  # the folder of filters that are not stored yet; it lives as long as the arena
+
+
+@dataclass
+class StateWriterContext(Context):
+    broker: socket.socket | None = None  # the other end of `BrokerContext.state_writer`
 
 
 @dataclass

@@ -62,6 +62,7 @@ class SharedState:
     broker_wake: int
     server_wakes: list[int]
     control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
+    stored: tuple[socket.socket, socket.socket]  # (the broker's end, the state writer's end)
     inboxes: list[tuple[socket.socket, socket.socket]]  # by server: (receive, send)
     admin: socket.socket  # local admin commands
     inquiries: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the monitor's end)
@@ -101,6 +102,7 @@ def assemble(config: Config, listeners: Listeners, data_dir: Path) -> SharedStat
         broker_wake=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
         server_wakes=[os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(workers)],
         control=[_pair() for _ in range(workers)],
+        stored=_pair(),
         inboxes=[_pair() for _ in range(workers)],
         admin=admin_socket.listen(data_dir),
         inquiries=[_pair() for _ in range(workers)],
@@ -113,7 +115,7 @@ def assemble(config: Config, listeners: Listeners, data_dir: Path) -> SharedStat
 
 def renew(shared: SharedState, config: Config) -> None:
     """Empties the shared state. No process may be alive. Their successors begin with what is on disk."""
-    for pair in (*shared.control, *shared.inboxes, *shared.inquiries):
+    for pair in (*shared.control, shared.stored, *shared.inboxes, *shared.inquiries):
         for end in pair:
             _drain(end)
     shm.wipe(shared.block)

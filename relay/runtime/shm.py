@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,11 +71,17 @@ def allocate(block: Block, offset: int, size: int) -> None:
         os.close(fd)
 
 
+def beside(block: Block) -> Path:
+    """The folder for files that belong to what the block holds, and end with it."""
+    return Path(f"/dev/shm/{block.name}.files")
+
+
 def wipe(block: Block) -> None:
-    """Resets the block to zeros and frees its pages. No process may use it meanwhile."""
+    """Resets the block to zeros, frees its pages, and removes the files beside it. No process may use it meanwhile."""
     path = f"/dev/shm/{block.name}"
     os.truncate(path, 0)
     os.truncate(path, block.size)
+    shutil.rmtree(beside(block), ignore_errors=True)
 
 
 def find(data_dir: Path) -> Block | None:
@@ -100,6 +107,7 @@ def create(data_dir: Path, size: int) -> Block:
 
 
 def discard(data_dir: Path, block: Block) -> None:
-    """Removes the block after an orderly stop, or because it cannot be used."""
+    """Removes the block and the files beside it, after an orderly stop or because it cannot be used."""
     (data_dir / "arena").unlink(missing_ok=True)
     Path(f"/dev/shm/{block.name}").unlink(missing_ok=True)
+    shutil.rmtree(beside(block), ignore_errors=True)

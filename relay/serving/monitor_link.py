@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from relay.runtime import ipc
+from relay.runtime import ipc, memory_files
 from relay.runtime.ipc import Inquiry
 from relay.serving.link import Link
 
@@ -29,7 +29,7 @@ class MonitorLink(Link[Inquiry, Callable[[bytes, str], None]]):
             except BlockingIOError:
                 return
             answer = ipc.decode_answer(packet)
-            document = b"".join(map(_content, descriptors))
+            document = b"".join(map(memory_files.read, descriptors))
             on_reply = self._take(answer.request)
             if on_reply is not None:
                 lost = "" if document else "this server process has no file descriptor left for the document"
@@ -38,9 +38,3 @@ class MonitorLink(Link[Inquiry, Callable[[bytes, str], None]]):
     def tick(self, now: float) -> None:
         """Repeat inquiries without a reply, and fail those that are overdue."""
         self._repeat(now, GIVE_UP_AFTER, lambda _, on_reply: on_reply(b"", UNANSWERED))
-
-
-def _content(descriptor: int) -> bytes:
-    with open(descriptor, "rb", buffering=0) as file:
-        file.seek(0)
-        return file.read()

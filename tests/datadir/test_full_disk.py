@@ -61,15 +61,16 @@ def test_a_broker_that_can_write_nothing_down_goes_on_serving(
     relay = start_relay(mariadb1011)
     with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
         client.add_filter(db)
-        broker = relay.pids()["broker"]
-        room(broker, 8192)  # of which state.db has more, and the log less
+        broker, writer = relay.pids()["broker"], relay.pids()["state-writer"]
+        room(writer, 8192)  # of which state.db has more, and the log less
         mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1), (2)")
         assert ids(client, 10) == [1, 2]
         until(lambda: "checkpoint_failed" in relay.stderr.read_text())
         with pytest.raises(RelayError, match="disk"):
             RelayClient("127.0.0.1", relay.port, "stranger", SECRET, patience=0).connect()
         assert relay.stat()["state"] == "running" and relay.pids()["broker"] == broker
-        room(broker, -1)
+        assert relay.pids()["state-writer"] == writer
+        room(writer, -1)
         with RelayClient("127.0.0.1", relay.port, "stranger", SECRET) as stranger:
             stranger.add_filter(db)
         mariadb1011.execute(f"INSERT INTO {db}.t VALUES (3)")

@@ -149,7 +149,7 @@ def test_what_is_free_in_the_file_stops_nobody(tmp_path: Path) -> None:
     passing = [client for client in state.clients() if client.name.startswith("client ")]
     state.checkpoint(state.position(), [(client.id, bytes(20_000)) for client in passing])
     for client in passing:
-        state.forget_client(client)
+        state.forget_client(client.id)
     state.checkpoint(state.position(), [])
     state.close()
     with closing(sqlite3.connect(folder / "state.db")) as database:
@@ -164,7 +164,7 @@ def test_what_is_free_in_the_file_stops_nobody(tmp_path: Path) -> None:
 def test_an_older_copy_is_not_taken_for_the_newest(stopped: Kept, copy: Path, tmp_path: Path) -> None:
     shutil.copyfile(copy / "state.db", tmp_path / "older")
     with closing(ClientState(copy / "state.db")) as state:
-        state.add_client("since then")
+        state.add_client(state.last_id() + 1, "since then")
         state.checkpoint(state.position(), [])
     shutil.copyfile(tmp_path / "older", copy / "state.db")
     with pytest.raises(RelayError, match="it is new, or an older copy: it has") as lost:
@@ -174,7 +174,7 @@ def test_an_older_copy_is_not_taken_for_the_newest(stopped: Kept, copy: Path, tm
 
 def test_an_older_copy_that_is_accepted_is_told_and_taken_from_then_on(stopped: Kept, copy: Path) -> None:
     with closing(ClientState(copy / "state.db")) as state:
-        state.add_client("since then")
+        state.add_client(state.last_id() + 1, "since then")
         state.checkpoint(state.position(), [])
     shutil.copyfile(stopped.folder / "state.db", copy / "state.db")
     said: list[str] = []
@@ -277,7 +277,7 @@ def test_a_checkpoint_that_cannot_be_is_told_with_its_client(
 def test_filters_that_find_other_rows_than_were_counted_are_told_with_their_client(stopped: Kept, copy: Path) -> None:
     with closing(ClientState(copy / "state.db")) as state:
         [client] = [each for each in state.clients() if each.name == "some"]
-        state.replace_filters(client, [])
+        state.replace_filters(client.id, [])
         state.checkpoint(state.position(), [])
     with pytest.raises(RelayError, match="fill the queue: client 'some': its filters are not those") as stop:
         restored(copy, stopped.journal)

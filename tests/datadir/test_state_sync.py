@@ -33,14 +33,14 @@ from relay.datadir import sync
 from relay.errors import RelayError
 from relay.queues.state import ClientState
 data, order, *names = sys.argv[1:]
-for file in sync.doubtful(Path(data), "broker"):
+for file in sync.doubtful(Path(data), "state-writer"):
     sync.rewrite(file)
 state = ClientState(Path(data) / "state.db")
 for number, name in enumerate(names):
     if name.startswith("fails"):
         Path(order).write_text("state.db")
     try:
-        state.add_client(name)
+        state.add_client(state.last_id() + 1, name)
         state.checkpoint(number + 1, [])
         print(name)
     except (RelayError, sqlite3.OperationalError):
@@ -89,18 +89,18 @@ def test_what_was_said_to_be_on_disk_is_there_after_a_sync_that_failed(
 def test_after_a_failure_nobody_uses_the_file_until_it_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     first, second = ClientState(path), ClientState(path)
-    first.add_client("one")
+    first.add_client(1, "one")
     SyncNote(tmp_path / "state.db-sync").fail()
-    uses = lambda: first.add_client("two"), lambda: second.checkpoint(9, []), first.close, lambda: ClientState(path)
+    uses = lambda: first.add_client(2, "two"), lambda: second.checkpoint(9, []), first.close, lambda: ClientState(path)
     for use in uses:
         with pytest.raises(RelayError) as caught:
             use()
         assert caught.value.code is StopCode.SYNC_FAILED and "state.db" in str(caught.value)
     assert path.with_name("state.db-wal").exists(), "it is not taken for being in the file"
-    assert sync.doubtful(tmp_path, "reader") == sync.doubtful(tmp_path, "broker") == [path]
+    assert sync.doubtful(tmp_path, "reader") == sync.doubtful(tmp_path, "state-writer") == [path]
     assert not sync.doubtful(tmp_path, "monitor")
     sync.rewrite(path)
-    assert not sync.doubtful(tmp_path, "broker") and names(path) == {"one"}
+    assert not sync.doubtful(tmp_path, "state-writer") and names(path) == {"one"}
 
 
 def test_a_death_within_a_sync_counts_as_one_that_failed(tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ def test_a_log_that_is_damaged_by_then_is_believed_up_to_there(tmp_path: Path) -
     """Pages that the kernel took for written may be read as they were before."""
     path = tmp_path / "state.db"
     state = ClientState(path)
-    state.add_client("one")
+    state.add_client(1, "one")
     log = path.with_name("state.db-wal")
     good = log.stat().st_size
-    state.add_client("two")
+    state.add_client(2, "two")
     with log.open("r+b") as file:
         file.seek(good)
         file.write(bytes(log.stat().st_size - good))

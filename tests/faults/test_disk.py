@@ -120,7 +120,7 @@ def test_a_damaged_frame_in_the_middle_is_repaired_from_the_source(
                 relay.start()
 
 
-@pytest.mark.parametrize("victim", ["server-0", "reader", "broker"])
+@pytest.mark.parametrize("victim", ["server-0", "reader", "broker", "state-writer"])
 def test_too_few_descriptors(
     mariadb1011: DatabaseServer, make_db: MakeDb, start_relay: Start, ordeal: Ordeal, victim: str
 ) -> None:

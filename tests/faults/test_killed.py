@@ -30,6 +30,7 @@ Broken = Callable[..., AbstractContextManager[Trial]]
 VICTIMS = {
     "reader": Allows.IN_FLIGHT,
     "broker": Allows.NOTHING,
+    "state-writer": Allows.NOTHING,
     "server-": Allows.IN_FLIGHT,
     "cdc-": Allows.IN_FLIGHT,
     "exporter": Allows.NOTHING,

@@ -84,7 +84,14 @@ def test_every_document_is_of_its_type(relay: RelayProcess) -> None:
     assert document(relay, "/readyz", Health) == Health(True, [])
     stat = document(relay, "/api/stat?fresh=1", Stat)
     assert (stat.state, stat.source.state) == ("running", "streaming")
-    assert [process.name for process in stat.processes] == ["reader", "broker", "monitor", "server-0", "server-1"]
+    assert [process.name for process in stat.processes] == [
+        "reader",
+        "broker",
+        "state-writer",
+        "monitor",
+        "server-0",
+        "server-1",
+    ]
     assert {process.state for process in stat.processes} == {"running"}
     whole = ask(relay, "/api/stat")[2]
     assert json.loads(whole) == msgspec.to_builtins(msgspec.json.decode(whole, type=Stat)), "it has nothing else"

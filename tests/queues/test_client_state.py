@@ -44,44 +44,70 @@ def path(tmp_path: Path) -> Path:
 
 def test_clients_filters_and_checkpoints_survive(path: Path) -> None:
     state = ClientState(path)
-    first, second = state.add_client("a"), state.add_client("b\N{SNOWMAN}")
-    state.replace_filters(second, [ORDERS, Filter("*", "*", 1, 2, 7, since=2**63 + 5, until=2**64 - 2)])
-    state.checkpoint(2**64 - 3, [(first.id, b"one"), (second.id, b"two")])
+    filters = [ORDERS, Filter("*", "*", 1, 2, 7, since=2**63 + 5, until=2**64 - 2)]
+    state.add_client(1, "a")
+    state.add_client(2, "b\N{SNOWMAN}")
+    state.replace_filters(2, filters)
+    state.checkpoint(2**64 - 3, [(1, b"one"), (2, b"two")])
     state.set_generation(2**64 - 1)
     state.close()
     again = ClientState(path)
     assert (again.generation(), again.position()) == (2**64 - 1, 2**64 - 3)
     assert [(c.id, c.name, c.checkpoint) for c in again.clients()] == [
-        (first.id, "a", b"one"),
-        (second.id, "b\N{SNOWMAN}", b"two"),
+        (1, "a", b"one"),
+        (2, "b\N{SNOWMAN}", b"two"),
     ]
-    assert again.clients()[1].filters == second.filters
+    assert again.clients()[1].filters == filters
     assert [f.until for f in again.clients()[1].in_force()] == [OPEN_END]
     again.close()
 
 
 def test_an_id_is_never_given_to_another_name(path: Path) -> None:
     state = ClientState(path)
-    state.add_client("kept")
-    gone = state.add_client("gone")
-    state.replace_filters(gone, [ORDERS])
-    state.forget_client(gone)
-    assert state.add_client("new").id > gone.id
-    assert [c.filters for c in state.clients()] == [[], []]
+    assert state.last_id() == 0
+    state.add_client(1, "kept")
+    state.add_client(2, "gone")
+    state.replace_filters(2, [ORDERS])
+    state.forget_client(2)
+    assert state.last_id() == 2
     state.close()
+    again = ClientState(path)
+    assert again.last_id() == 2
+    assert [(c.id, c.name, c.filters) for c in again.clients()] == [(1, "kept", [])]
+    again.close()
+
+
+def test_changes_that_come_again_in_their_order_change_nothing(path: Path) -> None:
+    state = ClientState(path)
+    for _ in range(2):
+        state.add_client(1, "kept")
+        state.add_client(2, "gone")
+        state.replace_filters(1, [ORDERS])
+        state.replace_filters(2, [ORDERS])
+        state.replace_filters(1, [])
+        state.forget_client(2)
+        state.add_client(7, "gone")
+        state.checkpoint(9, [(1, b"one"), (2, b"two")])
+        assert state.last_id() == 7
+        assert [(c.id, c.name, c.filters, c.checkpoint) for c in state.clients()] == [
+            (1, "kept", [], b"one"),
+            (7, "gone", [], None),
+        ]
+    state.close()
+    ClientState(path).close()  # which checks the seals
 
 
 def test_a_checkpoint_flushes_names_and_filters_too_and_nothing_is_flushed_for_nothing(tmp_path: Path) -> None:
     state = ClientState(tmp_path / "state.db")
     said: list[str] = []
     state._db.set_trace_callback(said.append)
-    client = state.add_client("a")
+    state.add_client(1, "a")
     state.checkpoint(0, [])
-    state.replace_filters(client, [ORDERS])
+    state.replace_filters(1, [ORDERS])
     state.checkpoint(0, [])
     state.checkpoint(0, [])
-    state.forget_client(client)
-    state.checkpoint(0, [(client.id, b"gone")])
+    state.forget_client(1)
+    state.checkpoint(0, [(1, b"gone")])
     state.checkpoint(7, [])
     state.checkpoint(7, [])
     modes = [line.rpartition("=")[2] for line in said if line.startswith("PRAGMA synchronous")]

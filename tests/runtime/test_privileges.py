@@ -24,7 +24,7 @@ from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.runtime.privileges import Privileges, prepare
-from relay.runtime.shm import find
+from relay.runtime.shm import beside, find
 from tests.commands.test_cli import self_signed
 from tests.support import ROOT
 from tests.support.relay_process import SECRET, RelayProcess, run_relay, write_conf
@@ -129,6 +129,7 @@ def test_what_the_relay_keeps_is_its_owners_alone(
             assert mode(path) & 0o077 == 0, path
     block = find(data)
     assert block is not None and mode(Path("/dev/shm") / block.name) == 0o600
+    assert mode(beside(block)) == 0o700
     while not (written := [path for path in everything(log) if path.name.startswith("relaylogs-")]):
         signal.sigtimedwait([], 0.05)
     assert {mode(path) for path in written} == {0o640}, "rows: for whoever the folder's group is"

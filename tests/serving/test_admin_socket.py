@@ -39,7 +39,7 @@ from relay.runtime.context import MonitorContext
 from relay.serving import monitor_link
 from relay.serving.admin_listener import MOST_LOCAL
 from relay.serving.monitor_link import GIVE_UP_AFTER, UNANSWERED, MonitorLink
-from tests.support import server_processes
+from tests.support import packets, server_processes
 from tests.support.relay_process import RELAY, SECRET, RelayProcess, run_relay, write_conf
 from tests.support.sample_stat import client, document
 from tests.support.waiting import patience, until
@@ -332,7 +332,7 @@ def test_an_inquiry_waits_for_the_next_monitor(tmp_path: Path) -> None:
 
 
 def test_documents_larger_than_any_packet_arrive_whole_and_late_ones_are_left() -> None:
-    server_end, monitor_end = server_processes.pair()
+    server_end, monitor_end = packets.pair()
     large = document(*(client(number, f"client-{number}") for number in range(1, 20_001)))
     config = load(None, {}, {"Server.Login": "l", "Server.AuthSecret": "s"})[0]
     arena = Arena(mmap.mmap(-1, ARENA), 1, 1, 1 << 20)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,10 +22,14 @@ from relay.ingest.reader_state import ReaderState
 from relay.journal import newest
 from relay.journal.frames import Definition
 from relay.queues.registry import Registry
+from relay.queues.requests import Requests
 from relay.queues.state import ClientState
+from relay.queues.state_link import StateLink
+from relay.queues.state_writing import StateWriting
 from relay.runtime import ipc
 from relay.runtime.context import BrokerContext
 from tests.support.journal_builder import ID, NAME, Made
+from tests.support.packets import pair
 
 SHAPE = (16, 1, 1 << 20)  # clients, workers, bytes for queues
 FACTS = {"generation": "", "server_id": "4711", "skipped": "binlog.000001:900", "low_place": "binlog.000001:4000000000",
@@ -42,20 +47,46 @@ class OpenDataDir:
         config = load(None, {}, {"Server.Login": "x", "Server.AuthSecret": "x", "Relay.DataDir": str(folder)})[0]
         self.arena = Arena(mmap.mmap(-1, Arena.size(*SHAPE)), *SHAPE)
         self.arena.attach_writer(journal.writer)
-        self.state = ClientState(folder / "state.db")
+        self._ends = pair()
+        self._beside = tempfile.TemporaryDirectory()
+        self._link, self._writing = StateLink(self._ends[0]), StateWriting(folder / "state.db", self._ends[1], bool)
         try:
+            self._writing.announce()
             self.broker = Broker(self.arena, journal.folder, lambda offset, size: None)
-            context = BrokerContext("broker", 0, config, self.arena, logger("broker"))
-            self.registry = Registry(context, self.broker, self.state)
-            self.registry.load()
+            unstored = Path(self._beside.name)
+            context = BrokerContext("broker", 0, config, self.arena, logger("broker"), unstored=unstored)
+            self.registry = Registry(context, self.broker, self._link)
+            assert self.registry.load(self._write)
+            self._requests = Requests(context, self.broker, self.registry, self._link)
         except BaseException:
-            self.state.close()
+            self.close()
             raise
 
+    def _write(self) -> bool:
+        """The state writer's part."""
+        self._writing.receive()
+        return True
+
+    def close(self) -> None:
+        self._writing.close()
+        self._beside.cleanup()
+        for end in self._ends:
+            end.close()
+
     def ask(self, request: ipc.Request) -> Any:
-        reply = self.registry.answer(request)
+        replies: list[Any] = []
+        self._requests.answer(request, replies.append)
+        self._settle()
+        [reply] = replies
         assert not reply.error, reply.error
         return reply
+
+    def checkpoint(self) -> None:
+        self.registry.checkpoint()
+        self._settle()
+
+    def _settle(self) -> None:
+        assert self._link.settle(self._write, 30)
 
     def client(self, name: str, *filters: tuple[str, int, int]) -> ClientQueue:
         """The queue of a new client; a filter is table, discard and limit."""
@@ -99,8 +130,8 @@ def made(folder: Path, clients: int = 0) -> Made:
     station.decide()
     journal.flush()
     station.arena.flushed = journal.writer.flushed()
-    station.registry.checkpoint()
-    station.state.close()
+    station.checkpoint()
+    station.close()
     return journal
 
 
@@ -116,7 +147,7 @@ def restored(folder: Path, journal: Made) -> dict[str, Any]:
     with closing(ClientState(folder / "state.db")) as state:
         found["stored"] = state.generation(), state.position(), state.clients()
     station = OpenDataDir(folder, journal)
-    with closing(station.state):
+    with closing(station):
         queues = {}
         for slot in station.arena.client_slots():
             facts = station.arena.client_stats(slot)

@@ -22,7 +22,7 @@ from relay.runtime.process_status import (
 
 HOSTILE = 'a"b\\c\n{x="1"} 1\n# TYPE <script>alert(1)</script> \u202e\u2028é'
 
-PROCESSES = ["reader", "broker", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"]
+PROCESSES = ["reader", "broker", "state-writer", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"]
 
 STREAM = CDCStream(
     user="maxuser", uuid=HOSTILE, address="192.0.2.8", port=50000, state="streaming", form="json",

@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -24,12 +25,14 @@ from relay.config.load import load
 from relay.config.tree import Config
 from relay.monitoring import stat, stat_collect
 from relay.monitoring.inquiries import Inquiries
+from relay.processes import state_writer
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, PollMany, Reply, Result, TableFilter
 from relay.runtime import admin_socket, child
-from relay.runtime.context import BrokerContext, Context, MonitorContext, ServerContext
+from relay.runtime.context import BrokerContext, Context, MonitorContext, ServerContext, StateWriterContext
 from relay.runtime.distributed import Settings
 from relay.runtime.process_status import StatusPages
+from tests.support.packets import pair
 from tests.support.waiting import patience, until
 
 SECRET, ADMIN_SECRET = "a-secret", "an-admin-secret"
@@ -44,14 +47,6 @@ COLUMNS: list[list[Any]] = [
 # The same names, with a word of any length.
 LONG_COLUMNS: list[list[Any]] = [COLUMNS[0], ["word", 12, 252, 4, False, True, False, "utf8mb4", [], "longtext"]]
 Values = tuple[int, str | None]
-
-
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a packet socket, as the supervisor creates them."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    for end in ends:
-        end.setblocking(False)
-    return ends
 
 
 class Serving:
@@ -94,7 +89,9 @@ class Serving:
         self.connections = memoryview(mmap.mmap(-1, 8 * workers)).cast("Q")
         self.allocate: Callable[[int, int], None] = lambda offset, size: None
         self._pids: dict[str, int] = {}
-        self._names = ["broker", *(f"server-{index}" for index in range(workers)), "monitor"]
+        self._stored = pair()
+        self._unstored = Path(tempfile.mkdtemp(dir=folder.parent))
+        self._names = ["broker", "state-writer", *(f"server-{index}" for index in range(workers)), "monitor"]
         self._settings = Settings(self.config, len(self._names))
 
     def __enter__(self) -> Self:
@@ -108,15 +105,13 @@ class Serving:
         for name in list(self._pids):
             self.kill(name)
         pairs = self._control + self._inboxes + self._inquiries
-        for end in (self.listener, self.admin, *self.orders, *(s for both in pairs for s in both)):
+        for end in (self.listener, self.admin, *self.orders, *self._stored, *(s for both in pairs for s in both)):
             end.close()
 
     def start(self, name: str) -> None:
         """Fork the process of that name."""
-        if name == "monitor":
-            run = self._monitor()
-        else:
-            run = self._broker() if name == "broker" else self._server(int(name.removeprefix("server-")))
+        others = {"broker": self._broker, "state-writer": self._state_writer, "monitor": self._monitor}
+        run = others[name]() if name in others else self._server(int(name.removeprefix("server-")))
         run[0].settings, run[0].number = self._settings, self._settings.number
         parent = os.getpid()
         pid = os.fork()
@@ -138,9 +133,15 @@ class Serving:
             wake=self._broker_wake,
             server_wakes=self._wakes,
             servers=[end for _, end in self._control],
+            state_writer=self._stored[0],
             allocate=self.allocate,
+            unstored=self._unstored,
         )
         return context, lambda: broker.run(context)
+
+    def _state_writer(self) -> tuple[Context, Callable[[], int]]:
+        context = StateWriterContext(*self._common("state-writer"), broker=self._stored[1])
+        return context, lambda: state_writer.run(context)
 
     def _server(self, index: int) -> tuple[Context, Callable[[], int]]:
         context = ServerContext(

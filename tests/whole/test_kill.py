@@ -97,7 +97,7 @@ def kill_under_load(relay: RelayProcess, server: DatabaseServer, db: str, victim
     assert restarts > 0, "nothing was killed"
 
 
-@pytest.mark.parametrize("victims", ["reader", "broker", "server-", ""])
+@pytest.mark.parametrize("victims", ["reader", "broker", "state-writer", "server-", ""])
 def test_killed_processes_come_back_and_every_row_arrives(
     mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], start_relay: Start, victims: str
 ) -> None:
@@ -106,7 +106,7 @@ def test_killed_processes_come_back_and_every_row_arrives(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("victims", ["reader", "broker", "server-", ""])
+@pytest.mark.parametrize("victims", ["reader", "broker", "state-writer", "server-", ""])
 def test_hundreds_of_kills(
     server: DatabaseServer, db: str, full_metadata: None, start_relay: Start, victims: str
 ) -> None:

@@ -1,0 +1,35 @@
+"""The state writer process: stores clients, filters and checkpoints in state.db, as the broker says.
+
+So no row waits for a disk: the broker hands over what is to be stored, and decides on.
+"""
+
+from __future__ import annotations
+
+import select
+from contextlib import closing
+
+from relay.queues.state_writing import StateWriting
+from relay.runtime.context import StateWriterContext
+
+POLL_SECONDS = 0.5
+
+
+def run(context: StateWriterContext) -> int:
+    """Serves the broker until it must stop."""
+    assert context.broker is not None
+    sock = context.broker
+
+    def wait_to_send() -> bool:
+        """Waits for a broker that reads no answers because it decides, or is down. False if this process must stop."""
+        context.beat()
+        select.select([], [sock], [], POLL_SECONDS)
+        return not context.stopping
+
+    with closing(StateWriting(context.data_dir / "state.db", sock, wait_to_send)) as writing:
+        context.arena.mark_running(context.slot)
+        while not context.stopping:
+            context.beat()
+            writing.announce()
+            select.select([sock], [], [], POLL_SECONDS)
+            writing.receive()
+    return 0
