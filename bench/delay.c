@@ -1,16 +1,20 @@
-// From commit to arrival: delay many|poll|binlog COUNT WRITER RECEIVER, two connected sockets, authenticated already.
-// Standard input holds two requests, each behind its size (u32): a COM_QUERY packet whose autocommitted statement makes
-// one row, and what the receiver sends. `many` waits in PollMany, `poll` polls without pause; `binlog` sends a dump
-// command and is the limit of both: it only looks at what the source sends. A process of its own receives.
-// Prints for each transaction three u64, monotonic nanoseconds: statement sent, its OK received, row or XID received.
+// From commit to arrival: delay many|poll|binlog COUNT INTERVAL RECEIVER WRITER..., connected sockets, authenticated
+// already. Standard input holds two requests, each behind its size (u32): a COM_QUERY packet whose autocommitted
+// statement makes one row, and what the receiver sends. `many` waits in PollMany, `poll` polls without pause; `binlog`
+// sends a dump command and is the limit of both: it only looks at what the source sends. A process of its own receives.
+// Transactions are due every INTERVAL nanoseconds on average (0: as fast as the writers commit), each at a random moment
+// of its interval. Prints for each three u64, monotonic nanoseconds: statement sent, its OK received, row or XID
+// received. With several writers, the k-th arrival stands beside the k-th OK.
 #include "classic.h"
 
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PACKET = 4, TYPE = 5 + 4, XID_EVENT = 16, BUFFER = 1 << 20, PATIENCE = 20, FIRST_US = 1000, SPREAD_US = 2000 };
+enum { PACKET = 4, TYPE = 5 + 4, XID_EVENT = 16, BUFFER = 1 << 20, PATIENCE = 20, WRITERS = 64 };
 
 struct request {
   uint32_t size;
@@ -71,25 +75,49 @@ static void receive_binlog(int fd, const struct request* request, struct times* 
   }
 }
 
-static void write_rows(int fd, const struct request* statement, struct times* times, size_t count) {
+static void require_ok(int fd) {
+  const size_t have = take(fd, 0);
+  if (have > PACKET && buffer[PACKET] == 0) return;
+  fprintf(stderr, "the source refused the statement: %.*s\n", (int)(have - PACKET - 1), (const char*)buffer + PACKET + 1);
+  exit(1);
+}
+
+static void write_rows(struct pollfd* writers, size_t many, const struct request* statement, uint64_t interval,
+                       struct times* times, size_t count) {
+  size_t begun = 0, done = 0, busy = 0;
+  const uint64_t start = now();
+  uint64_t due = start;
   srand(1);
-  for (size_t i = 0; i < count; i++) {
-    usleep((useconds_t)(FIRST_US + rand() % SPREAD_US));
-    times[i].sent = now();
-    put(fd, statement);
-    const size_t have = take(fd, 0);
-    times[i].returned = now();
-    if (have <= PACKET || buffer[PACKET] != 0) {
-      fprintf(stderr, "the source refused the statement: %.*s\n", (int)(have - PACKET - 1), (const char*)buffer + PACKET + 1);
-      exit(1);
+  while (done < count) {
+    for (size_t w = 0; w < many && begun < count && due <= now(); w++) {
+      if (writers[w].events) continue;  // its statement is under way
+      times[begun++].sent = now();
+      put(writers[w].fd, statement);
+      writers[w].events = POLLIN;
+      busy++;
+      due = start + begun * interval + (interval ? (uint64_t)rand() % interval : 0);
+    }
+    const uint64_t left = due > now() ? due - now() : 0;
+    const struct timespec wait = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
+    if (ppoll(writers, many, busy < many && begun < count ? &wait : NULL, NULL) < 0) fail("ppoll");
+    for (size_t w = 0; w < many; w++) {
+      if (!writers[w].events || !writers[w].revents) continue;
+      require_ok(writers[w].fd);
+      times[done++].returned = now();
+      writers[w].events = 0;
+      busy--;
     }
   }
 }
 
 int main(int argc, char** argv) {
-  if (argc != 5) return 2;
+  if (argc < 6 || argc > 5 + WRITERS) return 2;
   const size_t count = strtoul(argv[2], NULL, 10);
-  const int writer = atoi(argv[3]), receiver = atoi(argv[4]);
+  const uint64_t interval = strtoull(argv[3], NULL, 10);
+  const int receiver = atoi(argv[4]);
+  struct pollfd writers[WRITERS];
+  const size_t many = (size_t)argc - 5;
+  for (size_t w = 0; w < many; w++) writers[w] = (struct pollfd){.fd = atoi(argv[5 + w])};
   struct request statement, request;
   read_request(&statement);
   read_request(&request);
@@ -107,8 +135,9 @@ int main(int argc, char** argv) {
     }
     _exit(0);
   }
+  if (prctl(PR_SET_TIMERSLACK, 1)) fail("prctl");
   usleep(200 * 1000);  // the receiver waits, or polls, by then
-  write_rows(writer, &statement, times, count);
+  write_rows(writers, many, &statement, interval, times, count);
   int status;
   if (waitpid(child, &status, 0) != child || status != 0) fail("the receiver did not get all rows");
   return fwrite(times, sizeof *times, count, stdout) == count ? 0 : 1;

@@ -1,43 +1,31 @@
-"""From the source to one client, live: rows per second, and the delay after the commit."""
+"""From the source to one client, live: rows per second."""
 
 from __future__ import annotations
 
 import os
 import signal
-import struct
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from bench import readers
 from bench.clients import Client, put_load, wait_queued
-from bench.readers import BUILT
 from bench.run import Run, started
 from bench.shapes import NARROW, NARROW_VALUES, WIDE, WIDE_VALUES, Shape, create, insert, next_file
-from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
-from relay.protocol.classic import Command
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
 BATCH_ROWS = 1000  # of a PollMany
 WAIT_MS = 1000  # wait of a PollMany: an empty reply is the end of the rows, not a delay of the broker
-COMMITS = 1000  # number of timed commits
-MODES = {"binlog": "C program on the binlog", "many": "waiting PollMany", "poll": "classic, polling without pause"}
-BARS_MS = {("many", 50): 0.1, ("many", 99): 0.5, ("poll", 50): 0.14, ("poll", 99): 2.8}
-SETTLE_SECONDS = 0.3
 
 
 def measure(run: Run) -> None:
-    """PollMany from a live binlog, then single commits, with one relay. All connections use TCP without TLS."""
+    """PollMany from a live binlog. All connections use TCP without TLS."""
     settings = {"Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
     with started(write_conf(run.scratch, run.server, settings)) as relay:
         _throughput(run, relay)
-        _latency(run, relay)
 
 
 # -- PollMany --
@@ -119,92 +107,3 @@ def stopped(relay: RelayProcess) -> Iterator[Callable[[], float]]:
         yield release
     finally:
         release()
-
-
-# -- Commit to delivery --
-
-
-def _latency(run: Run, relay: RelayProcess) -> None:
-    """Single-row transactions a few milliseconds apart, from the commit's return at the writer to the row's arrival."""
-    columns = ("id BIGINT AUTO_INCREMENT PRIMARY KEY", *NARROW[1:])
-    for table in ("delay", "delay_floor"):
-        create(run.server, table, columns)
-    client = Client(relay.port, SECRET, "delay", "delay")
-    samples: dict[str, list[Delays]] = {mode: [] for mode in MODES}
-    commits = max(run.rows(COMMITS), 100)
-    for number in range(run.rounds):
-        for mode, what in MODES.items():
-            run.report.step(f"commit to {what}, {commits} transactions, round {number + 1} of {run.rounds}")
-            samples[mode].append(
-                _floor(run, relay, commits) if mode == "binlog" else _delivered(run, client, mode, commits)
-            )
-    client.close()
-    for mode, what in MODES.items():
-        for percent in (50, 99):
-            ours = [each.percentile(percent) for each in samples[mode]]
-            run.report.figure(f"commit to {what}, p{percent}", ours, "ms", at_most=BARS_MS.get((mode, percent)))
-    # A row may arrive before the commit returns, so proportions are computed from the statement.
-    for mode in ("many", "poll"):
-        for percent in (50, 99):
-            ours, floor = ([each.percentile(percent, whole=True) for each in samples[m]] for m in (mode, "binlog"))
-            what = f"statement sent to {MODES[mode]}, p{percent}"
-            run.report.ratio(what, ours, floor, "ms", of=MODES["binlog"])
-    run.report.note(
-        "Commit to delivery counts from the moment at which the writer, a C program on a Unix socket, has the commit's"
-        " answer; commits are 1 to 3 ms apart. The bar of classic polling is the original relay's on such a machine:"
-        " p50 0.06 to 0.14 ms, p99 1.2 to 2.8 ms in a first record of it, 0.12 and 0.27 to 0.63 ms in a second."
-    )
-
-
-@dataclass
-class Delays:
-    """The delays of one run: milliseconds to each row's arrival, sorted, from the commit's return and the statement."""
-
-    from_return: list[float]
-    from_statement: list[float]
-
-    def percentile(self, percent: int, *, whole: bool = False) -> float:
-        """The delay that this percentage of the rows does not exceed; `whole`: from the statement."""
-        delays = self.from_statement if whole else self.from_return
-        return delays[len(delays) * percent // 100]
-
-
-def _floor(run: Run, relay: RelayProcess, commits: int) -> Delays:
-    """The delays of a program that only looks at what the source sends, while the relay reads nothing."""
-    connection = readers.connect(run.server)
-    with stopped(relay):
-        dump = readers.dump_command(next_file(run.server), follow=True)
-        delays = _delays(run.server, "binlog", "delay_floor", commits, connection._sock.fileno(), dump)
-    connection.close()
-    time.sleep(SETTLE_SECONDS)
-    return delays
-
-
-def _delivered(run: Run, client: Client, mode: str, commits: int) -> Delays:
-    """The delays of the relay's client."""
-    request = client.poll_many(BATCH_ROWS, 10 * WAIT_MS) if mode == "many" else client.request(Command.POLL)
-    delays = _delays(run.server, mode, "delay", commits, client.socket.fileno(), request)
-    client.exchange(client.request(Command.POLL))  # confirms the last rows
-    return delays
-
-
-def _delays(server: DatabaseServer, mode: str, table: str, commits: int, fd: int, request: bytes) -> Delays:
-    """The delays of the transactions that bench/delay.c makes."""
-    statement = f"INSERT INTO bench.{table} (customer, amount, created, note) VALUES (1, 2, '2026-01-01', 'a note')"
-    query = b"\x03" + statement.encode()
-    packet = len(query).to_bytes(4, "little") + query
-    writer: Any = server.connect()  # uses PyMySQL's private socket
-    fds = (writer._sock.fileno(), fd)
-    done = subprocess.run(
-        [BUILT / "delay", mode, str(commits), *map(str, fds)],
-        input=b"".join(len(each).to_bytes(4, "little") + each for each in (packet, request)),
-        stdout=subprocess.PIPE,
-        pass_fds=fds,
-        check=True,
-    )
-    writer.close()
-    times = list(struct.iter_unpack("<QQQ", done.stdout))
-    return Delays(
-        sorted((arrived - returned) / 1e6 for _, returned, arrived in times),
-        sorted((arrived - sent) / 1e6 for sent, _, arrived in times),
-    )

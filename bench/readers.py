@@ -32,6 +32,7 @@ from relay.source.connect import take_socket
 HERE = Path(__file__).parent
 NATIVE = HERE.parent / "native"
 BUILT = HERE.parent / "build" / "bench"
+SHARED = ["-shared", "-fPIC", "-ldl"]  # of a library for LD_PRELOAD
 SERVER_ID = 4_200_000_000
 CHUNK = 1 << 20  # as in relay/reader.py
 
@@ -39,9 +40,10 @@ CHUNK = 1 << 20  # as in relay/reader.py
 def build() -> None:
     """Compiles the benchmark's C and C++ programs that are older than their sources."""
     BUILT.mkdir(parents=True, exist_ok=True)
-    for name in ("floor", "load", "delay"):
+    for name, options in (("floor", []), ("load", []), ("delay", []), ("peer", ["-lz"]), ("slow_sync", SHARED)):
         source = HERE / f"{name}.c"
-        _make(name, ["cc", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", str(source)], [source, *HERE.glob("*.h")])
+        command = ["cc", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror", str(source), *options]
+        _make(name, command, [source, *HERE.glob("*.h")])
     core = sorted(path for path in NATIVE.glob("*/*.cpp") if path.parent.name != "python")
     sources = [str(HERE / "decode.cpp"), *map(str, core)]
     command = ["c++", "-std=c++17", "-O3", "-I", str(NATIVE), *sources, "-lz"]
