@@ -97,7 +97,7 @@ static void write_rows(struct pollfd* writers, size_t many, const struct request
       busy++;
       due = start + begun * interval + (interval ? (uint64_t)rand() % interval : 0);
     }
-    const uint64_t left = due > now() ? due - now() : 0;
+    const uint64_t moment = now(), left = due > moment ? due - moment : 0;
     const struct timespec wait = {.tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000)};
     if (ppoll(writers, many, busy < many && begun < count ? &wait : NULL, NULL) < 0) fail("ppoll");
     for (size_t w = 0; w < many; w++) {

@@ -56,28 +56,31 @@ class ReaderState:
         return known
 
     def _number(self, definition: Definition, content: bytes) -> Definition:
+        # A known definition is only read: the first row of its table after a start waits for no disk.
+        row = self._db.execute("SELECT version FROM schema_versions WHERE content = ?", (content,)).fetchone()
+        if row is not None:
+            return self._numbered(definition, row[0])
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            row = self._db.execute(
-                "INSERT INTO schema_versions (content) VALUES (?) ON CONFLICT DO UPDATE SET content = content"
-                " RETURNING version",
-                (content,),
+            [version] = self._db.execute(
+                "INSERT INTO schema_versions (content) VALUES (?) RETURNING version", (content,)
             ).fetchone()
-            known = msgspec.structs.replace(
-                definition,
-                version=row[0],
-                schema_id=self._id(definition.schema),
-                table_id=self._id(definition.table),
-                columns=[
-                    msgspec.structs.replace(column, name_id=self._id(column.name)) for column in definition.columns
-                ],
-            )
+            known = self._numbered(definition, version)
         except BaseException:
             self._db.execute("ROLLBACK")
             self._ids = dict(self._db.execute("SELECT name, id FROM names"))
             raise
         self._db.execute("COMMIT")
         return known
+
+    def _numbered(self, definition: Definition, version: int) -> Definition:
+        return msgspec.structs.replace(
+            definition,
+            version=version,
+            schema_id=self._id(definition.schema),
+            table_id=self._id(definition.table),
+            columns=[msgspec.structs.replace(column, name_id=self._id(column.name)) for column in definition.columns],
+        )
 
     @property
     def is_of_earlier_release(self) -> bool:

@@ -26,7 +26,7 @@ def _failure(process: Process) -> str:
 
 def _stopped(document: Stat) -> set[str]:
     """The names of processes that stopped with a fatal error."""
-    stopped = {"reader"} if document.stop else set()
+    stopped = {"reader", "state-writer"} if document.stop else set()
     if document.lake and document.lake.export.stop:
         stopped.add("exporter")
     if document.lake and document.lake.snapshot.stop:

@@ -11,7 +11,7 @@ from tests.support.sample_stat import document
 def test_alive_is_every_process_that_beats_or_stopped_by_name() -> None:
     made = document()
     assert not_alive(made) == []
-    broker, exporter = made.processes[1], made.processes[3]
+    broker, exporter = made.processes[1], made.processes[4]
     broker.state = "down"
     assert not_alive(made) == ["broker is down"]
     broker.state, broker.silent_seconds, exporter.silent_seconds = "running", FREEZE + 1, FREEZE + 1
@@ -24,7 +24,7 @@ def test_alive_is_every_process_that_beats_or_stopped_by_name() -> None:
     assert stopped.lake and stopped.log
     stopped.lake.export.stop = stopped.lake.snapshot.stop = stopped.log.status.stop = stop
     for process in stopped.processes:
-        if process.name in ("reader", "exporter", "snapshotter", "logger"):
+        if process.name in ("reader", "state-writer", "exporter", "snapshotter", "logger"):
             process.state = "down"
     assert not_alive(stopped) == []
 
@@ -40,5 +40,5 @@ def test_ready_is_a_source_that_streams_and_everybody_who_serves() -> None:
     ]
     assert not_ready(document(state="draining")) == ["the relay is draining"]
     export = document()
-    export.processes[3].state = "down"
+    export.processes[4].state = "down"
     assert not_ready(export) == [], "clients are served as before"
