@@ -14,7 +14,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from tests.faults import table
 from tests.faults.ordeal import Line, Trial, begin
-from tests.faults.proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy
 
 DOCUMENT = Path(__file__).parents[2] / "bench" / "FAULTS.md"
 Ordeal = Callable[..., AbstractContextManager[Trial]]

@@ -12,7 +12,7 @@ import pytest
 from examples.dbserver import DatabaseServer
 from tests.faults.conftest import Ordeal
 from tests.faults.ordeal import Allows, Trial, times
-from tests.faults.proxy import CutPoint, FaultProxy
+from tests.support.fault_proxy import CutPoint, FaultProxy
 from tests.support.relay_process import RelayProcess
 from tests.support.waiting import until
 

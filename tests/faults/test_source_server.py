@@ -13,7 +13,7 @@ from examples.dbserver import PASSWORD, USER, DatabaseServer
 from tests.faults.conftest import Ordeal
 from tests.faults.load import SurvivingWorkload
 from tests.faults.ordeal import Allows, times
-from tests.faults.proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy
 from tests.support.relay_process import RelayProcess
 from tests.support.replicating_pair import HOSTS, executed
 from tests.support.waiting import until

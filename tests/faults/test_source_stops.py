@@ -17,7 +17,7 @@ from relay.source.connect import Account, connect
 from relay.source.facts import binlog_end, query_facts
 from tests.faults.conftest import Ordeal
 from tests.faults.ordeal import Allows, times
-from tests.faults.proxy import FaultProxy
+from tests.support.fault_proxy import FaultProxy
 from tests.support.relay_process import RelayProcess, run_relay
 from tests.support.waiting import until
 
