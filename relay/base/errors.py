@@ -230,7 +230,7 @@ class RelayError(Exception):
         return printable(" ".join(words.split()))
 
     def line(self) -> str:
-        """The line that commands, page and log show: `relay: <what>: <why> (hint: ...)`."""
+        """Return the line that commands, page and log show: `relay: <what>: <why> (hint: ...)`."""
         return f"relay: {self} (hint: {self.hint})"
 
 
@@ -240,7 +240,7 @@ def printable(text: str) -> str:
 
 
 def _text(cause: str | BaseException) -> str:
-    """The text of a cause. Omits the number of an operating system error."""
+    """Return the text of a cause. Omit the number of an operating system error."""
     if isinstance(cause, str):
         return cause
     if isinstance(cause, OSError) and cause.strerror:

@@ -16,9 +16,10 @@ from relay.base.log_events import EVENTS, Level
 
 
 class Log(Protocol):
-    """Writes one record. `event` is a name of `EVENTS`; `fields` are facts about it, never secrets."""
+    """The log of one process."""
 
-    def __call__(self, event: str, **fields: object) -> None: ...
+    def __call__(self, event: str, **fields: object) -> None:
+        """Write one record. `event` is a name of `EVENTS`; `fields` are facts about it, never secrets."""
 
 
 def logger(process: str, form: str = "text") -> Log:

@@ -19,7 +19,7 @@ def set_process_zone(name: str) -> None:
 
 
 def posix_zone(name: str) -> str:
-    """The zone in the form of the C library: offsets have the opposite sign, and names are files."""
+    """Return the zone in the form of the C library: offsets have the opposite sign, and names are files."""
     offset = re.fullmatch(r"([+-])(\d{1,2}:\d{2})", name)
     if offset:
         # The zone's own name must not have a colon: the C library would then use UTC.
