@@ -1,4 +1,4 @@
-"""Decodes the bytes of binlog events to typed structs.
+"""Decode the bytes of binlog events to typed structs.
 
 It does no I/O: the caller passes the bytes of one event, from a connection or a file.
 """
@@ -42,7 +42,7 @@ MAX_PAYLOAD_BYTES: Final = 1 << 30
 
 
 class Decoder:
-    """Decodes the events of one stream, or of several files in order.
+    """Decode the events of one stream, or of several files in order.
 
     It keeps the state that later events depend on: the format (the layout of events, and whether they have checksums)
     and the table maps.
@@ -85,7 +85,7 @@ class Decoder:
         return event
 
     def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
-        """The rows of a rows event, in order: column names and values, before and after the change.
+        """Return the rows of a rows event, in order: column names and values, before and after the change.
 
         The columns are known from earlier statements in the stream, if these define the table
         (`TableMapEvent.definition`), and from the event's table map. If the source has binlog_row_metadata = FULL, the
@@ -179,7 +179,7 @@ DECODED: Final = frozenset(_READERS) | {EventType.TRANSACTION_PAYLOAD}
 
 
 def _name(kind: int) -> str:
-    """The name of an event type."""
+    """Return the name of an event type."""
     try:
         return EventType(kind).name
     except ValueError:

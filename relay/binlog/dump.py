@@ -140,7 +140,7 @@ def open_dump(connection: Connection[Any], mariadb: bool, request: Request, poll
 
 
 def replica_uuid(server_id: int) -> str:
-    """The uuid sent to the source.
+    """Return the uuid sent to the source.
 
     It is derived from the server id, so that the source reports a clash of two relays with one id instead of serving
     both.
@@ -162,7 +162,7 @@ def _packets(mariadb: bool, request: Request) -> tuple[bytes, bytes]:
 
 
 def _settings(mariadb: bool, request: Request) -> list[str]:
-    """The statements that set the session variables. Each server uses the variables that it knows."""
+    """Return the statements that set the session variables. Each server uses the variables that it knows."""
     nanoseconds = request.heartbeat_seconds * 1_000_000_000
     settings = [
         f"SET SESSION net_write_timeout = {_SERVER_WRITE_SECONDS}",

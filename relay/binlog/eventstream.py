@@ -46,10 +46,10 @@ class EventStream(ABC):
 
     @abstractmethod
     def _open_progress(self) -> Progress:
-        """The progress of the open stream. Raises `MisuseError` unless it is open."""
+        """Return the progress of the open stream. Raises `MisuseError` unless it is open."""
 
     def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
-        """The rows of an event from iteration: `Decoder.rows`, with file and position in errors."""
+        """Return the rows of an event from iteration: `Decoder.rows`, with file and position in errors."""
         try:
             return self.decoder.rows(event, definition)
         except RelayError as error:

@@ -170,7 +170,7 @@ class BinlogFile(EventStream):
         return data if complete else None
 
     def _size(self, at: int, header: bytes) -> int:
-        """The size of the event at `at`. Raises `BinlogError` if there is none."""
+        """Return the size of the event at `at`. Raises `BinlogError` if there is none."""
         size, end, flags = cast(tuple[int, int, int], _HEADER.unpack_from(header))
         if not HEADER_SIZE <= size <= _LARGEST_EVENT:
             raise self._damaged(at, f"the event there declares {size} bytes")

@@ -1,4 +1,4 @@
-"""Follows the position of a stream event by event: file, position and GTID set. Bytes in, no I/O."""
+"""Follow the position of a stream event by event: file, position and GTID set. Bytes in, no I/O."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ _BETWEEN: Final = frozenset({
 
 
 def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
-    """The end of an event that begins after `at`, counted beyond 4 GiB; `at` itself for an event outside of the file.
+    """Return the end of an event that begins after `at`, counted beyond 4 GiB.
+
+    For an event outside of the file, that is `at` itself.
 
     The header has the low 32 bits of the end, or 0 inside transactions of MariaDB 11.4 and later.
     """
@@ -58,7 +60,7 @@ def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
 
 
 class Progress:
-    """Updates a description with the events of its stream."""
+    """Update a description with the events of its stream."""
 
     def __init__(self, replication: Replication, decoder: Decoder) -> None:
         self._replication = replication

@@ -46,7 +46,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class RowReader:
-    """Reads rows; keeps the definitions of tables between events."""
+    """Read rows; keep the definitions of tables between events."""
 
     def __init__(self, charset_of: Mapping[int, str]) -> None:
         """`charset_of` maps numbers of collations to names of character sets."""
@@ -73,7 +73,7 @@ class RowReader:
             raise _malformed(f"rows of {name} cannot be read: {error}", position) from error
 
     def _packed_definition(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
-        """The packed definition. Raises `RelayError` (unsupported_column)."""
+        """Return the packed definition. Raises `RelayError` (unsupported_column)."""
         source = event.columns if event.definition is None else event.definition
         if given is None and (known := self._packed.get(id(source))) and known[0] is source:
             return known[1]
@@ -89,7 +89,7 @@ class RowReader:
         return packed
 
     def _described(self, table_map: table_maps.TableMap, mariadb: bool, position: str) -> Definition:
-        """The definition from the table map alone."""
+        """Return the definition from the table map alone."""
         if table_map.full:
             definition = table_maps.definition(table_map, self._charset_of, position)
         else:
@@ -100,7 +100,7 @@ class RowReader:
 
 
 def event_position(end: int, length: int, file: str = "") -> str:
-    """The beginning of an event, for errors, as far as it is known."""
+    """Return the beginning of an event, for errors, as far as it is known."""
     if end < length:  # an event outside of the file, or without a position
         return file
     return f"{file}:{end - length}" if file else f"position {end - length}"
@@ -113,7 +113,7 @@ def _kind(event: RowsEvent) -> int:
 
 
 def _body(event: RowsEvent, definition: bytes) -> bytes:
-    """The event from its column count on, for the native core: images inflated, values complete."""
+    """Return the event from its column count on, for the native core: images inflated, values complete."""
     count = event.column_count
     head = bytes([count]) if count < 0xFB else b"\xfc" + count.to_bytes(2, "little")
     body = head + event.column_bitmap + event.column_update_bitmap + event.row_data

@@ -41,11 +41,11 @@ def knows_checksums(server_version: str) -> bool:
 
 
 def server_version(body: bytes) -> str:
-    """The version in the body of a FORMAT_DESCRIPTION."""
+    """Return the version in the body of a FORMAT_DESCRIPTION."""
     return utf8(body[2 : 2 + _VERSION_BYTES].rstrip(b"\0"))
 
 
-def format_description(header: Header, body: Cursor, state: State) -> Event:
+def _format_description(header: Header, body: Cursor, state: State) -> Event:
     version = server_version(body.data)
     number = body.integer(2)
     body.take(_VERSION_BYTES)
@@ -56,20 +56,20 @@ def format_description(header: Header, body: Cursor, state: State) -> Event:
     return FormatDescriptionEvent(header, number, version, timestamp, header_len, lengths, algorithm)
 
 
-def rotate(header: Header, body: Cursor, state: State) -> Event:
+def _rotate(header: Header, body: Cursor, state: State) -> Event:
     return RotateEvent(header, body.integer(8), utf8(body.rest()))
 
 
-def stop(header: Header, body: Cursor, state: State) -> Event:
+def _stop(header: Header, body: Cursor, state: State) -> Event:
     return StopEvent(header)
 
 
-def heartbeat(header: Header, body: Cursor, state: State) -> Event:
+def _heartbeat(header: Header, body: Cursor, state: State) -> Event:
     filename = utf8(body.rest())
     return HeartbeatEvent(header, header.timestamp, header.next_event_pos, header.event_type, header.flags, filename)
 
 
-def heartbeat_v2(header: Header, body: Cursor, state: State) -> Event:
+def _heartbeat_v2(header: Header, body: Cursor, state: State) -> Event:
     filename, position = "", 0
     while (kind := body.length()) != 0:
         value = Cursor(body.text())
@@ -80,26 +80,26 @@ def heartbeat_v2(header: Header, body: Cursor, state: State) -> Event:
     return HeartbeatV2Event(header, filename, position)
 
 
-def binlog_checkpoint(header: Header, body: Cursor, state: State) -> Event:
+def _binlog_checkpoint(header: Header, body: Cursor, state: State) -> Event:
     return BinlogCheckpointEvent(header, utf8(body.take(body.integer(4))))
 
 
-def start_encryption(header: Header, body: Cursor, state: State) -> Event:
+def _start_encryption(header: Header, body: Cursor, state: State) -> Event:
     return StartEncryptionEvent(header, body.integer(1), body.integer(4), body.take(12))
 
 
-def incident(header: Header, body: Cursor, state: State) -> Event:
+def _incident(header: Header, body: Cursor, state: State) -> Event:
     return IncidentEvent(header, body.integer(2), utf8(body.short_text()))
 
 
 READERS: Final[dict[int, Reader]] = {
-    EventType.STOP: stop,
-    EventType.ROTATE: rotate,
-    EventType.FORMAT_DESCRIPTION: format_description,
-    EventType.INCIDENT: incident,
-    EventType.HEARTBEAT: heartbeat,
+    EventType.STOP: _stop,
+    EventType.ROTATE: _rotate,
+    EventType.FORMAT_DESCRIPTION: _format_description,
+    EventType.INCIDENT: _incident,
+    EventType.HEARTBEAT: _heartbeat,
     EventType.IGNORABLE: partial(undecoded, IgnorableEvent),
-    EventType.HEARTBEAT_V2: heartbeat_v2,
-    EventType.BINLOG_CHECKPOINT: binlog_checkpoint,
-    EventType.START_ENCRYPTION: start_encryption,
+    EventType.HEARTBEAT_V2: _heartbeat_v2,
+    EventType.BINLOG_CHECKPOINT: _binlog_checkpoint,
+    EventType.START_ENCRYPTION: _start_encryption,
 }

@@ -1,4 +1,4 @@
-"""Decompresses the parts of events that MariaDB compresses (log_bin_compress)."""
+"""Decompress the parts of events that MariaDB compresses (log_bin_compress)."""
 
 from __future__ import annotations
 

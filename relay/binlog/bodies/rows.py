@@ -81,7 +81,7 @@ def _extra(data: Cursor, update: bool) -> ExtraRowInfo:
     return ExtraRowInfo(**found)
 
 
-def rows(kind: type[RowsEvent], version: int, compressed: bool, header: Header, body: Cursor, state: State) -> Event:
+def _rows(kind: type[RowsEvent], version: int, compressed: bool, header: Header, body: Cursor, state: State) -> Event:
     table_id, flags = body.integer(_TABLE_ID_BYTES), body.integer(2)
     update = kind in (UpdateRowsEvent, PartialUpdateRowsEvent)
     extra = None
@@ -100,7 +100,7 @@ def rows(kind: type[RowsEvent], version: int, compressed: bool, header: Header, 
     )  # fmt: skip
 
 
-def rows_v0(header: Header, body: Cursor, state: State) -> Event:
+def _rows_v0(header: Header, body: Cursor, state: State) -> Event:
     short = state.header_length(EventType(header.event_type), 8) == _SHORT_ID_BYTES + 2
     table_id = body.integer(_SHORT_ID_BYTES if short else _TABLE_ID_BYTES)
     return RowsV0Event(header, header.event_type, table_id, body.integer(2), body.rest())
@@ -117,12 +117,12 @@ _FIRST_TYPES: Final = (
 
 READERS: Final[dict[int, Reader]] = {
     EventType.TABLE_MAP: table_map,
-    EventType.WRITE_ROWS_V0: rows_v0,
-    EventType.UPDATE_ROWS_V0: rows_v0,
-    EventType.DELETE_ROWS_V0: rows_v0,
-    EventType.PARTIAL_UPDATE_ROWS: partial(rows, PartialUpdateRowsEvent, 2, False),
+    EventType.WRITE_ROWS_V0: _rows_v0,
+    EventType.UPDATE_ROWS_V0: _rows_v0,
+    EventType.DELETE_ROWS_V0: _rows_v0,
+    EventType.PARTIAL_UPDATE_ROWS: partial(_rows, PartialUpdateRowsEvent, 2, False),
     **{
-        first + offset: partial(rows, kind, version, compressed)
+        first + offset: partial(_rows, kind, version, compressed)
         for first, version, compressed in _FIRST_TYPES
         for offset, kind in enumerate(_KINDS)
     },

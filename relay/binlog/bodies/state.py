@@ -30,12 +30,12 @@ class State:
     """The position of the current event, for errors."""
 
     def table_map(self, table_id: int) -> TableMapEvent | None:
-        """The last table map of that number."""
+        """Return the last table map of that number."""
         known = self.table_maps.get(table_id)
         return known and known[1]
 
     def header_length(self, kind: EventType, usual: int) -> int:
-        """The bytes of the fixed part of an event's body; `usual` if unknown."""
+        """Return the size of the fixed part of an event's body in bytes; `usual` if unknown."""
         return self.header_lengths[kind - 1] if kind <= len(self.header_lengths) else usual
 
 
@@ -44,7 +44,7 @@ Reader: TypeAlias = Callable[[Header, Cursor, State], Event]
 
 
 def undecoded(kind: Callable[[Header, bytes], Event], header: Header, body: Cursor, state: State) -> Event:
-    """An event with the bytes of its body."""
+    """Return an event with the bytes of its body."""
     return kind(header, body.rest())
 
 

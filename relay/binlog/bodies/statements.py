@@ -33,7 +33,7 @@ _TOO_MANY_NAMES: Final = 254  # instead of the number of updated databases
 
 
 def _zero_terminated(data: Cursor, count: int) -> str:
-    """A name of `count` bytes, and the zero byte after it."""
+    """Return a name of `count` bytes, and the zero byte after it."""
     name = data.take(count)
     data.take(1)
     return utf8(name)
@@ -116,21 +116,21 @@ def _session(body: Cursor) -> _Session:
 def _statement(
     session: _Session, body: Cursor, charset_of: Mapping[int, str], *, compressed: bool = False
 ) -> tuple[QueryStatus, str, str]:
-    """The end of a body: the status variables, the default database and the statement."""
+    """Return the end of a body: the status variables, the default database and the statement."""
     status = query_status(Cursor(body.take(session.status_bytes)))
     database = _zero_terminated(body, session.database_bytes)
     data = inflated(body.rest()) if compressed else body.rest()
     return status, database, text_of(charset_of, status.charset[0] if status.charset else None, data)
 
 
-def query(kind: type[QueryEvent], compressed: bool, header: Header, body: Cursor, state: State) -> Event:
+def _query(kind: type[QueryEvent], compressed: bool, header: Header, body: Cursor, state: State) -> Event:
     session = _session(body)
     status, database, statement = _statement(session, body, state.charset_of, compressed=compressed)
     return kind(header, session.thread_id, session.seconds, database, session.errornr, status, statement)
 
 
 def session_and_text(body: bytes, flags: int, charset_of: Mapping[int, str]) -> tuple[Session, str]:
-    """The context of the statement in the body of a QUERY event with these flags, and the statement."""
+    """Return the context and the statement from the body of a QUERY event with these flags."""
     cursor = Cursor(body)
     session = _session(cursor)
     status, database, text = _statement(session, cursor, charset_of)
@@ -138,7 +138,7 @@ def session_and_text(body: bytes, flags: int, charset_of: Mapping[int, str]) -> 
 
 
 def session_and_text_of_load(body: bytes, flags: int, charset_of: Mapping[int, str]) -> tuple[Session, str]:
-    """The context of the statement in the body of an EXECUTE_LOAD_QUERY event with these flags, and the statement."""
+    """Return the context and the statement from the body of an EXECUTE_LOAD_QUERY event with these flags."""
     cursor = Cursor(body)
     session = _session(cursor)
     cursor.take(_LOAD_BYTES)
@@ -146,7 +146,7 @@ def session_and_text_of_load(body: bytes, flags: int, charset_of: Mapping[int, s
     return Session(database, session.errornr, flags, status), text
 
 
-def execute_load_query(header: Header, body: Cursor, state: State) -> Event:
+def _execute_load_query(header: Header, body: Cursor, state: State) -> Event:
     session = _session(body)
     file_id, start, end, duplicates = body.integer(4), body.integer(4), body.integer(4), body.integer(1)
     status, database, statement = _statement(session, body, state.charset_of)
@@ -156,27 +156,27 @@ def execute_load_query(header: Header, body: Cursor, state: State) -> Event:
     )  # fmt: skip
 
 
-def begin_load_query(header: Header, body: Cursor, state: State) -> Event:
+def _begin_load_query(header: Header, body: Cursor, state: State) -> Event:
     return BeginLoadQueryEvent(header, body.integer(4), body.rest())
 
 
-def append_block(header: Header, body: Cursor, state: State) -> Event:
+def _append_block(header: Header, body: Cursor, state: State) -> Event:
     return AppendBlockEvent(header, body.integer(4), body.rest())
 
 
-def delete_file(header: Header, body: Cursor, state: State) -> Event:
+def _delete_file(header: Header, body: Cursor, state: State) -> Event:
     return DeleteFileEvent(header, body.integer(4))
 
 
-def intvar(header: Header, body: Cursor, state: State) -> Event:
+def _intvar(header: Header, body: Cursor, state: State) -> Event:
     return IntvarEvent(header, body.integer(1), body.integer(8))
 
 
-def rand(header: Header, body: Cursor, state: State) -> Event:
+def _rand(header: Header, body: Cursor, state: State) -> Event:
     return RandEvent(header, body.integer(8), body.integer(8))
 
 
-def uservar(header: Header, body: Cursor, state: State) -> Event:
+def _uservar(header: Header, body: Cursor, state: State) -> Event:
     name, is_null = utf8(body.take(body.integer(4))), body.integer(1) != 0
     if is_null:
         return UserVarEvent(header, name, is_null, 0, 0, b"", 0)
@@ -184,25 +184,25 @@ def uservar(header: Header, body: Cursor, state: State) -> Event:
     return UserVarEvent(header, name, is_null, kind, collation, value, body.integer(1) if body else 0)
 
 
-def annotate_rows(header: Header, body: Cursor, state: State) -> Event:
+def _annotate_rows(header: Header, body: Cursor, state: State) -> Event:
     return AnnotateRowsEvent(header, utf8(body.rest()))
 
 
-def rows_query(header: Header, body: Cursor, state: State) -> Event:
+def _rows_query(header: Header, body: Cursor, state: State) -> Event:
     body.take(1)  # skip a length that is too short for most statements: the event's own length counts
     return RowsQueryEvent(header, utf8(body.rest()))
 
 
 READERS: Final[dict[int, Reader]] = {
-    EventType.QUERY: partial(query, QueryEvent, False),
-    EventType.INTVAR: intvar,
-    EventType.APPEND_BLOCK: append_block,
-    EventType.DELETE_FILE: delete_file,
-    EventType.RAND: rand,
-    EventType.USERVAR: uservar,
-    EventType.BEGIN_LOAD_QUERY: begin_load_query,
-    EventType.EXECUTE_LOAD_QUERY: execute_load_query,
-    EventType.ROWS_QUERY: rows_query,
-    EventType.ANNOTATE_ROWS: annotate_rows,
-    EventType.QUERY_COMPRESSED: partial(query, QueryCompressedEvent, True),
+    EventType.QUERY: partial(_query, QueryEvent, False),
+    EventType.INTVAR: _intvar,
+    EventType.APPEND_BLOCK: _append_block,
+    EventType.DELETE_FILE: _delete_file,
+    EventType.RAND: _rand,
+    EventType.USERVAR: _uservar,
+    EventType.BEGIN_LOAD_QUERY: _begin_load_query,
+    EventType.EXECUTE_LOAD_QUERY: _execute_load_query,
+    EventType.ROWS_QUERY: _rows_query,
+    EventType.ANNOTATE_ROWS: _annotate_rows,
+    EventType.QUERY_COMPRESSED: partial(_query, QueryCompressedEvent, True),
 }

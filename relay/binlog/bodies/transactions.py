@@ -33,7 +33,7 @@ from relay.binlog.events.cursor import Cursor
 _LONGEST_XA_PART: Final = 64
 
 
-def xid(header: Header, body: Cursor, state: State) -> Event:
+def _xid(header: Header, body: Cursor, state: State) -> Event:
     return XidEvent(header, body.integer(8))
 
 
@@ -43,12 +43,12 @@ def _xa_id(body: Cursor, format_id: int, gtrid_bytes: int, bqual_bytes: int) -> 
     return XaId(format_id, body.take(gtrid_bytes), body.take(bqual_bytes))
 
 
-def xa_prepare(header: Header, body: Cursor, state: State) -> Event:
+def _xa_prepare(header: Header, body: Cursor, state: State) -> Event:
     one_phase = body.integer(1) != 0
     return XaPrepareEvent(header, one_phase, _xa_id(body, body.integer(4), body.integer(4), body.integer(4)))
 
 
-def mariadb_gtid(header: Header, body: Cursor, state: State) -> Event:
+def _mariadb_gtid(header: Header, body: Cursor, state: State) -> Event:
     number, domain, flags = body.integer(8), body.integer(4), body.integer(1)
     found: dict[str, Any] = {}
     if flags & MariadbGtidFlag.GROUP_COMMIT_ID:
@@ -65,7 +65,7 @@ def mariadb_gtid(header: Header, body: Cursor, state: State) -> Event:
     return MariadbGtidEvent(header, number, domain, flags, **found)
 
 
-def gtid_list(header: Header, body: Cursor, state: State) -> Event:
+def _gtid_list(header: Header, body: Cursor, state: State) -> Event:
     head = body.integer(4)
     count, flags = head & 0x0FFFFFFF, head >> 28
     if count * 16 > len(body):
@@ -145,19 +145,19 @@ def gtid_tagged(header: Header, body: Cursor, state: State) -> Event:
     return GtidTaggedEvent(header, **found)
 
 
-def previous_gtids(header: Header, body: Cursor, state: State) -> Event:
+def _previous_gtids(header: Header, body: Cursor, state: State) -> Event:
     return PreviousGtidsEvent(header, str(GtidSet.decode(body.rest())))
 
 
 READERS: Final[dict[int, Reader]] = {
-    EventType.XID: xid,
+    EventType.XID: _xid,
     EventType.GTID: partial(gtid, GtidEvent),
     EventType.ANONYMOUS_GTID: partial(gtid, AnonymousGtidEvent),
-    EventType.PREVIOUS_GTIDS: previous_gtids,
+    EventType.PREVIOUS_GTIDS: _previous_gtids,
     EventType.TRANSACTION_CONTEXT: partial(undecoded, TransactionContextEvent),
     EventType.VIEW_CHANGE: partial(undecoded, ViewChangeEvent),
-    EventType.XA_PREPARE: xa_prepare,
+    EventType.XA_PREPARE: _xa_prepare,
     EventType.GTID_TAGGED: gtid_tagged,
-    EventType.MARIADB_GTID: mariadb_gtid,
-    EventType.GTID_LIST: gtid_list,
+    EventType.MARIADB_GTID: _mariadb_gtid,
+    EventType.GTID_LIST: _gtid_list,
 }

@@ -111,7 +111,7 @@ _GEOMETRIES: Final = (
 
 
 def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
-    """The type as the server writes it in COLUMN_TYPE, as far as the table map has it."""
+    """Return the type as the server writes it in COLUMN_TYPE, as far as the table map has it."""
     kind, meta = column.type, column.meta
     unsigned = " unsigned" if column.unsigned else ""
     if kind in _PLAIN:

@@ -1,4 +1,4 @@
-"""Decompresses MySQL's compressed transactions (zstd). The native core decompresses MariaDB's zlib."""
+"""Decompress MySQL's compressed transactions (zstd). The native core decompresses MariaDB's zlib."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def zstd_parts(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def inflate_zstd(data: bytes, size: int) -> bytes:
-    """The parts of `zstd_parts`, joined."""
+    """Return the parts of `zstd_parts`, joined."""
     return b"".join(zstd_parts(data, size))

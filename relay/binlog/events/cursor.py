@@ -1,4 +1,4 @@
-"""Reads bytes from a server with bounds checks, and converts the errors of damaged bytes."""
+"""Read bytes from a server with bounds checks, and convert the errors of damaged bytes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Cursor:
         self.at = 0
 
     def __len__(self) -> int:
-        """The number of bytes left."""
+        """Return the number of bytes left."""
         return len(self.data) - self.at
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes."""
+        """Return the next `count` bytes."""
         start, end = self.at, self.at + count
         if end > len(self.data):
             raise ValueError(f"{count} bytes expected at {start}, but the data has {len(self)}")
@@ -32,15 +32,15 @@ class Cursor:
         return self.take(len(self))
 
     def integer(self, count: int) -> int:
-        """An unsigned integer of `count` bytes."""
+        """Return an unsigned integer of `count` bytes."""
         return int.from_bytes(self.take(count), "little")
 
     def signed(self, count: int) -> int:
-        """A signed integer of `count` bytes."""
+        """Return a signed integer of `count` bytes."""
         return int.from_bytes(self.take(count), "little", signed=True)
 
     def length(self) -> int:
-        """A length-encoded integer."""
+        """Return a length-encoded integer."""
         first = self.integer(1)
         if first < 0xFB:
             return first
@@ -49,11 +49,11 @@ class Cursor:
         return self.integer({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
 
     def text(self) -> bytes:
-        """A length-encoded string."""
+        """Return a length-encoded string."""
         return self.take(self.length())
 
     def varlen(self) -> int:
-        """An unsigned integer of mysql::serialization.
+        """Return an unsigned integer of mysql::serialization.
 
         The lowest bits of the first byte are a one for each byte that follows, then a zero. The number is above it.
         """
@@ -64,16 +64,16 @@ class Cursor:
         return first >> (more + 1) | self.integer(more) << (7 - more)
 
     def signed_varlen(self) -> int:
-        """A signed integer of mysql::serialization: the lowest bit is the sign."""
+        """Return a signed integer of mysql::serialization: the lowest bit is the sign."""
         number = self.varlen()
         return ~(number >> 1) if number & 1 else number >> 1
 
     def short_text(self) -> bytes:
-        """A string with its length in one byte before it."""
+        """Return a string with its length in one byte before it."""
         return self.take(self.integer(1))
 
     def terminated(self) -> bytes:
-        """A string up to its zero byte; the cursor moves beyond that."""
+        """Return a string up to its zero byte; the cursor moves beyond that."""
         end = self.data.find(b"\0", self.at)
         if end < 0:
             raise ValueError(f"unterminated text at {self.at}")

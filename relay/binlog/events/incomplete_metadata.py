@@ -41,7 +41,7 @@ def has_display(definition: Definition) -> bool:
 
 
 def completed(described: Definition, known: Definition) -> Definition:
-    """The definition from a table map, completed from `known`, a definition of the same columns."""
+    """Return the definition from a table map, completed from `known`, a definition of the same columns."""
     columns = []
     for column, other in zip(described.columns, known.columns, strict=True):
         if column.type in OLD_TEMPORAL:
@@ -53,7 +53,7 @@ def completed(described: Definition, known: Definition) -> Definition:
 
 
 def with_lengths(described: Definition, known: Definition) -> Definition:
-    """The definition from a table map, with the lengths of values from `known`, and nothing else."""
+    """Return the definition from a table map, with the lengths of values from `known`, and nothing else."""
     columns = [
         msgspec.structs.replace(column, meta=other.meta) if column.type in OLD_TEMPORAL else column
         for column, other in zip(described.columns, known.columns, strict=True)

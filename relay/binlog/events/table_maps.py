@@ -1,4 +1,4 @@
-"""Parses TABLE_MAP events, which describe a table: by types alone (MariaDB's default) or in full (FULL).
+"""Parse TABLE_MAP events, which describe a table: by types alone (MariaDB's default) or in full (FULL).
 
 `MapColumn.meta` is normalised for row decoders. It is, for each type: FLOAT and DOUBLE bytes; VARCHAR, VAR_STRING and
 STRING the most bytes; ENUM and SET packed bytes; BLOB, JSON, GEOMETRY and VECTOR the number of length bytes; NEWDECIMAL
@@ -65,7 +65,7 @@ _NAMES_AT: Final = 8  # after table id and flags
 
 
 def table_name(body: bytes | memoryview, position: str = "") -> tuple[str, str]:
-    """Schema and table of a TABLE_MAP event; its columns are not parsed. Raises `RelayError` (unknown_event)."""
+    """Return schema and table of a TABLE_MAP event; its columns are not parsed. Raises `RelayError` (unknown_event)."""
     names: list[str] = []
     with reading(_READ, "it", position):
         cursor = Cursor(body)
@@ -115,7 +115,7 @@ def _name(cursor: Cursor) -> str:
 
 
 def _metadata(cursor: Cursor, types: bytes, table: str, position: str) -> list[tuple[int, int]]:
-    """The type, with ENUM and SET distinguished from STRING, and the normalised metadata of each column."""
+    """Return the type, with ENUM and SET distinguished from STRING, and the normalised metadata of each column."""
     result = []
     for number, kind in enumerate(types, 1):
         if kind in _ONE_BYTE:
@@ -236,7 +236,7 @@ def _default_collations(field: Cursor, columns: list[dict[str, object]], key: st
 
 
 def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str = "") -> Definition:
-    """The definition from a table map with names: proven, with ids and version 0.
+    """Return the definition from a table map with names: proven, with ids and version 0.
 
     `charset_of` maps numbers of collations to names of character sets. Raises `RelayError` (unsupported_column).
     """
@@ -256,7 +256,10 @@ def definition(table_map: TableMap, charset_of: Mapping[int, str], position: str
 
 
 def provisional(table_map: TableMap, charset_of: Mapping[int, str]) -> Definition:
-    """The unproven definition from a table map: names are positions (`@1`). Text of unknown charset is raw bytes."""
+    """Return the unproven definition from a table map: names are positions (`@1`).
+
+    Text of unknown charset is raw bytes.
+    """
     columns = []
     for number, column in enumerate(table_map.columns, 1):
         charset = charset_of.get(column.collation or 0, "binary") if column.type in TEXTUAL else ""
@@ -288,7 +291,7 @@ def _charset(column: MapColumn, charset_of: Mapping[int, str]) -> str:
 
 
 def _labels(labels: Sequence[bytes], charset: str) -> tuple[str, list[str]]:
-    """The charset of the column, and the labels.
+    """Return the charset of the column, and the labels.
 
     The charset is "" if the labels are text. It is "binary" if one of them is not text: then each byte of a label is a
     character, U+0000 to U+00FF.

@@ -87,7 +87,7 @@ class MariadbGtid(msgspec.Struct, frozen=True):
     """Number within the domain."""
 
     def __str__(self) -> str:
-        """domain-server-sequence"""
+        """Return `domain-server-sequence`."""
         return f"{self.domain_id}-{self.server_id}-{self.sequence_nr}"
 
 
@@ -115,7 +115,7 @@ class MariadbGtidEvent(BinlogEvent, frozen=True, tag="MARIADB_GTID"):
 
     @property
     def gtid(self) -> str:
-        """domain-server-sequence"""
+        """The GTID as `domain-server-sequence`."""
         return f"{self.domain_id}-{self.header.server_id}-{self.sequence_nr}"
 
 
@@ -158,7 +158,7 @@ class GtidEvent(BinlogEvent, frozen=True, tag="GTID"):
 
     @property
     def gtid(self) -> str:
-        """uuid:number, "" for an anonymous transaction"""
+        """The GTID as `uuid:number`, "" for an anonymous transaction."""
         return f"{self.source_id}:{self.sequence_nr}" if self.sequence_nr else ""
 
 
@@ -176,7 +176,7 @@ class GtidTaggedEvent(GtidEvent, frozen=True, tag="GTID_TAGGED"):
 
     @property
     def gtid(self) -> str:
-        """uuid:tag:number"""
+        """The GTID as `uuid:tag:number`."""
         return f"{self.source_id}:{self.tag}:{self.sequence_nr}"
 
 
