@@ -93,7 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._start_timer()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """The buffer for the client's data: small, so that other connections get their turn."""
+        """Return the buffer for the client's data: small, so that other connections get their turn."""
         return self._service.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -221,7 +221,7 @@ class Connection(asyncio.BufferedProtocol):
             self._abort(self._transport.get_extra_info("socket"))
 
     def status(self) -> CDCStream:
-        """The connection's entry in the status."""
+        """Return the connection's entry in the status."""
         stream, session = self.stream, self.session
         wanted = (session.wanted.schema, session.wanted.table) if session.wanted else ("", "")
         schema, table = stream.table if stream else wanted

@@ -1,4 +1,4 @@
-"""Divides the time of a CDC process among streams, and limits the time for their status."""
+"""Divide the time of a CDC process among streams, and limit the time for their status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Clock = Callable[[], float]
 
 
 class Share:
-    """Limits work to 1/`parts` of the process's time. The work is done in its context.
+    """Limit work to 1/`parts` of the process's time. The work is done in its context.
 
     It counts processor time: the time for which the work waits does not count.
     """

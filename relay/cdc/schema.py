@@ -22,7 +22,7 @@ EVENT_TYPES: Final = {
 
 
 def schema_line(definition: bytes, version: int, gtid: str, values: str = "exact") -> bytes:
-    """The line before rows of a packed definition, with its line end.
+    """Return the line before rows of a packed definition, with its line end.
 
     `version` counts the table's definitions from 1; `gtid` is the triplet of the statement that made this definition.
     """
@@ -52,7 +52,7 @@ def schema_line(definition: bytes, version: int, gtid: str, values: str = "exact
 
 
 def avro_schema(definition: bytes, values: str = "exact") -> dict[str, Any]:
-    """The Avro schema of records of a packed definition, in the form of MaxScale's containers."""
+    """Return the Avro schema of records of a packed definition, in the form of MaxScale's containers."""
     generated: list[dict[str, Any]] = [{"name": name, "type": {"type": "long"}} for name in NUMBERS]
     columns = [
         {

@@ -56,11 +56,11 @@ class ConnectionsByTable:
         self._members: dict[Table, set[Connection]] = {}
 
     def of(self, table: Table) -> list[Connection]:
-        """The connections of this table."""
+        """Return the connections of this table."""
         return list(self._members.get(table, ()))
 
     def tables(self) -> list[Table]:
-        """The tables that have connections."""
+        """Return the tables that have connections."""
         return list(self._members)
 
     def put(self, connection: Connection, table: Table) -> None:

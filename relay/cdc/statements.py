@@ -1,4 +1,4 @@
-"""Finds the statement that made a definition of a table, among those read from the journal."""
+"""Find the statement that made a definition of a table, among those read from the journal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Statements:
             self._forget(self._order.popleft())
 
     def gtid_of(self, schema: str, table: str, since: int, until: int) -> str:
-        """The GTID of the last statement between these positions that defined the table, "" without one."""
+        """Return the GTID of the last statement between these positions that defined the table, "" without one."""
         noted = self._entries.get((fold(schema), fold(table)), [])
         before = bisect_left(noted, (until,))
         return noted[before - 1].gtid if before and noted[before - 1].position > since else ""
@@ -55,7 +55,7 @@ class Statements:
 
 
 def defines(text: str, schema: str, outcomes: bytes) -> list[tuple[str, str]]:
-    """The tables whose definition a statement of the journal changed, or may have changed.
+    """Return the tables whose definition a statement of the journal changed, or may have changed.
 
     They come from `outcomes` (relay.schema.history). A journal from before the schema history has only the statement.
     """

@@ -57,7 +57,7 @@ class Store:
         self._db.close()
 
     def domain(self, source: str) -> int:
-        """The number of a MySQL source, `uuid` or `uuid:tag`. Numbers begin at 1, in the order of first use."""
+        """Return the number of a MySQL source, `uuid` or `uuid:tag`. Numbers begin at 1, in the order of first use."""
         ask = "SELECT number FROM domains WHERE source = ?"
         row = self._db.execute(ask, (source,)).fetchone()
         if row is None:  # even an ignored INSERT would take a number
@@ -66,12 +66,12 @@ class Store:
         return int(row[0])
 
     def source(self, domain: int) -> str | None:
-        """The source with this number."""
+        """Return the source with this number."""
         row = self._db.execute("SELECT source FROM domains WHERE number = ?", (domain,)).fetchone()
         return row[0] if row else None
 
     def known(self) -> int:
-        """The position up to which all versions are in the database, 0 if none is known."""
+        """Return the position up to which all versions are in the database, 0 if none is known."""
         row = self._db.execute("SELECT position FROM known WHERE generation = ?", (self._generation,)).fetchone()
         return row[0] if row else 0
 
@@ -84,7 +84,7 @@ class Store:
         )
 
     def versions(self) -> dict[tuple[str, str], list[Version]]:
-        """The versions of each table, in the journal's order."""
+        """Return the versions of each table, in the journal's order."""
         found: dict[tuple[str, str], list[Version]] = {}
         for schema, table, *facts in self._db.execute(
             "SELECT schema_name, table_name, number, position, begins, gtid, definition FROM versions"

@@ -109,14 +109,14 @@ class Stream:
         return self._container.block(count, rows) if rows and self._container else rows
 
     def _begins(self, request: Request) -> int:
-        """The position of the first rows of the requested version, 0 for the oldest rows."""
+        """Return the position of the first rows of the requested version, 0 for the oldest rows."""
         if request.version is None:
             return 0
         at = next(each for each in self._versions.versions(*self.table) if each.number == request.version)
         return at.begins if at.begins > self._journal.first() else 0
 
     def _seek(self, gtid: Gtid | None, begins: int) -> Gtid | None:
-        """The transaction to wait for, None if everything from `begins` on comes after it."""
+        """Return the transaction to wait for, None if everything from `begins` on comes after it."""
         if not gtid or not gtid.sequence or self._versions.is_before(gtid, begins):
             return None
         return gtid

@@ -70,12 +70,12 @@ class Users:
 
 
 def path_of(config: Config) -> Path:
-    """The user file of this configuration."""
+    """Return the user file of this configuration."""
     return Path(config.cdc.users or os.path.join(config.relay.data_dir, "cdcusers"))
 
 
 def names(path: Path) -> list[str]:
-    """The users in the file, in its order."""
+    """Return the users in the file, in its order."""
     return list(_parsed(_content(path)))
 
 

@@ -68,7 +68,7 @@ class Versions:
         return isinstance(table, Table) and table.definition == version.definition
 
     def _frame(self, position: int) -> tuple[int, Frame]:
-        """The frame at a position, and the position of the next one."""
+        """Return the frame at a position, and the position of the next one."""
         following, payload = self._journal.frame(position)
         with decoding(self._journal, position):
             return following, decode(payload)
@@ -111,28 +111,28 @@ class Versions:
         self._store.keep_known(self._saved)
 
     def versions(self, schema: str, table: str) -> list[Version]:
-        """The table's versions that may still have rows in the journal, oldest first."""
+        """Return the table's versions that may still have rows in the journal, oldest first."""
         known, first = self._versions.get((schema, table), []), self._journal.first()
         gone = sum(1 for later in known[1:] if later.begins <= first)
         return known[gone:]
 
     def version_at(self, schema: str, table: str, position: int) -> Version:
-        """The version of the rows at a known position."""
+        """Return the version of the rows at a known position."""
         return [each for each in self._versions[schema, table] if each.position <= position][-1]
 
     def domain(self, source: str) -> int:
-        """The number of a MySQL source."""
+        """Return the number of a MySQL source."""
         return self._store.domain(source)
 
     def triplet(self, gtid: str, server: int) -> Gtid | None:
-        """The triplet of the transaction with this GTID from this server; None without a GTID."""
+        """Return the triplet of the transaction with this GTID from this server; None without a GTID."""
         if match := _MARIADB.fullmatch(gtid):
             return Gtid(*map(int, match.groups()))
         source, _, number = gtid.rpartition(":")
         return Gtid(self._store.domain(source), server, int(number)) if source else None
 
     def start_of(self, gtid: Gtid) -> int:
-        """A position before the first transaction of its domain with this number or a higher one.
+        """Return a position before the first transaction of its domain with this number or a higher one.
 
         0 is the oldest position.
         """
@@ -168,12 +168,12 @@ class Versions:
             yield scan.last
 
     def _source(self, domain: int) -> str:
-        """A domain in the form of GTIDs: MySQL's uuid and tag, or MariaDB's number."""
+        """Return a domain in the form of GTIDs: MySQL's uuid and tag, or MariaDB's number."""
         mariadb = not self.last.gtid or _MARIADB.fullmatch(self.last.gtid)
         return str(domain) if mariadb else self._store.source(domain) or ""
 
     def _segments_back(self) -> Iterator[int]:
-        """The beginnings of segments, from the newest to the one after the oldest."""
+        """Yield the beginnings of segments, from the newest to the one after the oldest."""
         first, at = self._journal.first(), self.position
         while at > first:
             at = self._journal.segment(at - 1)
@@ -181,7 +181,7 @@ class Versions:
                 yield at
 
     def _start(self, known: int) -> int:
-        """A position some transactions before `known`, so that the last transaction becomes known too."""
+        """Return a position some transactions before `known`, so that the last transaction becomes known too."""
         if known <= self._journal.first():
             return 0
         at = self._journal.segment(known - 1)
@@ -204,7 +204,7 @@ class Versions:
 
 
 def _highest(gtid_set: str, source: str) -> int:
-    """The highest number of the source in a GTID set, 0 if it has none."""
+    """Return the highest number of the source in a GTID set, 0 if it has none."""
     highest = 0
     for part in filter(None, re.split(r"[,\s]+", gtid_set)):
         if match := _MARIADB.fullmatch(part):
