@@ -1,4 +1,4 @@
-"""Sends admin commands to a running relay, over the socket in DataDir or over TCP, and finds its process.
+"""Send admin commands to a running relay, over the socket in DataDir or over TCP, and find its process.
 
 A command is a classic request; its payload is a JSON object. Over TCP, ClientID and ClientToken are the low and high
 word of the FNV-1a 64 hash of AdminSecret. The reply is Result 0 and a JSON object, or 0xFF and a text
@@ -53,63 +53,63 @@ class AdminConnection:
     _hint = "the relay's log has the command and its outcome"
 
     def __enter__(self) -> Self:
-        """Returns itself. The end of the `with` block closes the connection."""
+        """Return itself. The end of the `with` block closes the connection."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self.close()
 
     def close(self) -> None:
-        """Closes the connection."""
+        """Close the connection."""
         self._socket.close()
 
     def stat(self) -> dict[str, Any]:
-        """The stat document (`relay.monitoring.stat`)."""
+        """Return the stat document (`relay.monitoring.stat`)."""
         return self._request(classic.Command.STAT)
 
     def drain(self) -> dict[str, Any]:
-        """Stops reading at the end of a transaction; the relay still serves the queued rows. Returns at once."""
+        """Stop reading at the end of a transaction; the relay still serves the queued rows. Return at once."""
         return self._request(classic.Command.DRAIN)
 
     def stop(self) -> dict[str, Any]:
-        """Stops the relay, which saves all state first. Returns at once."""
+        """Stop the relay, which saves all state first. Return at once."""
         return self._request(classic.Command.STOP)
 
     def pause(self) -> dict[str, Any]:
-        """Stops reading until `resume`; the relay still serves the queued rows."""
+        """Stop reading until `resume`; the relay still serves the queued rows."""
         return self._request(classic.Command.PAUSE)
 
     def resume(self) -> dict[str, Any]:
-        """Ends a pause, or retries after a fatal error."""
+        """End a pause, or retry after a fatal error."""
         return self._request(classic.Command.RESUME)
 
     def flush(self, client: str) -> dict[str, Any]:
-        """Drops the rows in the queue of that client."""
+        """Drop the rows in the queue of that client."""
         return self._request(classic.Command.FLUSH_CLIENT, client=client)
 
     def forget(self, client: str) -> dict[str, Any]:
-        """Removes that client with its filters, queue and counters."""
+        """Remove that client with its filters, queue and counters."""
         return self._request(classic.Command.FORGET_CLIENT, client=client)
 
     def seek(self, client: str, position: str) -> dict[str, Any]:
-        """Moves that client to `position`: `newest`, `oldest` or `FILE:POS`."""
+        """Move that client to `position`: `newest`, `oldest` or `FILE:POS`."""
         return self._request(classic.Command.SEEK_CLIENT, client=client, position=position)
 
     def clients(self, client: str = "") -> dict[str, Any]:
-        """The `clients` of the stat document, or one of them, with its last `deliveries`, newest first."""
+        """Return the `clients` of the stat document, or one of them, with its last `deliveries`, newest first."""
         return self._request(classic.Command.LIST_CLIENTS, **({"client": client} if client else {}))
 
     def kick(self, client: str) -> dict[str, Any]:
-        """Closes the connection of that client, which keeps its queue."""
+        """Close the connection of that client, which keeps its queue."""
         return self._request(classic.Command.KICK_CLIENT, client=client)
 
     def skip(self, client: str) -> dict[str, Any]:
-        """Skips the next row of that client. Returns the row's `sequence`, 0 if no row waits."""
+        """Skip the next row of that client. Return the row's `sequence`, 0 if no row waits."""
         return self._request(classic.Command.SKIP_ROW, client=client)
 
     def reload(self) -> dict[str, Any]:
-        """Reloads the configuration. Returns when all processes use it (`runtime.reload.Outcome`)."""
+        """Reload the configuration. Return when all processes use it (`runtime.reload.Outcome`)."""
         self._socket.settimeout(RELOAD_TIMEOUT)
         return self._request(classic.Command.RELOAD)
 
@@ -167,7 +167,7 @@ class AdminClient(AdminConnection):
 
 
 def local(config: Config) -> AdminConnection:
-    """Connects to the relay that runs with this DataDir, over its socket. Raises `RelayError`."""
+    """Connect to the relay that runs with this DataDir, over its socket. Raises `RelayError`."""
     data_dir = Path(config.relay.data_dir)
     address = str(data_dir / admin_socket.NAME)
     try:
@@ -180,7 +180,7 @@ def local(config: Config) -> AdminConnection:
 
 
 def remote(config: Config) -> AdminConnection:
-    """Connects to BindAddress and ServerPort, over TCP with AdminSecret. Raises `RelayError`."""
+    """Connect to BindAddress and ServerPort, over TCP with AdminSecret. Raises `RelayError`."""
     server = config.server
     if not server.admin_secret:
         hint = "set AdminSecret in [Server] here and for the relay; on the relay's own machine omit --tcp"
@@ -196,12 +196,12 @@ class Target:
     tcp: bool
 
     def connect(self) -> AdminConnection:
-        """Connects to the relay. Raises `RelayError`."""
+        """Connect to the relay. Raises `RelayError`."""
         return remote(self.config) if self.tcp else local(self.config)
 
 
 def administrative(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds `--tcp` and the options of `configured` to a command. Its first argument is a `Target`."""
+    """Add `--tcp` and the options of `configured` to a command. Its first argument is a `Target`."""
 
     @configured
     @click.option("--tcp", is_flag=True, help="Connect to BindAddress and ServerPort over TCP, with AdminSecret.")
@@ -224,7 +224,7 @@ def classic_address(config: Config) -> tuple[str, int]:
 
 
 def tls_context(config: Config) -> ssl.SSLContext | None:
-    """The TLS context for the classic port of this relay, None if the port accepts plain text."""
+    """Return the TLS context for the classic port of this relay, None if the port accepts plain text."""
     if config.server.tls != "required":
         return None
     # The relay's own certificate is the anchor: the owner of its key is the relay, whatever host the certificate names.
@@ -235,7 +235,7 @@ def tls_context(config: Config) -> ssl.SSLContext | None:
 
 
 def converted(document: object, form: type[T]) -> T:
-    """A reply as a struct. Raises `RelayError` (protocol) if a relay of another version sent it."""
+    """Return a reply as a struct. Raises `RelayError` (protocol) if a relay of another version sent it."""
     try:
         return msgspec.convert(document, form)
     except msgspec.ValidationError as error:
@@ -244,7 +244,7 @@ def converted(document: object, form: type[T]) -> T:
 
 
 def running_pid(config: Config) -> int | None:
-    """The id of the process that holds the lock on DataDir, None if no process does."""
+    """Return the id of the process that holds the lock on DataDir, None if no process does."""
     try:
         with (Path(config.relay.data_dir) / "lock").open() as lock:
             try:
@@ -259,7 +259,7 @@ def running_pid(config: Config) -> int | None:
 
 
 def wait_until_ended(config: Config, seconds: float) -> bool:
-    """Waits until no process holds the lock on DataDir. False if one still does after `seconds`."""
+    """Wait until no process holds the lock on DataDir. False if one still does after `seconds`."""
     deadline = time.monotonic() + seconds
     while running_pid(config) is not None:
         if time.monotonic() > deadline:

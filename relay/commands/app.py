@@ -38,7 +38,7 @@ _MODULES: Final = {  # by command, the module of this folder that defines it
 
 
 class _Commands(click.Group):
-    """Imports the module of a command when that command runs, so that `start` does not load the others."""
+    """Import the module of a command when that command runs, so that `start` does not load the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*_MODULES, *super().list_commands(ctx)})
@@ -73,7 +73,7 @@ with_flags: Final = click.option(
 
 
 def configurable(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds `-c` and `--set` to a command. Its first argument is a function that loads the configuration."""
+    """Add `-c` and `--set` to a command. Its first argument is a function that loads the configuration."""
 
     @click.option("-c", "--config", "path", metavar="FILE", help="Configuration file.")
     @with_flags

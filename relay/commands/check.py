@@ -17,7 +17,7 @@ from relay.config.tree import Config
 
 
 def run(config: Config) -> Iterator[Finding]:
-    """Runs all checks, and yields one finding after the other."""
+    """Run all checks, and yield one finding after the other."""
     running = admin_client.running_pid(config)
     yield from host.surroundings(config, running)
     if config.lake.path:
@@ -29,7 +29,7 @@ def run(config: Config) -> Iterator[Finding]:
 
 
 def report(config: Config) -> int:
-    """Runs all checks, prints each finding as it is found, and returns how many prevent the relay from working."""
+    """Run all checks, print each finding as it is found, and return how many prevent the relay from working."""
     failures = 0
     for finding in run(config):
         click.echo(finding)

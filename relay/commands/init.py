@@ -50,7 +50,7 @@ class _Question(NamedTuple):
         return f"{self.section}.{self.name}"
 
     def ask(self) -> str:
-        """The answer of a person at the terminal."""
+        """Return the answer of a person at the terminal."""
         hidden = self.key.read is secret
         default = "" if hidden else self.default
         answer = click.prompt(
@@ -59,7 +59,7 @@ class _Question(NamedTuple):
         return str(answer) or self.default or ""
 
     def _checked(self, answer: str) -> str:
-        """The answer. Raises `click.UsageError`, after which click asks again."""
+        """Return the answer. Raises `click.UsageError`, after which click asks again."""
         try:
             self.key.value(answer, "")
         except RelayError as error:
@@ -124,7 +124,7 @@ def init(path: str, flags: Mapping[str, str], yes: bool, force: bool) -> None:
 
 
 def _may_write(target: Path, path: str, asks: bool, force: bool) -> None:
-    """Raises `RelayError` if the file may not be written, before anything is asked."""
+    """Raise `RelayError` if the file may not be written, before anything is asked."""
     if not target.parent.is_dir() or not os.access(target.parent, os.W_OK | os.X_OK):
         raise RelayError(
             ErrorCode.ENVIRONMENT, "init", f"cannot write to {target.parent}", hint="name another file with -c"
@@ -134,7 +134,7 @@ def _may_write(target: Path, path: str, asks: bool, force: bool) -> None:
 
 
 def _defaults(questions: list[_Question]) -> dict[str, str]:
-    """The answers if nobody can be asked. Raises `RelayError` that names the missing keys."""
+    """Return the answers if nobody can be asked. Raises `RelayError` that names the missing keys."""
     missing = [each.flag for each in questions if each.default is None]
     if missing:
         variables = ", ".join(f"RELAY_{flag.upper().replace('.', '_')}" for flag in missing)
@@ -145,7 +145,7 @@ def _defaults(questions: list[_Question]) -> dict[str, str]:
 
 
 def _content(settings: list[Given]) -> bytes:
-    """The file: each key with a comment. Raises `RelayError` if it cannot hold a value."""
+    """Return the file: each key with a comment. Raises `RelayError` if it cannot hold a value."""
     lines = [*_HEAD]
     section = ""
     for one in settings:
@@ -158,7 +158,7 @@ def _content(settings: list[Given]) -> bytes:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """Writes the file with mode 0600, or leaves everything as it was."""
+    """Write the file with mode 0600, or leave everything as it was."""
     handle, made = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -31,7 +31,7 @@ _FOLLOWED_SECONDS: Final = 3.0  # added to RollSeconds: a running export commits
 
 
 def parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> list[str]:
-    """The callback of an option for patterns `schema.table`."""
+    """Parse the patterns `schema.table` of an option, as its callback."""
     try:
         return [pattern for value in values for pattern in tables(value)]
     except ValueError as error:
@@ -39,7 +39,7 @@ def parse_tables(_: click.Context, __: click.Parameter, values: tuple[str, ...])
 
 
 def parse_lake(_: click.Context, __: click.Parameter, value: str | None) -> str:
-    """The callback of an option for a lake's path or URL; "" if it is not given."""
+    """Parse a lake's path or URL, as the callback of an option; "" if it is not given."""
     try:
         return lake_path(value or "")
     except ValueError as error:
@@ -47,7 +47,10 @@ def parse_lake(_: click.Context, __: click.Parameter, value: str | None) -> str:
 
 
 def lake_of(config: Config, given: str, option: str = "--to") -> str:
-    """The lake of a command: the value of `option`, else `[Lake] Path`. Raises `RelayError` (usage) without both."""
+    """Return the lake of a command: the value of `option`, else `[Lake] Path`.
+
+    Raises `RelayError` (usage) without both.
+    """
     if not (given or config.lake.path):
         raise RelayError(ErrorCode.USAGE, "usage", f"no lake: give {option} PATH, or set [Lake] Path")
     return given or config.lake.path
@@ -92,7 +95,7 @@ def export(config: Config, to: str, follow: bool, patterns: list[str], accept_ga
 
 @contextmanager
 def _catch_signals() -> Iterator[Callable[[], bool]]:
-    """Yields a function that returns whether SIGINT (Ctrl-C) or SIGTERM has arrived.
+    """Yield a function that returns whether SIGINT (Ctrl-C) or SIGTERM has arrived.
 
     The export then commits what it has read, and ends.
     """
@@ -113,7 +116,7 @@ def _catch_signals() -> Iterator[Callable[[], bool]]:
 def _run(
     exporter: Exporter, follow: bool, interrupted: Callable[[], bool], show: Callable[[Progress], None]
 ) -> Progress:
-    """Exports up to what is flushed now; with `follow`, until a signal."""
+    """Export up to what is flushed now; with `follow`, until a signal."""
     progress = exporter.step()
     goal = progress.flushed
     while not interrupted() and (follow or not (progress.caught_up or progress.read >= goal)):
@@ -192,7 +195,7 @@ def snapshot(config: Config, to: str, patterns: list[str]) -> None:
 
 
 def _failure(snapshots: Snapshots, table: DocumentTable) -> RelayError | None:
-    """Reads a table. Returns the error if that is impossible: the other tables continue."""
+    """Read a table. Return the error if that is impossible: the other tables continue."""
     try:
         snapshots.fetch(table)
     except RelayError as error:

@@ -12,7 +12,7 @@ _LINE_SECONDS: Final = 10.0
 
 
 class Bar:
-    """Shows progress on a stream while in its `with` block, after `label` ("verifying")."""
+    """Show progress on a stream while in its `with` block, after `label` ("verifying")."""
 
     def __init__(self, stream: TextIO, label: str) -> None:
         self._stream = stream
@@ -22,11 +22,11 @@ class Bar:
         self._shown = False
 
     def __enter__(self) -> Self:
-        """Shows nothing yet."""
+        """Show nothing yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes the bar."""
+        """Remove the bar."""
         if self._shown and self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -38,7 +38,7 @@ _TAIL_PATIENCE: Final = 5.0
 
 @contextmanager
 def _closable_output() -> Iterator[None]:
-    """Ends the block without an error when the reader of the output closes it, as `head` does."""
+    """End the block without an error when the reader of the output closes it, as `head` does."""
     try:
         yield
     except BrokenPipeError:
@@ -233,7 +233,7 @@ def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
 
 
 def _remove_filters(connection: RelayClient, patterns: Sequence[tuple[str, str]]) -> None:
-    """Removes the filters on a new connection, because an interrupt leaves a reply half read."""
+    """Remove the filters on a new connection, because an interrupt leaves a reply half read."""
     connection.close()
     for schema, table in patterns:
         connection.remove_filter(schema, table)
@@ -241,7 +241,7 @@ def _remove_filters(connection: RelayClient, patterns: Sequence[tuple[str, str]]
 
 
 def _forget(config: Config, name: str) -> None:
-    """Removes the client, which has no filters and no connection any more, if this user may do that."""
+    """Remove the client, which has no filters and no connection any more, if this user may do that."""
     try:
         connection = admin_client.local(config)
     except RelayError:

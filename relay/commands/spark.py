@@ -19,7 +19,7 @@ def spark() -> None:
 
 
 def job(command: Callable[..., dict[str, str]]) -> Callable[..., None]:
-    """Makes a command of a function that converts its own options to those of the job of the same name."""
+    """Make a command of a function that converts its own options to those of the job of the same name."""
 
     @configurable
     @click.option("--lake", metavar="PATH", callback=parse_lake,
@@ -68,7 +68,7 @@ def merge(grace: float) -> dict[str, str]:
 
 
 def _file(*suffixes: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
-    """The callback of an option that names a file of these kinds."""
+    """Return the callback of an option that names a file of these kinds."""
 
     def check(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
         if value and not value.endswith(suffixes):

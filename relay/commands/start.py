@@ -15,7 +15,7 @@ from relay.supervisor import Supervisor
 
 
 def run(load: Callable[[], Config], accept_gap: bool) -> int:
-    """Serves until SIGTERM, SIGINT or the admin command stop. Returns the exit code.
+    """Serve until SIGTERM, SIGINT or the admin command stop. Return the exit code.
 
     `load` reads the configuration, now and at each reload.
     """

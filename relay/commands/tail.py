@@ -81,7 +81,7 @@ def _opened(config: Config, start: str, to_end: bool) -> Iterator[Stream]:
 
 
 def _connected(config: Config) -> tuple[Connection[Any], ServerFacts]:
-    """Connects to the first host of the source that replies. Raises `SourceLost` if none does, or `RelayError`."""
+    """Connect to the first host of the source that replies. Raises `SourceLost` if none does, or `RelayError`."""
     sources = Sources(config, logger("tail"))
     for _ in config.server.ip_addr[1:]:
         with suppress(SourceLost):

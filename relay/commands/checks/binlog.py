@@ -1,4 +1,4 @@
-"""Checks what the source does not write to its binlog, and how fast the binlog grows."""
+"""Check what the source does not write to its binlog, and how fast the binlog grows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CASCADES: Final = "('CASCADE', 'SET NULL', 'SET DEFAULT')"
 def left_out(
     connection: Connection[Any], variables: dict[str, str], mariadb: bool, hosting: Hosting
 ) -> Iterator[Finding]:
-    """Checks what the binlog lacks: schemas that the server's filters exclude, and changes that it replicates."""
+    """Check what the binlog lacks: schemas that the server's filters exclude, and changes that it replicates."""
     new = not mariadb and settings.version(variables) >= NEW_STATUS_SINCE
     try:
         statement = f"SHOW {'BINARY LOG' if new else 'MASTER'} STATUS"
@@ -59,7 +59,7 @@ def _replicates(connection: Connection[Any], mariadb: bool) -> bool:
 
 
 def foreign_keys(connection: Connection[Any], variables: dict[str, str]) -> Finding:
-    """Checks for foreign keys because of which InnoDB changes rows itself: it does not write these to the binlog."""
+    """Check for foreign keys because of which InnoDB changes rows itself: it does not write these to the binlog."""
     found = connect.query(
         connection,
         "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS"
@@ -79,7 +79,7 @@ def foreign_keys(connection: Connection[Any], variables: dict[str, str]) -> Find
 
 
 def growth(config: Config, connection: Connection[Any]) -> Iterator[Finding]:
-    """Checks the growth of the binlog per day, computed from the size of all binlogs and the age of the oldest."""
+    """Check the growth of the binlog per day, computed from the size of all binlogs and the age of the oldest."""
     try:
         logs = connect.query(connection, "SHOW BINARY LOGS", "list the binlogs")
         total = sum(int(log[1]) for log in logs)
@@ -103,7 +103,7 @@ def growth(config: Config, connection: Connection[Any]) -> Iterator[Finding]:
 
 
 def _birth(connection: Connection[Any], name: str) -> int:
-    """The Unix time of the first event of a binlog file. The connection cannot be used afterwards."""
+    """Return the Unix time of the first event of a binlog file. The connection cannot be used afterwards."""
     with Stream(connection, Replication(file_name=name, flags=Flag.NON_BLOCK)) as stream:
         for event in stream:  # the ROTATE at the beginning of a stream has no time
             if event.header.timestamp:

@@ -31,17 +31,20 @@ class Finding(NamedTuple):
 
 
 def ok(subject: str, text: str) -> Finding:
+    """Return a finding that needs no remedy."""
     return Finding(Level.OK, subject, text)
 
 
 def warning(subject: str, text: str, remedy: str) -> Finding:
+    """Return a finding with which the relay works."""
     return Finding(Level.WARN, subject, text, remedy)
 
 
 def failed(subject: str, text: str, remedy: str) -> Finding:
+    """Return a finding that prevents the relay from working."""
     return Finding(Level.FAIL, subject, text, remedy)
 
 
 def gib(count: float) -> str:
-    """A size in GiB, or in MiB below one."""
+    """Return a size in GiB, or in MiB below one."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.1f} MiB"

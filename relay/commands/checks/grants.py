@@ -1,4 +1,4 @@
-"""Checks what the relay's account on the source may do."""
+"""Check what the relay's account on the source may do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from relay.source.failures import SourceLost
 def replication(
     config: Config, connection: Connection[Any], variables: dict[str, str], mariadb: bool, hosting: Hosting
 ) -> Iterator[Finding]:
-    """Checks the grants for the binlog and the definitions of tables, and says which ones the account needs."""
+    """Check the grants for the binlog and the definitions of tables, and say which ones the account needs."""
     user, _, host = variables["user"].rpartition("@")
     everywhere: set[str] = set()
     select = False
@@ -57,7 +57,7 @@ def replication(
 
 
 def reading(config: Config) -> Finding:
-    """Checks the grants for the rows of snapshots of the lake."""
+    """Check the grants for the rows of snapshots of the lake."""
     account = without_pins(source.accounts(config)[0])
     subject = "grants for the lake"
     try:
@@ -76,5 +76,8 @@ def reading(config: Config) -> Finding:
 
 
 def without_pins(account: connect.Account) -> connect.Account:
-    """The account, without its file of pinned keys if this user cannot write it: the relay itself must pin keys."""
+    """Return the account, without its file of pinned keys if this user cannot write it.
+
+    The relay itself must pin keys.
+    """
     return account if os.access(account.pins, os.W_OK) else msgspec.structs.replace(account, pins="")

@@ -1,4 +1,4 @@
-"""Checks this machine: folders, disk space, ports, and the lake."""
+"""Check this machine: folders, disk space, ports, and the lake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from relay.config.values import is_url
 
 
 def surroundings(config: Config, running: int | None) -> Iterator[Finding]:
-    """Checks DataDir, disk space, exposure of the port, free ports. `running`: process id of a running relay."""
+    """Check DataDir, disk space, exposure of the port, free ports. `running`: process id of a running relay."""
     folder = Path(config.relay.data_dir)
     existing = _existing(folder)
     yield _folder("DataDir", folder, "DataDir")
@@ -45,7 +45,7 @@ def surroundings(config: Config, running: int | None) -> Iterator[Finding]:
 
 
 def lake(path: str) -> Finding:
-    """Checks whether the export can write to the lake, and says where an earlier export ended. Writes nothing."""
+    """Check whether the export can write to the lake, and say where an earlier export ended. Write nothing."""
     try:
         import relay.lake.arrow  # noqa: F401  (its error names the missing extra)
         from relay.lake.log import LakeLog
@@ -60,7 +60,7 @@ def lake(path: str) -> Finding:
 
 
 def _open_to_others(subject: str, path: Path, right: int) -> Iterator[Finding]:
-    """A warning if every user of this machine has that permission on the path."""
+    """Yield a warning if every user of this machine has that permission on the path."""
     try:
         mode = path.stat().st_mode
     except OSError:  # missing or not accessible: other findings report that

@@ -38,15 +38,18 @@ class Hosting(NamedTuple):
     tls: str = ""
 
     def set(self, name: str, value: str) -> str:
-        """The remedy that sets a global variable."""
+        """Return the remedy that sets a global variable."""
         return self.variable.format(name=name, value=value)
 
     def start_with(self, name: str, value: str) -> str:
-        """The remedy that sets an option of the server's start."""
+        """Return the remedy that sets an option of the server's start."""
         return self.option.format(name=name, value=value)
 
     def grant(self, statement: str) -> str:
-        """The remedy that is a statement for accounts: with the account that may issue it, if that is not any root."""
+        """Return the remedy that is a statement for accounts.
+
+        It names the account that may issue the statement, if that is not any root.
+        """
         return f"{statement} as {self.account}" if self.account else statement
 
 
@@ -141,7 +144,7 @@ def detect(host: str, variables: Mapping[str, str]) -> Hosting:
 
 
 def service(hosting: Hosting, config: Config, host: str, proof: str) -> Iterator[Finding]:
-    """Reports the managed service, and whether something proves that the source is there.
+    """Report the managed service, and whether something proves that the source is there.
 
     `proof` is the remedy that proves it, empty if the source is on this machine, as with a tunnel.
     """
@@ -155,7 +158,7 @@ def service(hosting: Hosting, config: Config, host: str, proof: str) -> Iterator
 
 
 def heartbeats(hosting: Hosting, connection: Connection[Any]) -> Iterator[Finding]:
-    """Reports the tables about which a managed service writes statements into the binlog."""
+    """Report the tables about which a managed service writes statements into the binlog."""
     if not hosting.name:
         return
     names = ", ".join(f"'{name}'" for name in _HEARTBEATS)
@@ -166,7 +169,7 @@ def heartbeats(hosting: Hosting, connection: Connection[Any]) -> Iterator[Findin
 
 
 def expiry(hosting: Hosting, connection: Connection[Any], variables: Mapping[str, str]) -> Finding:
-    """Checks when the source purges its binlogs."""
+    """Check when the source purges its binlogs."""
     if hosting in (RDS, AURORA):
         return _rds_retention(connection)
     seconds = facts.expiry(variables)

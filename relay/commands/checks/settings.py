@@ -1,4 +1,4 @@
-"""Checks the global variables of the source that the relay depends on."""
+"""Check the global variables of the source that the relay depends on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relay.source.facts import size_limit
 
 
 def check(config: Config, variables: dict[str, str], mariadb: bool, hosting: Hosting) -> Iterator[Finding]:
-    """Checks the global variables that the relay depends on."""
+    """Check the global variables that the relay depends on."""
 
     def setting(name: str, good: str, level: Level, why: str) -> Finding:
         value = variables.get(name, "not set")
@@ -88,5 +88,5 @@ def read(connection: Connection[Any]) -> dict[str, str]:
 
 
 def version(variables: dict[str, str]) -> tuple[int, ...]:
-    """The first three numbers of the server's version."""
+    """Return the first three numbers of the server's version."""
     return tuple(int(part) for part in re.findall(r"\d+", variables["version"])[:3])

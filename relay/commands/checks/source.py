@@ -1,4 +1,4 @@
-"""Checks one host of the source: the login, its settings, grants, server id, and binlog."""
+"""Check one host of the source: the login, its settings, grants, server id, and binlog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relay.source.failures import SourceLost
 
 
 def check(config: Config, host: str, running: int | None) -> Iterator[Finding]:
-    """Checks one host of the source. `running`: process id of a running relay."""
+    """Check one host of the source. `running`: process id of a running relay."""
     account = grants.without_pins(connect.Account.at(config, host))
     try:
         with connect.connect(account) as connection:
@@ -59,7 +59,7 @@ def _not_connected(account: connect.Account, error: RelayError | SourceLost, hos
 
 
 def _schema_account(config: Config) -> Iterator[Finding]:
-    """Checks the account of [MySQL], if there is one."""
+    """Check the account of [MySQL], if there is one."""
     server, given = config.server, config.schema_account
     if (given.login, given.password) == (server.login, server.password):
         return

@@ -16,17 +16,17 @@ _STREAM: Final = 42  # columns of a stream's line after its table
 
 
 def connections(cdc: CDC) -> int:
-    """The number of connections, including those that the document omits."""
+    """Return the number of connections, including those that the document omits."""
     return sum(len(process.streams) + process.left_out for process in cdc.processes)
 
 
 def streams(cdc: CDC) -> Iterator[CDCStream]:
-    """The streams of all processes."""
+    """Return the streams of all processes."""
     return (stream for process in cdc.processes for stream in process.streams)
 
 
 def slowest_first(cdc: CDC) -> list[CDCStream]:
-    """The streams of all processes, sorted by lag, the largest first."""
+    """Return the streams of all processes, sorted by lag, the largest first."""
     return sorted(streams(cdc), key=lambda each: (-each.lag_bytes, each.user, each.schema, each.table, each.port))
 
 
@@ -36,41 +36,44 @@ def sent(cdc: CDC) -> tuple[int, int]:
 
 
 def port_text(cdc: CDC) -> str:
-    """The state of the port, the number of connections, and the lag of the slowest one."""
+    """Return the state of the port, the number of connections, and the lag of the slowest one."""
     states = ", ".join(dict.fromkeys(process.state for process in cdc.processes))
     return f"{states}, {connected_text(cdc)}"
 
 
 def connected_text(cdc: CDC) -> str:
-    """The number of connections, and the lag of the slowest one."""
+    """Return the number of connections, and the lag of the slowest one."""
     count = connections(cdc)
     slowest = max((stream.lag_bytes for stream in streams(cdc)), default=0)
     return f"{count:,} connection{'' if count == 1 else 's'}, the slowest {size_text(slowest)} behind"
 
 
 def troubles(cdc: CDC, width: int) -> list[str]:
-    """The errors of reading the file of users."""
+    """Return the errors of reading the file of users."""
     reasons = dict.fromkeys(process.trouble for process in cdc.processes if process.trouble)
     return [line for reason in reasons for line in fact("users", reason, width)]
 
 
 def name(stream: CDCStream) -> str:
-    """The user of a stream, in `USER` columns."""
+    """Return the user of a stream, in `USER` columns."""
     return f"{fit(stream.user or '-', USER - 1)} "
 
 
 def _client(stream: CDCStream) -> str:
-    """The address and port of the client."""
+    """Return the address and port of the client."""
     return f"[{stream.address}]:{stream.port}" if ":" in stream.address else f"{stream.address}:{stream.port}"
 
 
 def table_text(stream: CDCStream) -> str:
-    """The table that a stream has asked for; `-` for none."""
+    """Return the table that a stream has asked for; `-` for none."""
     return f"{stream.schema}.{stream.table}" if stream.table else "-"
 
 
 def table(cdc: CDC, now: float, width: int) -> list[str]:
-    """A heading, then each stream with a line of details, then the number of omitted streams. `now` is Unix seconds."""
+    """Return a heading, then each stream with a line of details, then the number of omitted streams.
+
+    `now` is Unix seconds.
+    """
     room = width - USER - _STREAM
     lines = [f"{'CDC USER':<{USER}}{fit('TABLE', room)}{'STATE':<13}{'FORM':<5}{'ROWS':>13}{'BEHIND':>11}"]
     for stream in slowest_first(cdc):
@@ -82,7 +85,7 @@ def table(cdc: CDC, now: float, width: int) -> list[str]:
 
 
 def behind(stream: CDCStream) -> str:
-    """The lag of a stream; `-` if it gets no rows."""
+    """Return the lag of a stream; `-` if it gets no rows."""
     return size_text(stream.lag_bytes) if stream.version else "-"
 
 

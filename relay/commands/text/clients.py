@@ -70,7 +70,7 @@ def _deliveries(last: Sequence[Delivery]) -> Iterator[tuple[str, str]]:
 
 
 def filter_text(rule: Filter) -> str:
-    """A filter in one line: `shop.orders IUD, at most 100 rows, then drops the oldest`."""
+    """Return a filter in one line: `shop.orders IUD, at most 100 rows, then drops the oldest`."""
     text = f"{printable(f'{rule.schema}.{rule.table}')} {rule.kinds}"
     dropped = "oldest" if rule.discard == Discard.OLDEST else "newest"
     return f"{text}, at most {rule.limit:,} rows, then drops the {dropped}" if rule.limit else text

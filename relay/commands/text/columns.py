@@ -58,7 +58,7 @@ def counts(named: dict[str, int]) -> str:
 
 
 def size_text(count: float) -> str:
-    """A number of bytes as text: `1.5 MiB`."""
+    """Return a number of bytes as text: `1.5 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
@@ -67,7 +67,7 @@ def size_text(count: float) -> str:
 
 
 def short(count: float | None) -> str:
-    """A number in at most 7 columns: `12,345`, `1.23 M`; `-` if it is unknown."""
+    """Return a number in at most 7 columns: `12,345`, `1.23 M`; `-` if it is unknown."""
     if count is None:
         return "-"
     if count < 99_999.5:
@@ -80,7 +80,7 @@ def short(count: float | None) -> str:
 
 
 def right(count: int, width: int) -> str:
-    """A number, right-aligned in exactly `width` columns, 8 or more; `short` if it does not fit."""
+    """Return a number, right-aligned in exactly `width` columns, 8 or more; `short` if it does not fit."""
     exact = f"{count:,}"
     return f"{exact if len(exact) < width else short(count):>{width}}"
 
@@ -91,7 +91,7 @@ def moment(seconds: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A duration in its two largest units: `0.3 s`, `45 s`, `5 min 10 s`, `3 d 4 h`."""
+    """Return a duration in its two largest units: `0.3 s`, `45 s`, `5 min 10 s`, `3 d 4 h`."""
     if seconds < 10:
         return f"{max(0.0, seconds):.1f} s"
     whole = int(seconds)

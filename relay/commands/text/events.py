@@ -35,7 +35,7 @@ class Form(msgspec.Struct, frozen=True):
 
 
 def lines(stream: EventStream, form: Form) -> Iterator[str]:
-    """The events as lines, with `Form.rows` also the rows. Events of a compressed transaction are separate lines.
+    """Yield the events as lines, with `Form.rows` also the rows. Events of a compressed transaction are separate lines.
 
     Raises what iterating over the stream and its `rows` raise.
     """
@@ -65,7 +65,7 @@ def _wanted(event: Event, patterns: tuple[str, ...]) -> bool:
 
 
 def _documents(stream: EventStream, event: Event, rows: bool) -> Iterator[str]:
-    """An event with all its fields, or its rows one by one; bytes are base64."""
+    """Yield an event with all its fields, or its rows one by one; bytes are base64."""
     position: dict[str, object] = {"file": stream.replication.file_name, "position": stream.replication.position}
     if rows and isinstance(event, RowsEvent) and event.table_map is not None:
         table = {"schema": event.table_map.database, "table": event.table_map.table}
@@ -90,7 +90,10 @@ def _text(stream: EventStream, event: Event, rows: bool) -> Iterator[str]:
 
 
 def _changes(row: Row) -> str:
-    """The values of an insert or delete. Of an update, the first column, which identifies it, and what changed."""
+    """Return the values of an insert or delete; of an update, the first column and what changed.
+
+    The first column identifies the row.
+    """
     if row.before is None or row.after is None:
         return ", ".join(
             f"{printable(name)}={_value(value)}" for name, value in (row.after or row.before or {}).items()

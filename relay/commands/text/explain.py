@@ -14,7 +14,10 @@ _WIDTH: Final = 80
 
 
 def text(found: Explanation) -> str:
-    """The verdicts on journal, lake and log, then each client that gets rows or has a filter that nearly matches."""
+    """Return the verdicts on journal, lake and log, then those on clients.
+
+    The clients are those that get rows, or have a filter that nearly matches.
+    """
     lines = [*textwrap.wrap(printable(f"{found.schema}.{found.table}"), _WIDTH), *_facts(found), ""]
     rest = []
     for client in found.clients:

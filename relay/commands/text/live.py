@@ -55,7 +55,7 @@ class Rates:
         return max(0.0, self.now.at - self.before.at)
 
     def of(self, now: float, before: float | None) -> float | None:
-        """The growth of a counter per second; None if it is unknown."""
+        """Return the growth of a counter per second; None if it is unknown."""
         if before is None or not self.seconds:
             return None
         return max(0.0, now - before) / self.seconds
@@ -66,7 +66,7 @@ class Rates:
 
 
 def frame(now: Stat, before: Stat | None, width: int, height: int | None, trouble: str = "") -> list[Line]:
-    """A frame of at most `height` lines (None: no limit) of at most `width` columns.
+    """Return a frame of at most `height` lines (None: no limit) of at most `width` columns.
 
     `before` is an earlier document, for rates. `trouble`: why there is no newer document.
     """
@@ -187,7 +187,7 @@ def _cell_text(cell: _Cell) -> str:
 
 
 def _clients(rates: Rates, width: int) -> list[Line]:
-    """A heading, then the clients, the longest queues first."""
+    """Return a heading, then the clients, the longest queues first."""
     earlier = {client.id: client for client in rates.before.clients} if rates.before else {}
     shown = [(client, earlier.get(client.id)) for client in rates.now.clients]
     shown.sort(key=lambda pair: (-pair[0].waiting, -(_confirmed(rates, *pair) or 0.0), pair[0].name))
@@ -210,7 +210,7 @@ def _confirmed(rates: Rates, client: Client, before: Client | None) -> float | N
 
 
 def _streams(rates: Rates, width: int) -> list[Line]:
-    """A heading, then the CDC streams, the largest lag first."""
+    """Return a heading, then the CDC streams, the largest lag first."""
     cdc, before = rates.now.cdc, rates.before.cdc if rates.before else None
     if cdc is None or not cdc_text.connections(cdc):
         return []
@@ -230,12 +230,12 @@ def _streams(rates: Rates, width: int) -> list[Line]:
 
 
 def _key(stream: CDCStream) -> tuple[str, int, float]:
-    """The key of a connection."""
+    """Return the key of a connection."""
     return stream.address, stream.port, stream.since
 
 
 def _tables(rates: Rates, width: int) -> list[Line]:
-    """A heading, then the tables, the most rows in the last hour first."""
+    """Return a heading, then the tables, the most rows in the last hour first."""
     usage = rates.now.usage
     if not usage.tables:
         return []
@@ -257,7 +257,10 @@ def _tables(rates: Rates, width: int) -> list[Line]:
 
 
 def _shares(room: int | None, lengths: list[int]) -> list[int]:
-    """The lines for each list, with a blank line before it: equal shares, plus the lines that short lists leave."""
+    """Return the lines for each list, with a blank line before it.
+
+    These are equal shares, plus the lines that short lists leave.
+    """
     wanted = [length + 1 if length else 0 for length in lengths]
     if room is None:
         return wanted
@@ -270,7 +273,7 @@ def _shares(room: int | None, lengths: list[int]) -> list[int]:
 
 
 def _shortened(part: list[Line], share: int, width: int) -> list[Line]:
-    """A blank line and the list, in `share` lines; the last line counts the omitted ones."""
+    """Return a blank line and the list, in `share` lines; the last line counts the omitted ones."""
     if not part or (share < _LEAST_LIST and share <= len(part)):
         return []
     if len(part) + 1 <= share:

@@ -32,7 +32,7 @@ def overview(tables: Sequence[TableHistory]) -> str:
 
 
 def details(tables: Sequence[TableHistory]) -> str:
-    """The whole history of these tables."""
+    """Return the whole history of these tables."""
     return "\n\n".join("\n".join(_table(table)) for table in tables)
 
 

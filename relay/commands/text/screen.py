@@ -30,14 +30,14 @@ _COLOURED: Final = _PLAIN | {Style.ALARM: "\x1b[1;31m"}
 
 
 class Screen:
-    """Shows frames on a terminal while in its `with` block. SIGTERM and SIGHUP also restore the terminal."""
+    """Show frames on a terminal while in its `with` block. SIGTERM and SIGHUP also restore the terminal."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._styles = _PLAIN if os.environ.get("NO_COLOR") else _COLOURED
 
     def __enter__(self) -> Self:
-        """Switches to the alternate screen."""
+        """Switch to the alternate screen."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _exit)
@@ -45,12 +45,12 @@ class Screen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Switches back to the normal screen."""
+        """Switch back to the normal screen."""
         self._write(_LEAVE)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGWINCH})
 
     def show(self, draw: Callable[[int, int], list[Line]]) -> None:
-        """Replaces the frame with what `draw` returns for the terminal's columns and lines, in one write."""
+        """Replace the frame with what `draw` returns for the terminal's columns and lines, in one write."""
         columns, lines = shutil.get_terminal_size()
         frame = draw(columns, lines)
         # Writes all columns: to erase from the cursor on would also erase the last column, where the cursor remains.
@@ -64,7 +64,7 @@ class Screen:
 
 
 def watch(collect: Callable[[], Stat], seconds: float) -> None:
-    """Shows the document that `collect` returns, every `seconds` until interrupted. Waits for a relay that stops.
+    """Show the document that `collect` returns, every `seconds` until interrupted. Wait for a relay that stops.
 
     If standard output is not a terminal, prints one frame of 80 columns after another. Raises the `RelayError` of the
     first call.
@@ -89,7 +89,7 @@ def watch(collect: Callable[[], Stat], seconds: float) -> None:
 
 
 def _resized(seconds: float) -> bool:
-    """Waits that long. Returns True at once if the size of the terminal changes."""
+    """Wait that long. Return True at once if the size of the terminal changes."""
     return signal.sigtimedwait({signal.SIGWINCH}, max(0.0, seconds)) is not None
 
 

@@ -1,4 +1,4 @@
-"""Selects clients and tables of a stat document."""
+"""Select clients and tables of a stat document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def selected(document: dict[str, Any], clients: Sequence[str], tables: Sequence[str]) -> dict[str, Any]:
-    """The document with only the clients and the tables (`schema.table`) that match one of the patterns.
+    """Return the document with only the clients and the tables (`schema.table`) that match one of the patterns.
 
     Of the CDC streams it keeps those whose user matches a client pattern and whose table matches a table pattern. A
     pattern is a shell file pattern: `*`, `?`, `[abc]`. Without patterns all clients or tables stay.

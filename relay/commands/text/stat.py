@@ -19,7 +19,7 @@ _TABLE: Final = 51  # columns of a table's line after its name
 
 
 def stat(document: Stat, width: int = WIDTH) -> str:
-    """The state of the relay: source, journal, rows, processes, clients with their filters, tables."""
+    """Return the state of the relay: source, journal, rows, processes, clients with their filters, tables."""
     source = document.source
     lines = [f"relay {document.version}: {document.state}, since {moment(document.started)} UTC"]
     lines += stopped(document.stop, width)
@@ -52,12 +52,12 @@ def stat(document: Stat, width: int = WIDTH) -> str:
 
 
 def stopped(stop: Stop | None, width: int) -> list[str]:
-    """A fatal error and its hint; empty without one."""
+    """Return a fatal error and its hint; empty without one."""
     return fact("stop", f"{stop.code}: {stop.text}", width) + fact("hint", stop.hint, width) if stop else []
 
 
 def source_text(document: Stat) -> str:
-    """The source, the state of the connection, and the time since the last event."""
+    """Return the source, the state of the connection, and the time since the last event."""
     source = document.source
     state = "not read" if document.stop else source.state
     return f"{source.host}:{source.port} {state}, last event {span(source.silent_seconds)} ago"
@@ -85,7 +85,7 @@ def loss(source: Source) -> str:
 
 
 def _journal(journal: Journal) -> str:
-    """The size of the journal, and how much of it is not flushed or queued."""
+    """Return the size of the journal, and how much of it is not flushed or queued."""
     unflushed = max(0, journal.committed - journal.flushed)  # the header is flushed before anything is committed
     return (
         f"{size_text(journal.bytes)} on disk, {size_text(journal.committed - journal.first)} of history, "
@@ -95,14 +95,14 @@ def _journal(journal: Journal) -> str:
 
 
 def _passed_over(passed_over: PassedOver, width: int) -> list[str]:
-    """The statements about tables that nobody can get, if there were any."""
+    """Return the statements about tables that nobody can get, if there were any."""
     shown = [f"{each.schema}.{each.table} {each.statements:,}" for each in passed_over.tables]
     shown += [f"other tables {passed_over.others:,}"] if passed_over.others else []
     return fact("statements", "passed over: " + ", ".join(shown), width) if shown else []
 
 
 def _lake(lake: Lake, width: int) -> list[str]:
-    """The export to Parquet, with its fatal errors."""
+    """Return the export to Parquet, with its fatal errors."""
     export, snapshot = lake.export, lake.snapshot
     lines = fact("lake", lake.path, width)
     text = f"{export.state}, {span(lake.lag_seconds)} and {size_text(lake.lag_bytes)} behind, at "
@@ -115,7 +115,7 @@ def _lake(lake: Lake, width: int) -> list[str]:
 
 
 def _log(log: LineLog, width: int) -> list[str]:
-    """The log of `[Logger]`, with its fatal error."""
+    """Return the log of `[Logger]`, with its fatal error."""
     status = log.status
     lines = fact("log", status.log_file or log.path, width)
     text = f"{status.state}, {span(log.lag_seconds)} and {size_text(log.lag_bytes)} behind, at "
@@ -124,7 +124,7 @@ def _log(log: LineLog, width: int) -> list[str]:
 
 
 def _cdc(cdc: CDC, width: int) -> list[str]:
-    """The CDC port, with the fatal errors of its processes."""
+    """Return the CDC port, with the fatal errors of its processes."""
     refused = sum(process.refused for process in cdc.processes)
     rows, size = cdc_text.sent(cdc)
     text = f"{cdc.address}:{cdc.port} {cdc_text.port_text(cdc)}; {rows:,} rows, {size_text(size)} sent; "
@@ -134,7 +134,7 @@ def _cdc(cdc: CDC, width: int) -> list[str]:
 
 
 def receipt(document: Stat) -> str:
-    """The result of a drain: the final position, and the rows that remain for each client."""
+    """Return the result of a drain: the final position, and the rows that remain for each client."""
     source, journal = document.source, document.journal
     lines = fact("position", f"{source.file}:{source.position}", WIDTH)
     lines += fact("gtid", source.gtid_set, WIDTH) if source.gtid_set else []
@@ -152,7 +152,7 @@ def receipt(document: Stat) -> str:
 
 
 def row(change: Row) -> str:
-    """A changed row as one line of JSON; bytes that are not text are base64."""
+    """Return a changed row as one line of JSON; bytes that are not text are base64."""
     names = ("kind", "schema", "table", "before", "after", "position", "sequence")
     return msgspec.json.encode({name: getattr(change, name) for name in names}).decode()
 
@@ -163,8 +163,10 @@ def remainder(document: Stat) -> int:
 
 
 def drained(document: Stat) -> bool:
-    """Whether a drain is done: the relay reads nothing more, all rows are queued, the queues are empty, and lake and
-    log have caught up."""
+    """Whether a drain is done.
+
+    The relay reads nothing more, all rows are queued, the queues are empty, and lake and log have caught up.
+    """
     reading = any(process.name == "reader" and process.pid for process in document.processes)
     undecided = document.journal.decided < document.journal.committed
     # An export or a log with a fatal error does not continue. The journal keeps the rows for it.
