@@ -61,7 +61,10 @@ def _unquote(value: str) -> str:
 
 
 def line(key: str, value: str) -> str:
-    """The line that `parse` reads as this key and value. Raises `RelayError` (config) if no line can hold the value."""
+    """Return the line that `parse` reads as this key and value.
+
+    Raises `RelayError` (config) if no line can hold the value.
+    """
     if "\n" in value:
         cause, hint = f"the value of {key} has a line break", "a file can hold it: PasswordFile, AuthSecretFile"
         raise RelayError(ErrorCode.CONFIG, "write config", cause, hint=hint)

@@ -42,7 +42,7 @@ START: Final = "start"
 
 
 def restarts(*processes: str) -> str:
-    """A reload applies the key and restarts these processes. They have no client connections."""
+    """Say that a reload applies the key and restarts these processes. They have no client connections."""
     return f"{LIVE}: {', '.join(processes)}"
 
 

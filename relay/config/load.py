@@ -93,7 +93,7 @@ class Given(NamedTuple):
 
 
 def find(path: str | None) -> str | None:
-    """The configuration file to use: `path` if given, else the first that exists of `SEARCH_PATH`, else None."""
+    """Return the configuration file to use: `path` if given, else the first that exists of `SEARCH_PATH`, else None."""
     return path or next((candidate for candidate in SEARCH_PATH if Path(candidate).is_file()), None)
 
 
@@ -116,14 +116,14 @@ def load(
 
 
 def given(environment: Mapping[str, str], flags: Mapping[str, str]) -> list[Given]:
-    """What environment and flags set, in the order of the table. Raises `RelayError` (config) as `load` does."""
+    """Return what environment and flags set, in the order of the table. Raises `RelayError` (config) as `load` does."""
     found = _indexed(_from_environment(environment), []) | _indexed(_from_flags(flags), [])
     settings = [found[at] for key in KEYS if (at := (key.section, key.attribute, "")) in found]
     return [Given(one.key, one.name, _anywhere(one)) for one in settings]
 
 
 def _anywhere(setting: _Setting) -> str:
-    """The content, with a path that is absolute."""
+    """Return the content, with a path that is absolute."""
     if setting.form == "Command" and setting.content:
         return shlex.join(_command(setting))
     return setting.path if setting.is_path else setting.content
@@ -170,7 +170,7 @@ def _from_flags(flags: Mapping[str, str]) -> Iterator[_Setting]:
 
 
 def _indexed(layer: Iterable[_Setting], warnings: list[ConfigWarning]) -> dict[tuple[str, str, str], _Setting]:
-    """The settings of one layer by key. If a key is set several times, the first counts, as in TIniFile.
+    """Return the settings of one layer by key. If a key is set several times, the first counts, as in TIniFile.
 
     Raises `RelayError` (config) for two forms of a key, unless one is empty.
     """
@@ -210,7 +210,7 @@ def _section_keys(section: str, position: str) -> list[Key]:
 
 
 def _lookup(keys: Iterable[Key], name: str, section: str, position: str) -> tuple[Key, str]:
-    """The key called `name`, and the form that the name asks for."""
+    """Return the key called `name`, and the form that the name asks for."""
     names: dict[str, tuple[Key, str]] = {}
     for key in keys:
         names |= dict.fromkeys((key.name, *key.aliases), (key, ""))

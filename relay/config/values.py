@@ -1,4 +1,4 @@
-"""Reads the values of configuration keys: from the text of the file to text, numbers, lists and secrets.
+"""Read the values of configuration keys: from the text of the file to text, numbers, lists and secrets.
 
 A reader raises `ValueError` with the reason.
 """
@@ -38,7 +38,7 @@ class Secret(str):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """The same stars for every secret."""
+        """Return the same stars for every secret."""
         return "'***'"
 
 
@@ -48,7 +48,7 @@ class Command(tuple[str, ...]):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """The program alone."""
+        """Return the program alone."""
         return f"({self[0]!r}, '***')"
 
 
@@ -63,12 +63,12 @@ def secret(value: str) -> str:
 
 
 def listing(value: str) -> list[str]:
-    """A comma-separated list; blanks around items are dropped, empty items are left out."""
+    """Parse a comma-separated list; drop blanks around items, and leave out empty items."""
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def integer(lowest: int, highest: int) -> Parser:
-    """A reader of whole numbers within bounds. Accepts a `// comment` after the number, as in old files."""
+    """Return a reader of whole numbers within bounds. It accepts a `// comment` after the number, as in old files."""
 
     def read(value: str) -> int:
         bare = _without_comment(value)
@@ -80,7 +80,7 @@ def integer(lowest: int, highest: int) -> Parser:
 
 
 def size(lowest: int, highest: int = _MAX_SIZE) -> Parser:
-    """A reader of bytes: `1048576`, `64KiB`, `256MiB`, `1.5GiB`, also decimal KB, MB, GB."""
+    """Return a reader of bytes: `1048576`, `64KiB`, `256MiB`, `1.5GiB`, also decimal KB, MB, GB."""
 
     def read(value: str) -> int:
         return _bounded(_with_unit(value, _SIZE_UNITS, "a size such as 64KiB, 256MiB or 1GiB"), lowest, highest)
@@ -89,7 +89,7 @@ def size(lowest: int, highest: int = _MAX_SIZE) -> Parser:
 
 
 def duration(lowest: int, highest: int = 10 * 365 * 86400) -> Parser:
-    """A reader of seconds: `90`, `90s`, `5m`, `24h`, `7d`; `never` is 0 where 0 is allowed."""
+    """Return a reader of seconds: `90`, `90s`, `5m`, `24h`, `7d`; `never` is 0 where 0 is allowed."""
 
     def read(value: str) -> int:
         bare = "0" if lowest == 0 and value.lower() == "never" else value
@@ -99,7 +99,7 @@ def duration(lowest: int, highest: int = 10 * 365 * 86400) -> Parser:
 
 
 def milliseconds(lowest: int, highest: int) -> Parser:
-    """A reader of short times, in milliseconds: `60`, `60ms`, `1s`."""
+    """Return a reader of short times, in milliseconds: `60`, `60ms`, `1s`."""
 
     def read(value: str) -> int:
         return _bounded(_with_unit(value, {"": 1, "ms": 1, "s": 1000}, "a time such as 60ms or 1s"), lowest, highest)
@@ -108,7 +108,7 @@ def milliseconds(lowest: int, highest: int) -> Parser:
 
 
 def choice(*options: str) -> Parser:
-    """A reader of one of the given words, in any case."""
+    """Return a reader of one of the given words, in any case."""
 
     def read(value: str) -> str:
         word = _without_comment(value).lower()
@@ -130,7 +130,7 @@ def boolean(value: str) -> bool:
 
 
 def address(value: str) -> str:
-    """An IPv4 or IPv6 address to listen on, or localhost."""
+    """Parse an IPv4 or IPv6 address to listen on, or localhost."""
     if value.lower() == "localhost":
         return "127.0.0.1"
     ipaddress.ip_address(value)
@@ -138,7 +138,7 @@ def address(value: str) -> str:
 
 
 def networks(value: str) -> list[str]:
-    """A list of addresses and networks in CIDR notation."""
+    """Parse a list of addresses and networks in CIDR notation."""
     return [str(ipaddress.ip_network(item, strict=False)) for item in listing(value)]
 
 
@@ -152,12 +152,12 @@ def source_keys(value: str) -> list[str]:
 
 
 def tables(value: str) -> list[str]:
-    """A list of patterns `schema.table`; `*` matches any characters."""
+    """Parse a list of patterns `schema.table`; `*` matches any characters."""
     return _patterns(value, 2, "schema.table, such as shop.orders, shop.* or *.orders")
 
 
 def lake_path(value: str) -> str:
-    """A folder, or a URL with a scheme such as `s3://bucket/prefix`. A `/` at the end has no effect."""
+    """Parse a folder, or a URL with a scheme such as `s3://bucket/prefix`. A `/` at the end has no effect."""
     scheme, separator, rest = value.partition("://")
     if separator and (not re.fullmatch(r"[a-z][a-z0-9+.-]*", scheme) or not rest.strip("/")):
         raise ValueError(f"{value!r} is neither a folder nor a URL such as s3://bucket/prefix")
@@ -170,7 +170,7 @@ def is_url(path: str) -> bool:
 
 
 def columns(value: str) -> list[str]:
-    """A list of patterns `schema.table.column`."""
+    """Parse a list of patterns `schema.table.column`."""
     return _patterns(value, 3, "schema.table.column, such as shop.users.password or *.*.password")
 
 
@@ -202,7 +202,7 @@ def time_zone(value: str) -> str:
 
 
 def log_time_zone(value: str) -> str:
-    """A time zone, or `local` for the machine's."""
+    """Parse a time zone, or `local` for the machine's."""
     return value.lower() if value.lower() == "local" else time_zone(value)
 
 
