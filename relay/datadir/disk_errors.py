@@ -1,4 +1,4 @@
-"""Maps disk failures to fatal errors."""
+"""Map disk failures to fatal errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def fatal_error(error: Exception, file: str = STATE) -> RelayError | None:
-    """The fatal error for a full disk or for a damaged state file, `file`; None for every other error."""
+    """Return the fatal error for a full disk or for a damaged state file, `file`; None for every other error."""
     if isinstance(error, OSError) and error.errno in _DISK_FULL:
         return RelayError(StopCode.DISK_FULL, "write to DataDir", error)
     if error_code(error) == sqlite3.SQLITE_FULL:

@@ -13,7 +13,7 @@ from relay.base.errors import RelayError
 
 @contextmanager
 def locked(path: Path, error: Callable[[str], RelayError]) -> Iterator[None]:
-    """Locks the file for this process and writes its pid into it.
+    """Lock the file for this process and write its pid into it.
 
     If another process has the lock, raises what `error` returns for that process's pid. The kernel releases the lock
     when its owner dies.

@@ -48,12 +48,12 @@ class Flaw(NamedTuple):
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Prepares the connection for writing to a sealed file."""
+    """Prepare the connection for writing to a sealed file."""
     database.create_function("row_crc", -1, _checksum, deterministic=True)
 
 
 def add(database: sqlite3.Connection, unsealed: str = "") -> None:
-    """Seals everything in the file except the table `unsealed`, within the open transaction.
+    """Seal everything in the file except the table `unsealed`, within the open transaction.
 
     A table's first column is the key of its rows. Raises `sqlite3.Error`.
     """
@@ -78,13 +78,13 @@ def is_sealed(database: sqlite3.Connection) -> bool:
 
 
 def changes(database: sqlite3.Connection) -> int:
-    """The number of rows added, changed or removed since the file was sealed."""
+    """Return the number of rows added, changed or removed since the file was sealed."""
     [(number,)] = database.execute("SELECT number FROM changes")
     return int(number)
 
 
 def flaws(database: sqlite3.Connection, unsealed: str = "") -> list[Flaw]:
-    """Returns the rows that were changed, are missing, or were never written. Reads the whole file.
+    """Return the rows that were changed, are missing, or were never written. Read the whole file.
 
     Raises `sqlite3.Error`.
     """
@@ -115,7 +115,7 @@ def _tables(database: sqlite3.Connection) -> list[str]:
 
 
 def _rows(database: sqlite3.Connection, query: str) -> Iterator[tuple[Any, ...]]:
-    """Reads rows of a file that may be damaged. Invalid text stays different from all valid text."""
+    """Read rows of a file that may be damaged. Invalid text stays different from all valid text."""
     database.text_factory = lambda raw: raw.decode(errors="surrogateescape")
     try:
         yield from database.execute(query)

@@ -1,4 +1,4 @@
-"""Opens SQLite files in DataDir, after the fork, and checks that this release knows their format.
+"""Open SQLite files in DataDir, after the fork, and check that this release knows their format.
 
 The format of a file is its `user_version`. It is 0 in files from before formats were recorded; these are of format 1.
 """
@@ -21,7 +21,7 @@ _OUT_OF_REACH: Final = frozenset({
 
 
 def opened(path: Path, known: int) -> sqlite3.Connection:
-    """Opens the file as `connected` does, and sets its format to `known`."""
+    """Open the file as `connected` does, and set its format to `known`."""
     database, found = connected(path, known)
     try:
         if found < known:
@@ -33,7 +33,7 @@ def opened(path: Path, known: int) -> sqlite3.Connection:
 
 
 def connected(path: Path, known: int) -> tuple[sqlite3.Connection, int]:
-    """Opens the file, or creates it, and returns the connection and the file's format.
+    """Open the file, or create it, and return the connection and the file's format.
 
     Commits survive the death of any process. `known` is the newest format that the caller knows. Raises `RelayError`
     for a newer format and for a file with a failed sync, and `sqlite3.Error`.
@@ -53,12 +53,12 @@ def connected(path: Path, known: int) -> tuple[sqlite3.Connection, int]:
 
 
 def set_format(database: sqlite3.Connection, number: int) -> None:
-    """Stores the format of a file in it."""
+    """Store the format of a file in it."""
     database.execute(f"PRAGMA user_version = {number}")
 
 
 def for_reading(path: Path) -> sqlite3.Connection:
-    """Opens an existing file of any format for reading only."""
+    """Open an existing file of any format for reading only."""
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None, timeout=10)
 
 

@@ -35,7 +35,7 @@ class Mark:
         self._path = state.with_suffix(".mark")
 
     def known(self) -> int:
-        """The number of changes that state.db has at least; 0 if unknown."""
+        """Return the number of changes that state.db has at least; 0 if unknown."""
         try:
             found = self._path.read_bytes()
         except FileNotFoundError:
@@ -44,13 +44,13 @@ class Mark:
         return int(_NUMBER.unpack(packed)[0]) if crc == _checksum(packed) else 0
 
     def record(self, changes: int) -> None:
-        """Records that this many changes were flushed. Does not wait until the record is on disk."""
+        """Record that this many changes were flushed. Do not wait until the record is on disk."""
         packed = _NUMBER.pack(changes)
         with suppress(OSError), self._path.open("r+b" if self._path.exists() else "wb", buffering=0) as file:
             file.write(packed + _checksum(packed))
 
     def delete(self) -> None:
-        """Accepts any state.db as the newest."""
+        """Accept any state.db as the newest."""
         self._path.unlink(missing_ok=True)
 
 
