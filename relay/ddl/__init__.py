@@ -1,4 +1,4 @@
-"""Parses statements that define tables, as in the binlog: text in, typed statements out, without I/O."""
+"""Parse statements that define tables, as in the binlog: text in, typed statements out, without I/O."""
 
 from relay.ddl.dialect import Dialect, SqlMode
 from relay.ddl.statements import parse_statement

@@ -77,7 +77,7 @@ def _partition(cursor: Cursor) -> Partition:
 
 
 def _clauses(cursor: Cursor, dialect: Dialect) -> Iterator[Clause]:
-    """The clauses of one list element. Table options need no comma, and ADD may have columns in parentheses."""
+    """Yield the clauses of one list element. Table options need no comma, and ADD may have columns in parentheses."""
     match cursor.take("add", "drop", "modify", "change", "alter", "rename", "convert"):
         case "add":
             yield from _add(cursor, dialect)
@@ -159,7 +159,10 @@ def _drop(cursor: Cursor) -> Clause:
 
 
 def _alter(cursor: Cursor) -> Clause:
-    """A clause ALTER of ALTER TABLE. Defaults and enforcement are ignored: they change no column, key or value."""
+    """Return a clause ALTER of ALTER TABLE.
+
+    Defaults and enforcement are ignored: they change no column, key or value.
+    """
     if cursor.peek() in ("index", "key", "check", "constraint"):
         cursor.rest()
         return Unchanged()

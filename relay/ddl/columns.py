@@ -103,7 +103,7 @@ def _attribute(spec: ColumnSpec, cursor: Cursor, dialect: Dialect) -> ColumnSpec
 
 
 def _text(word: str, kind: DataType, cursor: Cursor, dialect: Dialect) -> DataType:
-    """The column's type with the character set or collation that an attribute specifies."""
+    """Return the column's type with the character set or collation that an attribute specifies."""
     match word:
         case "collate":
             name = cursor.value()

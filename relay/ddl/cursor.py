@@ -20,7 +20,7 @@ class Cursor:
     """
 
     def __init__(self, tokens: Sequence[Token], schema: str = "") -> None:
-        """`schema` is the default schema for table names."""
+        """Take `schema` as the default schema for table names."""
         self._tokens = tokens
         self._at = 0
         self._schema = schema
@@ -31,12 +31,12 @@ class Cursor:
         return self._at >= len(self._tokens)
 
     def token(self, ahead: int = 0) -> Token:
-        """The token that is `ahead` tokens behind the next one, without taking it; END behind the last."""
+        """Return the token that is `ahead` tokens behind the next one, without taking it; END behind the last."""
         at = self._at + ahead
         return self._tokens[at] if at < len(self._tokens) else END
 
     def peek(self, ahead: int = 0) -> str:
-        """The bare word of a token, in lower case; empty for other tokens."""
+        """Return the bare word of a token, in lower case; empty for other tokens."""
         return self.token(ahead).word
 
     def take(self, *words: str) -> str:
@@ -91,7 +91,7 @@ class Cursor:
         return TableName(first, self.name()) if self.mark(".") else TableName(self.default_schema(), first)
 
     def default_schema(self) -> str:
-        """The schema of table names without one."""
+        """Return the schema of table names without one."""
         if not self._schema or "\ufffd" in self._schema:
             raise self.failure("the default schema is not known")
         return self._schema
@@ -182,7 +182,7 @@ class Cursor:
             raise self.failure(f"{self.token().text!r} is not known here")
 
     def failure(self, what: str) -> NotUnderstood:
-        """The error `what`, with the tokens before the position."""
+        """Return the error `what`, with the tokens before the position."""
         before = " ".join(token.text for token in self._tokens[max(0, self._at - 3) : self._at])
         return NotUnderstood(f"{what} after {before!r}" if before else what)
 

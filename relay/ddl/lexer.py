@@ -1,4 +1,4 @@
-"""Splits the text of a statement into tokens, as the server that executed it did: names, literals and marks."""
+"""Split the text of a statement into tokens, as the server that executed it did: names, literals and marks."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ END: Final = Token(Kind.END, "")
 
 
 def tokens(text: str, dialect: Dialect) -> list[Token]:
-    """The tokens of a statement, with those of comments that the server executed. Raises `Unreadable`."""
+    """Return the tokens of a statement, with those of comments that the server executed. Raises `Unreadable`."""
     return list(_tokens(text, dialect))
 
 
@@ -114,13 +114,13 @@ def _tokens(text: str, dialect: Dialect) -> Iterator[Token]:
 
 
 def _bytes(digits: str, base: int) -> str:
-    """The bytes of a literal of digits, each as a character."""
+    """Return the bytes of a literal of digits, each as a character."""
     count = -(-len(digits) // (2 if base == 16 else 8))
     return int(digits or "0", base).to_bytes(count).decode("latin-1")
 
 
 def _comment(text: str, start: int, dialect: Dialect) -> tuple[int, bool]:
-    """The position behind the beginning or the end of a comment, and whether its content is executed."""
+    """Return the position behind the beginning or the end of a comment, and whether its content is executed."""
     head = _VERSION.match(text, start)
     if head is not None and _executes(head, dialect):
         return head.end(), True
@@ -147,7 +147,7 @@ def _executes(head: re.Match[str], dialect: Dialect) -> bool:
 
 
 def _unescaped(text: str, quote: str, escapes: bool) -> str:
-    """The value of a literal; `escapes`: a backslash escapes the next character."""
+    """Return the value of a literal; `escapes`: a backslash escapes the next character."""
     if not escapes:
         return text.replace(quote * 2, quote)
 
@@ -161,7 +161,7 @@ def _unescaped(text: str, quote: str, escapes: bool) -> str:
 
 @cache
 def _pattern(escapes: bool, in_double_quotes: bool) -> re.Pattern[str]:
-    """The pattern of all tokens. With `escapes`, a backslash escapes the next character in a literal.
+    """Return the pattern of all tokens. With `escapes`, a backslash escapes the next character in a literal.
 
     With `in_double_quotes` it also does so between double quotes. In a name, a backslash is an ordinary character.
     """

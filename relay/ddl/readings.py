@@ -16,7 +16,7 @@ _EXECUTABLE: Final = re.compile(r"/\*M?!")
 
 
 def readings(text: str, schema: str, dialect: Dialect | None) -> list[Statement]:
-    """The readings of the statement: one if the dialect is known, else each possible one once."""
+    """Return the readings of the statement: one if the dialect is known, else each possible one once."""
     if dialect is not None:
         return [parse_statement(text, schema, dialect)]
     # Text that one server does not understand may be in a comment that another server skips.
@@ -35,5 +35,5 @@ def readings(text: str, schema: str, dialect: Dialect | None) -> list[Statement]
 
 
 def _modes(mode: SqlMode, matters: bool) -> tuple[int, ...]:
-    """The values of a bit of sql_mode that make a difference."""
+    """Return the values of a bit of sql_mode that make a difference."""
     return (0, int(mode)) if matters else (0,)

@@ -1,4 +1,4 @@
-"""Parses statements in the binlog: what each is about, and the content of those that define tables.
+"""Parse statements in the binlog: what each is about, and the content of those that define tables.
 
 In row format, the binlog has definitions, transaction control and administration as statements. If a statement changes
 data, a reader of rows does not see the change, so this case is distinguished with care. Nothing is guessed: a statement
@@ -113,7 +113,10 @@ _SESSION_MATTERS: Final = frozenset({
 
 
 def fold(name: str) -> str:
-    """A name without case and diacritics: names that any server takes for the same (İ and i) have one folded form."""
+    """Return a name without case and diacritics.
+
+    Names that any server takes for the same (İ and i) have one folded form.
+    """
     if name.isascii():
         return name.lower()
     return "".join(mark for mark in normalize("NFKD", name.casefold()) if not combining(mark))
@@ -191,7 +194,7 @@ def _defining(verb: str, cursor: Cursor, found: list[Token], schema: str, dialec
 
 
 def _opaque(verb: str, why: str, found: list[Token], schema: str) -> Statement:
-    """The opaque statement for a definition that is not understood: every name in it may be a table's."""
+    """Return the opaque statement for a definition that is not understood: every name in it may be a table's."""
     if any("\ufffd" in text for text in (schema, *(token.text for token in found))):
         return Statement(Kind.DDL, verb, opaque=why, mentioned=Mentioned(everything=True))
     is_of_schema = any(token.word in _SCHEMA_LIKE for token in islice(found, 4))
@@ -207,7 +210,7 @@ def _opaque(verb: str, why: str, found: list[Token], schema: str) -> Statement:
 
 
 def _subject(cursor: Cursor) -> TableName | None:
-    """The first table of a statement, None if it is not found."""
+    """Return the first table of a statement, None if it is not found."""
     try:
         while not cursor.take("table"):
             cursor.skip()

@@ -1,4 +1,4 @@
-"""Reads which tables a statement changes rows of: INSERT, REPLACE, UPDATE, DELETE and LOAD.
+"""Read which tables a statement changes rows of: INSERT, REPLACE, UPDATE, DELETE and LOAD.
 
 A name that is not resolved with certainty raises `NotUnderstood`. If a column has no table's name, every table of the
 statement that it may belong to is a target.
@@ -53,7 +53,7 @@ _NOT_STORED: Final = frozenset({
 
 
 def targets(cursor: Cursor, dialect: Dialect) -> Targets:
-    """The targets of the statement that begins at the cursor. Raises `NotUnderstood`."""
+    """Return the targets of the statement that begins at the cursor. Raises `NotUnderstood`."""
     common: set[str] = set()
     call = _call(cursor)
     if cursor.take("with"):
@@ -91,7 +91,7 @@ def _common_tables(cursor: Cursor) -> set[str]:
 
 
 def _call(cursor: Cursor) -> str:
-    """The first name in the rest that may be a stored function's or a sequence's, without taking it."""
+    """Return the first name in the rest that may be a stored function's or a sequence's, without taking it."""
     ahead = 0
     while (token := cursor.token(ahead)) is not END:
         is_call = token.kind in (Kind.WORD, Kind.NAME) and cursor.is_mark("(", ahead + 1)
@@ -158,7 +158,7 @@ def _dotted(cursor: Cursor) -> list[str]:
 
 
 def _resolved(cursor: Cursor, name: list[str], references: list[_Reference]) -> frozenset[TableName]:
-    """The tables that a name means: those with this alias, or with this schema and table; all for no name."""
+    """Return the tables that a name means: those with this alias, or with this schema and table; all for no name."""
     match [part.lower() for part in name]:
         case []:
             found = [each for each in references if each.table]

@@ -48,7 +48,10 @@ def charset_named(name: str) -> str:
 
 
 def charset_of_collation(name: str, dialect: Dialect) -> str:
-    """The character set of a collation, empty for MariaDB's collations of several sets. Raises `NotUnderstood`."""
+    """Return the character set of a collation, empty for MariaDB's collations of several sets.
+
+    Raises `NotUnderstood`.
+    """
     prefix = name.lower().partition("_")[0]
     if dialect.mariadb and prefix == "uca1400":
         return ""
@@ -147,7 +150,7 @@ def _float(cursor: Cursor) -> DataType:
 
 
 def _sized(name: str, cursor: Cursor) -> DataType:
-    """The type of that name; takes its sizes if they are next."""
+    """Return the type of that name; take its sizes if they are next."""
     if not cursor.is_mark("("):
         return DataType(name)
     inner = cursor.parentheses()
