@@ -1,4 +1,4 @@
-"""Checks that state.db and the journal belong together. An operator must accept the loss or restore of only one."""
+"""Check that state.db and the journal belong together. An operator must accept the loss or restore of only one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relay.ingest.reader_state import ReaderState
 
 
 class Agreement:
-    """Checks one state.db against its journal. `accept`: continue after a loss (`relay start --accept-gap`)."""
+    """Check one state.db against its journal. `accept`: continue after a loss (`relay start --accept-gap`)."""
 
     def __init__(self, state: Path, accept: bool, log: Log) -> None:
         self._state = state

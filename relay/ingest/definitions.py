@@ -1,4 +1,4 @@
-"""Decides for one stream which definition a table map has, what a statement changes, and what is excluded.
+"""Decide for one stream which definition a table map has, what a statement changes, and what is excluded.
 
 The function that queries the source is an argument; the only other I/O is on the relay's own files.
 """
@@ -61,7 +61,7 @@ class Resolution(NamedTuple):
 
 
 class Definitions:
-    """Finds the definitions for the table maps of one stream, in order."""
+    """Find the definitions for the table maps of one stream, in order."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class Definitions:
         return verdict._replace(pending=pending)
 
     def _matching(self, table_map: TableMap, state: object, dialect: Dialect) -> Definition | str:
-        """The definition of the rows if the table map matches the table's state, else the reason why it does not."""
+        """Return the definition of the rows if the table map matches the table's state, else why it does not."""
         if isinstance(state, Table):
             return mismatch(table_map, state, self._charset_of, dialect) or definition(state, dialect, table_map)
         if isinstance(state, Absent):
@@ -152,7 +152,10 @@ class Definitions:
         return state.cause if isinstance(state, Unknown) else "it may have changed"
 
     def _reply(self, table: TableName, table_map: TableMap, position: BinlogPosition, dialect: Dialect) -> Reply | None:
-        """The source's reply about the table, from the history if it matches; None if no reply is about these rows."""
+        """Return the source's reply about the table, from the history if it matches.
+
+        None if no reply is about these rows.
+        """
         reply = self._history.reply(table, position)
         if reply is None or isinstance(self._matching(table_map, reply.state, dialect), str):
             self._query_table(table)
@@ -162,13 +165,13 @@ class Definitions:
     def _from_table_map(
         self, table_map: TableMap, described: Definition, position: BinlogPosition, sequence: int, dialect: Dialect
     ) -> Verdict:
-        """The verdict by the metadata of the table map alone."""
+        """Return the verdict by the metadata of the table map alone."""
         table = self._history.key(table_map.schema, table_map.table)
         self._history.add_from_table_map(table, table_of(described, dialect), position, sequence)
         return self._verdict(table_map, described, described)
 
     def _verdict(self, table_map: TableMap, shown: Definition, named: Definition) -> Verdict:
-        """The verdict with the definition `shown`; columns are excluded by the names in `named`."""
+        """Return the verdict with the definition `shown`; columns are excluded by the names in `named`."""
         keep = tuple(self._rules.keeps(table_map.schema, table_map.table, column.name) for column in named.columns)
         return Verdict(self._reader_state.with_ids(shown), keep)
 
@@ -177,7 +180,7 @@ class Definitions:
         self._pending[handle] = pending
 
     def outcomes(self, query: Query, start: BinlogPosition) -> list[Outcome]:
-        """The outcomes of a statement that begins at `start`."""
+        """Return the outcomes of a statement that begins at `start`."""
         return self._history.outcomes(query, start)
 
     def doubt(self, query: Query, updated: Sequence[str] | None) -> str:
@@ -276,7 +279,7 @@ def _is_incomplete(state: Fact, dialect: Dialect) -> bool:
 
 
 def without_excluded(definition: Definition, keep: Sequence[bool]) -> Definition:
-    """The definition without excluded columns, and without the key if one of them belongs to it."""
+    """Return the definition without excluded columns, and without the key if one of them belongs to it."""
     columns = [column for column, stays in zip(definition.columns, keep, strict=True) if stays]
     if any(column.primary and not stays for column, stays in zip(definition.columns, keep, strict=True)):
         # The other columns of the key do not identify rows.

@@ -22,7 +22,7 @@ _ACCEPTABLE: Final[frozenset[ErrorCode | StopCode]] = _FROM_OLDEST | {
 
 
 class AcceptedGap:
-    """Accepts one error of the source that means a loss, if `accept`.
+    """Accept one error of the source that means a loss, if `accept`.
 
     `error` is the accepted error while the journal has no record of it, else None. It begins with a loss of the journal
     that was accepted when the journal was opened.

@@ -1,4 +1,4 @@
-"""Handles what the native ingest cannot decide: table maps, statements, and events that are not understood."""
+"""Handle what the native ingest cannot decide: table maps, statements, and events that are not understood."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Policy(NamedTuple):
 
 
 class IngestHandler:
-    """Handles the attentions of the ingest of one stream."""
+    """Handle the attentions of the ingest of one stream."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Connects to the hosts of a source, for the stream and for schema queries."""
+"""Connect to the hosts of a source, for the stream and for schema queries."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOKEN_SECONDS: Final = 60.0
 
 
 class Sources:
-    """Connects to one host after the other until one replies, and stays with it.
+    """Connect to one host after the other until one replies, and stay with it.
 
     `alive` is called while a command gets the password, and may raise.
     """
@@ -91,7 +91,7 @@ class Sources:
         return source_tables.query_tables(connection, self._connected, [table], binlog)[0]
 
     def schema_connections(self) -> tuple[Connection[Any], Connection[Any]]:
-        """The connection for queries about tables, and that for queries about the binlog; connects if necessary.
+        """Return the connections for queries about tables and for queries about the binlog; connect if necessary.
 
         They may be different, because the account for tables may lack the privilege for the binlog. Raises
         `SourceLost`, `RelayError`.

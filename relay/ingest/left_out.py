@@ -1,4 +1,4 @@
-"""Decides whether a statement that changed rows is only about tables that nobody can get; counts these by table.
+"""Decide whether a statement that changed rows is only about tables that nobody can get; count these by table.
 
 Managed servers write such statements about tables of their own, whatever binlog_format is. What a trigger or a stored
 function changes is in no statement. MySQL lists the schemas of all changed tables with it, MariaDB does not.
@@ -53,10 +53,10 @@ def doubt(
 
 
 class StatementCounts:
-    """Counts the statements that the reader passed over, by table, since the relay started."""
+    """Count the statements that the reader passed over, by table, since the relay started."""
 
     def __init__(self, log: Log, status_page: StatusPage | None = None) -> None:
-        """Continues with the numbers of the process before, if they are on the status page."""
+        """Continue with the numbers of the process before, if they are on the status page."""
         self._log = log
         self._status_page = status_page or StatusPage()
         shown = self._status_page.decode(PassedOver)

@@ -1,4 +1,4 @@
-"""Detects whether a source's binlog is still the history that the journal was read from: RESET MASTER begins a new one.
+"""Detect whether a source's binlog is still the history that the journal was read from: RESET MASTER begins a new one.
 
 A binlog position of the old history means nothing in the new one, and the new one assigns the same GTIDs again. Once it
 is long enough, both seem valid. Therefore the relay keeps a mark of the history that it reads: the creation time of a
@@ -36,7 +36,7 @@ _TYPE: Final = 4  # the offset of the type in an event
 
 
 class Lineage:
-    """Keeps a mark of the history that is read, and compares the source with it."""
+    """Keep a mark of the history that is read, and compare the source with it."""
 
     def __init__(self, reader_state: ReaderState) -> None:
         self._reader_state = reader_state

@@ -1,4 +1,4 @@
-"""Reports the position of the stream in shared memory, for the stat document and for positions of clients."""
+"""Report the position of the stream in shared memory, for the stat document and for positions of clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRESS_SECONDS: Final = 10.0  # between two log lines about the progress of re
 
 
 class PositionReport:
-    """Reports what the ingest has read. Times are monotonic seconds, but `heard` is in Unix seconds.
+    """Report what the ingest has read. Times are monotonic seconds, but `heard` is in Unix seconds.
 
     `known_until` is the end of what the journal already has, if the stream had to be requested from an earlier
     position.
@@ -53,7 +53,7 @@ class PositionReport:
 
 
 def read_up_to(journal: JournalState, here: BinlogPosition, *, whole: bool) -> int:
-    """The offset in the journal's binlog file up to which everything is published.
+    """Return the offset in the journal's binlog file up to which everything is published.
 
     `here` is the end of what was read. `whole`: no transaction is unfinished, so what was read without rows, such as
     the head of a new file, counts.

@@ -1,4 +1,4 @@
-"""Makes the objects that read a source's binlog into a journal, and the request for the stream.
+"""Make the objects that read a source's binlog into a journal, and the request for the stream.
 
 The reader uses them, and `relay repair` for events that it reads again.
 """
@@ -47,7 +47,7 @@ def start_position(config: Config, connection: Connection[Any], server: ServerFa
 
 
 def server_id(config: Config, reader_state: ReaderState) -> int:
-    """The configured server id, or one chosen at random once and stored."""
+    """Return the configured server id, or one chosen at random once and stored."""
     kept = reader_state.get("server_id")
     if not config.source.server_id and not kept:
         kept = str(secrets.randbelow(2**31 - 10_000) + 10_000)
@@ -67,7 +67,7 @@ def make_handler(
     log: Log,
     pending: dict[int, PendingDefinition],
 ) -> IngestHandler:
-    """The handler of an ingest, by the configuration; `pending` is what an earlier stream left pending."""
+    """Return the handler of an ingest, by the configuration; `pending` is what an earlier stream left pending."""
     connection, server = connected
     charset_of = facts.collations(connection)
 
@@ -117,18 +117,18 @@ def discard_damaged(path: Path, error: Unreadable, log: Log) -> None:
 
 
 def history(store: Store, log: Log) -> History:
-    """The schema history in a store."""
+    """Return the schema history in a store."""
     return History(store, lambda table, error: log("schema_damaged", table=table, file=store.path, cause=error))
 
 
 def rules(config: Config) -> Rules:
-    """The exclusions of the configuration."""
+    """Return the exclusions of the configuration."""
     source = config.source
     return Rules(source.tables, source.exclude_tables, source.exclude_columns, config.relay.on_unknown == "skip")
 
 
 def dump_request(start: Start, server: ServerFacts, server_id: int, config: Config) -> Request:
-    """The request for a stream that begins at `start`."""
+    """Return the request for a stream that begins at `start`."""
     return Request(
         server_id=server_id,
         file=start.file,

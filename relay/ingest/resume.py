@@ -1,4 +1,4 @@
-"""Decides whether and where a stream resumes, from the journal's state and the source's facts."""
+"""Decide whether and where a stream resumes, from the journal's state and the source's facts."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class LowPosition:
             self._kept = self._last
 
     def in_file(self, file: str) -> int:
-        """A position in the file at which a transaction begins; 4, the file's beginning, if no other is stored."""
+        """Return a position in the file where a transaction begins; 4, the file's beginning, if no other is stored."""
         kept, _, position = self._reader_state.get(self._KEY).rpartition(":")
         return int(position) if kept == file else FIRST_POSITION
 
 
 def parse_start(start_position: str) -> BinlogStatus:
-    """The position for a `StartPosition` that is FILE:POS or a GTID set, which has no file."""
+    """Return the position for a `StartPosition` that is FILE:POS or a GTID set, which has no file."""
     found = _FILE_AND_POSITION.fullmatch(start_position)
     # UUID:1 is a GTID set, although it looks like FILE:POS.
     if found and not _UUID.fullmatch(found["file"]):
@@ -89,7 +89,7 @@ def parse_start(start_position: str) -> BinlogStatus:
 
 
 def missing_transactions(known: JournalEnd, server: ServerFacts, theirs: str) -> RelayError | None:
-    """The fatal error if the source, which has the transactions `theirs`, lacks some that the journal holds.
+    """Return the fatal error if the source, which has the transactions `theirs`, lacks some that the journal holds.
 
     If the journal was read from this source, its binlog was reset or lost its end in a crash, so a position in it may
     mean something else now. Another server must continue by GTID: it has not replicated them yet, or never will, and
@@ -112,7 +112,7 @@ def missing_transactions(known: JournalEnd, server: ServerFacts, theirs: str) ->
 
 
 class MissingTransactions:
-    """Waits for transactions of the journal that the source lacks, with a limit. Times are monotonic seconds."""
+    """Wait for transactions of the journal that the source lacks, with a limit. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._since: float | None = None

@@ -1,4 +1,4 @@
-"""Selects the tables and columns of the source that are journaled, by the configuration."""
+"""Select the tables and columns of the source that are journaled, by the configuration."""
 
 from __future__ import annotations
 

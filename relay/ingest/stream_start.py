@@ -1,4 +1,4 @@
-"""Decides where a stream begins, and records a new beginning in the journal before the stream is requested.
+"""Decide where a stream begins, and record a new beginning in the journal before the stream is requested.
 
 A stream begins where the journal ends. It begins elsewhere in an empty journal, after a failover and after an accepted
 gap.
@@ -36,7 +36,7 @@ _QUERIED: Final = "looked"  # fact of the schema history: the epoch whose tables
 
 @dataclass
 class StreamStart:
-    """Decides about the streams of one reader.
+    """Decide about the streams of one reader.
 
     `begun` is called when the journal has a new beginning. Broker and CDC port wait for the first one: what they
     acknowledge holds from there on, even if a process dies.

@@ -51,7 +51,7 @@ _EVENTS: Final[dict[int, _Fatal]] = {
 
 
 def fatal_error(attention: Attention) -> RelayError:
-    """The fatal error for an "unknown" attention."""
+    """Return the fatal error for an "unknown" attention."""
     name = EVENT_NAMES.get(attention.type, f"event type {attention.type}")
     if attention.type == PARTIAL_UPDATE_ROWS:
         found = _Fatal(StopCode.PARTIAL_IMAGE, f"{name}: {attention.message}", _WHOLE)
@@ -69,7 +69,10 @@ def fatal_error(attention: Attention) -> RelayError:
 
 
 def _incident(name: str, body: bytes) -> _Fatal:
-    """An INCIDENT event. Its body is a number (u16; 1: lost events), the length of a text (u8), and the text."""
+    """Describe an INCIDENT event.
+
+    Its body is a number (u16; 1: lost events), the length of a text (u8), and the text.
+    """
     text = body[3 : 3 + body[2]].decode("utf-8", "replace") if len(body) > 2 else ""
     cause = f"{name}: the source reports that its binlog lacks changes here" + (f": {text}" if text else "")
     return _Fatal(StopCode.UNKNOWN_EVENT, cause, _LOST)
