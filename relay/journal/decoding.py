@@ -1,4 +1,4 @@
-"""Turns content of frames that Python cannot decode into the fatal error of a damaged journal."""
+"""Turn content of frames that Python cannot decode into the fatal error of a damaged journal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks that the newest file of the journal exists: otherwise a reader would write another one in its place."""
+"""Check that the newest file of the journal exists: otherwise a reader would write another one in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which segments of the journal may be deleted: numbers only, without I/O."""
+"""Decide which segments of the journal may be deleted: numbers only, without I/O."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import NamedTuple, Protocol
 
 
 class Segment(Protocol):
-    """A file of the journal: the positions of its first byte and after its last, and its modification time."""
+    """A file of the journal."""
 
     @property
-    def base(self) -> int: ...
+    def base(self) -> int:
+        """The position of the first byte."""
+
     @property
-    def end(self) -> int: ...
+    def end(self) -> int:
+        """The position after the last byte."""
+
     @property
-    def modified(self) -> float: ...
+    def modified(self) -> float:
+        """The modification time in Unix seconds."""
 
 
 class Limits(NamedTuple):
@@ -68,7 +73,10 @@ def decide(segments: Sequence[Segment], needed: int, exported: int, now: float, 
 
 
 def _end_of_excess(segments: Sequence[Segment], first: int, excess: int) -> int:
-    """The end of the excess segments from `first` on. There may be many: a load can bring them between two checks."""
+    """Return the end of the excess segments from `first` on.
+
+    There may be many: a load can bring them between two checks.
+    """
     end = first
     for segment in segments[:-1]:
         if segment.base >= first and excess > 0:
