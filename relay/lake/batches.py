@@ -1,4 +1,4 @@
-"""Reads changes as Arrow batches from the journal of a DataDir. A running relay is not needed."""
+"""Read changes as Arrow batches from the journal of a DataDir. A running relay is not needed."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class _Tables:
 
 
 def _meta_schema() -> pa.Schema:
-    """The schema of a marker row of a table whose columns are not yet known."""
+    """Return the schema of a marker row of a table whose columns are not yet known."""
     import pyarrow as pa
 
     def column(field: Field) -> tuple[str, pa.DataType]:

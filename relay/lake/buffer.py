@@ -162,7 +162,7 @@ class PendingCommit:
 
 
 def _key_of(version: TableVersion) -> list[tuple[str, str]]:
-    """The fields that identify a row: those of the key and their side columns."""
+    """Return the fields that identify a row: those of the key and their side columns."""
     named = {field.column for field in version.fields if field.name in version.key and not field.side}
     return [(field.name, field.side) for field in version.fields if field.column in named]
 

@@ -89,7 +89,7 @@ class Progress(NamedTuple):
 
 
 class Exporter:
-    """Exports one journal to one lake. If two exporters commit, the second stops with fatal error `lake_conflict`."""
+    """Export one journal to one lake. If two exporters commit, the second stops with fatal error `lake_conflict`."""
 
     def __init__(
         self, storage: Storage, journal: Path, settings: Settings, alive: Callable[[], None] = lambda: None
@@ -247,7 +247,7 @@ class Exporter:
                     self._pending.define(left, reached.seq, reached.timestamp)
 
     def _definitions_after(self, outcomes: Iterable[Outcome], dialect: Dialect) -> Iterator[Definition]:
-        """The definitions of rows that follow a statement with these outcomes."""
+        """Yield the definitions of rows that follow a statement with these outcomes."""
         rules = self._settings.rules
         for schema, name, state in outcomes:
             if isinstance(state, Defined) and self._wanted(schema, name) and rules.wants(schema, name):

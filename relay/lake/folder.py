@@ -23,6 +23,7 @@ class Folder(Storage):
         self._root = root
 
     def create(self, name: str, data: bytes) -> bool:
+        """Write a temporary file, and link it to the name."""
         path = self._root / name
         with self._failing("create", name):
             temporary = self._temporary(path)
@@ -43,22 +44,27 @@ class Folder(Storage):
             return True
 
     def replace(self, name: str, data: bytes) -> None:
+        """Write a temporary file, and rename it."""
         with self.writer(name) as file:
             file.write(data)
 
     def read(self, name: str) -> bytes:
+        """Read the whole file."""
         with self._failing(_READ, name):
             return (self._root / name).read_bytes()
 
     def size(self, name: str) -> int | None:
+        """Return the size that the file system reports."""
         with self._failing("look at", name), suppress(FileNotFoundError):
             return (self._root / name).stat().st_size
         return None
 
     def folders(self, folder: str) -> list[str]:
+        """List the entries of the folder that are folders."""
         return sorted(f"{folder}/{name}" for name in self._entries(folder, os.DirEntry.is_dir))
 
     def list(self, folder: str) -> list[str]:
+        """List the entries that are files, without temporary ones."""
         names = self._entries(folder, os.DirEntry.is_file)
         return sorted(f"{folder}/{name}" for name in names if not name.startswith("."))
 
@@ -67,17 +73,20 @@ class Folder(Storage):
             yield from (entry.name for entry in entries if wanted(entry))
 
     def walk(self, folder: str) -> Iterator[str]:
+        """Walk the folder from the top down, temporary files included."""
         for above, _, names in os.walk(self._root / folder):
             for name in sorted(names):
                 yield (Path(above) / name).relative_to(self._root).as_posix()
 
     def modified(self, name: str) -> float | None:
+        """Return the time of modification that the file system reports."""
         with self._failing("look at", name), suppress(FileNotFoundError):
             return (self._root / name).stat().st_mtime
         return None
 
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
+        """Write to a temporary file, which replaces the name once it is on disk."""
         path = self._root / name
         failing = partial(self._failing, "write", name)
         with failing():
@@ -99,14 +108,17 @@ class Folder(Storage):
             _sync_folder(path.parent)
 
     def delete(self, name: str) -> None:
+        """Unlink the file."""
         with self._failing("delete", name):
             (self._root / name).unlink(missing_ok=True)
 
     def delete_folder(self, folder: str) -> None:
+        """Remove the folder with all that is in it."""
         with self._failing("delete", folder), suppress(FileNotFoundError):
             shutil.rmtree(self._root / folder)
 
     def sync(self, names: Iterable[str]) -> None:
+        """Flush the files, and the folders above them."""
         folders = set[Path]()
         for name in names:
             with self._failing("write", name):
@@ -116,16 +128,19 @@ class Folder(Storage):
             _sync_folder(folder)
 
     def open(self, name: str) -> IO[bytes]:
+        """Open the file itself."""
         with self._failing(_READ, name):
             return (self._root / name).open("rb")
 
     def arrow_source(self, name: str) -> Any:
+        """Open the file in pyarrow, without Python in between."""
         from relay.lake.arrow import pyarrow
 
         with self._failing(_READ, name):
             return pyarrow.OSFile(str(self._root / name))
 
     def url(self, name: str = "") -> str:
+        """Return a `file://` URL."""
         return f"file://{self._root / name}"
 
     def _temporary(self, path: Path) -> Path:

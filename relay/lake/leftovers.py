@@ -1,4 +1,4 @@
-"""Deletes files of a lake that no commit refers to: leftovers of a kill, and files that compaction replaced."""
+"""Delete files of a lake that no commit refers to: leftovers of a kill, and files that compaction replaced."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def delete_leftovers(log: LakeLog, grace: float = GRACE_SECONDS) -> list[str]:
 
 
 def _recent_commits(log: LakeLog, number: int, moment: float) -> Iterator[Commit]:
-    """The commits up to `number` that are not older than `moment` (Unix seconds), newest first."""
+    """Yield the commits up to `number` that are not older than `moment` (Unix seconds), newest first."""
     for each in range(number, 0, -1):
         commit = next(log.commits(each - 1))
         if commit.at < moment:

@@ -139,7 +139,7 @@ class LakeLog:
                 self.storage.replace(name, self.storage.read(name))
 
     def commits(self, after: int = 0) -> Iterator[Commit]:
-        """The commits above number `after`, in order."""
+        """Yield the commits above number `after`, in order."""
         number = after
         while (commit := self._read(paths.commit_name(number := number + 1), Commit)) is not None:
             yield commit
@@ -326,7 +326,7 @@ def _rejection(state: LakeState, commit: Commit) -> str:
 
 
 def versions_of(tables: Mapping[str, TableState], table: Table) -> list[TableVersion]:
-    """The versions of a table, by `LakeState.tables`; empty for an unknown table."""
+    """Return the versions of a table, by `LakeState.tables`; empty for an unknown table."""
     known = tables.get(paths.table_key(table))
     return known.versions if known else []
 

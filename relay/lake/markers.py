@@ -1,4 +1,4 @@
-"""Makes the row that represents a marker among a table's changes: a statement that deletes rows without row events."""
+"""Make the row that represents a marker among a table's changes: a statement that deletes rows without row events."""
 
 from __future__ import annotations
 

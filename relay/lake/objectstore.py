@@ -60,6 +60,7 @@ class ObjectStore(Storage):
         self._conditional = False
 
     def create(self, name: str, data: bytes) -> bool:
+        """Put the object on the condition that it does not exist."""
         self._check_condition()
         with self._failing("create", name):
             return self._create(name, data)
@@ -103,47 +104,55 @@ class ObjectStore(Storage):
             )
 
     def replace(self, name: str, data: bytes) -> None:
+        """Put the object."""
         with self._failing("write", name):
             self._files.pipe_file(self._path(name), data)
 
     def read(self, name: str) -> bytes:
+        """Get the whole object."""
         with self._failing(_READ, name):
             return self._files.cat_file(self._path(name), **self._single_request)
 
     def size(self, name: str) -> int | None:
+        """Return the size that the store reports; a prefix has none."""
         with self._failing("look at", name), suppress(FileNotFoundError):
             found = self._files.info(self._path(name))
             return int(found["size"]) if found["type"] == "file" else None
         return None
 
     def folders(self, folder: str) -> list[str]:
+        """List the prefixes directly below the folder."""
         names = [name.rstrip("/").rpartition("/")[2] for name in self._entries(folder, "directory")]
         return sorted(f"{folder}/{name}" for name in names)
 
     def list(self, folder: str) -> list[str]:
+        """List the objects directly below the folder, without those whose names start with `.`."""
         names = [name.rpartition("/")[2] for name in self._entries(folder, "file")]
         return sorted(f"{folder}/{name}" for name in names if name and not name.startswith("."))
 
     def _entries(self, folder: str, kind: str) -> Iterator[str]:
-        """The full names of the entries of that kind directly in a folder; none if it does not exist."""
+        """Yield the full names of the entries of that kind directly in a folder; none if it does not exist."""
         with self._failing("list", folder), suppress(FileNotFoundError):
             for entry in self._files.ls(self._path(folder), detail=True):
                 if entry["type"] == kind:
                     yield str(entry["name"])
 
     def walk(self, folder: str) -> Iterator[str]:
+        """List all objects below the folder."""
         with self._failing("list", folder):
             found = self._files.find(self._path(folder))
         # Some file systems return paths with a leading slash, whatever was asked.
         yield from (path.lstrip("/").removeprefix(f"{self._root.lstrip('/')}/") for path in found)
 
     def modified(self, name: str) -> float | None:
+        """Return the time of modification that the store reports."""
         with self._failing("look at", name), suppress(FileNotFoundError):
             return self._files.modified(self._path(name)).timestamp()
         return None
 
     @contextmanager
     def writer(self, name: str) -> Iterator[SealedFile]:
+        """Write to a local file, and upload it at the end of the block."""
         # Write to an unnamed local file first: the upload happens in one go, and a kill leaves nothing.
         failing = partial(self._failing, "write", name)
         with failing():
@@ -158,6 +167,7 @@ class ObjectStore(Storage):
                 file.close()
 
     def delete(self, name: str) -> None:
+        """Delete the object."""
         with self._failing("delete", name), suppress(FileNotFoundError):
             self._files.rm_file(self._path(name))
 
@@ -165,15 +175,18 @@ class ObjectStore(Storage):
         """Do nothing: an object is durable once its upload is complete."""
 
     def open(self, name: str) -> IO[bytes]:
+        """Open the object as a stream of fsspec."""
         with self._failing(_READ, name):
             return self._files.open(self._path(name), "rb")
 
     def arrow_source(self, name: str) -> Any:
+        """Open the object, and wrap it for pyarrow."""
         from relay.lake.arrow import pyarrow
 
         return pyarrow.PythonFile(self.open(name), mode="r")
 
     def url(self, name: str = "") -> str:
+        """Return the URL with the scheme that Hadoop uses."""
         return f"{self._hadoop}/{name}" if name else self._hadoop
 
     def _path(self, name: str) -> str:
@@ -193,7 +206,7 @@ class ObjectStore(Storage):
 
 
 def _missing(module: str, wanted: str, url: str) -> RelayError:
-    """The error for a package that is not installed; `wanted` is the argument for pip."""
+    """Return the error for a package that is not installed; `wanted` is the argument for pip."""
     return RelayError(
         ErrorCode.ENVIRONMENT,
         "open the lake",

@@ -42,7 +42,7 @@ def table_folder(table: Table, under: str = CHANGES) -> str:
 
 
 def table_of(path: str) -> Table:
-    """The table of a data file's path. Raises ValueError for any other path."""
+    """Return the table of a data file's path. Raises ValueError for any other path."""
     found = _OF_TABLE.match(path)
     if found is None:
         raise ValueError(f"{path} is not in the folder of a table")
@@ -50,7 +50,7 @@ def table_of(path: str) -> Table:
 
 
 def part_name(table: Table, date: str, kind: ChangeKind, first: int, last: int, version: int, chunk: str = "") -> str:
-    """The path of a data file, relative to the lake, derived from its contents.
+    """Return the path of a data file, relative to the lake, derived from its contents.
 
     The same rows get the same name, so a writer that repeats its work after a kill replaces its own file. `chunk`
     distinguishes the files of a snapshot, which may have the same `_seq`, and marks the files of a compaction.
@@ -62,22 +62,22 @@ def part_name(table: Table, date: str, kind: ChangeKind, first: int, last: int, 
 
 
 def commit_name(number: int) -> str:
-    """The path of a commit's document."""
+    """Return the path of a commit's document."""
     return f"{LOG}/{number:0{_DIGITS}}.json"
 
 
 def checkpoint_name(number: int) -> str:
-    """The path of the state after commit `number`."""
+    """Return the path of the state after commit `number`."""
     return f"{LOG}/checkpoint-{number:0{_DIGITS}}.json"
 
 
 def commit_number(name: str) -> int | None:
-    """The number of a commit's document, None for any other path."""
+    """Return the number of a commit's document, None for any other path."""
     return _number(_COMMIT, name)
 
 
 def checkpoint_number(name: str) -> int | None:
-    """The number of a checkpoint, None for any other path."""
+    """Return the number of a checkpoint, None for any other path."""
     return _number(_CHECKPOINT, name)
 
 

@@ -43,15 +43,15 @@ class SealedFile:
         """Do nothing: pyarrow closes what it is given, but the `with` block seals the file."""
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def readable(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     def seekable(self) -> bool:
-        """False."""
+        """Return False."""
         return False
 
     @property
@@ -80,19 +80,28 @@ class Storage(ABC):
 
     @abstractmethod
     def size(self, name: str) -> int | None:
-        """The size of a file in bytes, None if it does not exist."""
+        """Return the size of a file in bytes, None if it does not exist."""
 
     @abstractmethod
     def folders(self, folder: str) -> list[str]:
-        """The names, relative to the lake, of the folders directly in a folder, sorted; empty if it does not exist."""
+        """Return the names, relative to the lake, of the folders directly in a folder, sorted.
+
+        The list is empty if the folder does not exist.
+        """
 
     @abstractmethod
     def list(self, folder: str) -> list[str]:
-        """The names, relative to the lake, of the files directly in a folder, sorted; empty if it does not exist."""
+        """Return the names, relative to the lake, of the files directly in a folder, sorted.
+
+        The list is empty if the folder does not exist.
+        """
 
     @abstractmethod
     def walk(self, folder: str) -> Iterator[str]:
-        """The names, relative to the lake, of all files in and under a folder, including those that start with `.`."""
+        """Yield the names, relative to the lake, of all files in and under a folder.
+
+        This includes names that start with `.`.
+        """
 
     @abstractmethod
     def modified(self, name: str) -> float | None:
@@ -126,8 +135,8 @@ class Storage(ABC):
 
     @abstractmethod
     def arrow_source(self, name: str) -> Any:
-        """A source for pyarrow.parquet.ParquetFile, which the caller closes. Raises FileNotFoundError."""
+        """Return a source for pyarrow.parquet.ParquetFile, which the caller closes. Raises FileNotFoundError."""
 
     @abstractmethod
     def url(self, name: str = "") -> str:
-        """The URL of a file or a folder for Spark: `file:///lake/...`, `s3a://bucket/lake/...`."""
+        """Return the URL of a file or a folder for Spark: `file:///lake/...`, `s3a://bucket/lake/...`."""

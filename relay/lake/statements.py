@@ -1,4 +1,4 @@
-"""Determines what a journaled statement does to rows in the lake without row events.
+"""Determine what a journaled statement does to rows in the lake without row events.
 
 Any statement that is not certainly harmless is a reset, after which a snapshot reads the rows again: a reset too many
 costs a snapshot, one too few leaves rows in the lake that are no longer in the source.
@@ -67,7 +67,9 @@ _TYPES: Final = Dialect(mariadb=True, version=999_999)
 def effects(
     text: str, schema: str, known: Mapping[str, TableState], dialect: Dialect | None
 ) -> list[tuple[Table, MarkerKind]]:
-    """The markers that a journaled statement sets, at most one for each table; empty if the known rows stay right.
+    """Return the markers that a journaled statement sets, at most one for each table.
+
+    The list is empty if the known rows stay right.
 
     `schema` is the statement's default schema; bytes that are not UTF-8 are U+FFFD in both texts. `known` are the
     lake's tables (`LakeState.tables`), which must include the versions of all rows before the statement, exported or
@@ -149,7 +151,7 @@ def _is_empty(options: Options) -> bool:
 
 
 def _emptied(schema: str, known: _Known) -> _Effects:
-    """The effects of dropping all tables of a schema."""
+    """Return the effects of dropping all tables of a schema."""
     alike = [table for table in known if folded(table.schema) == folded(schema)]
     return {table: "drop" if table.schema == schema else "reset" for table in alike}
 
@@ -197,7 +199,7 @@ def _keeps(clause: Clause, state: TableState | None, explicit: bool) -> bool:
 
 
 def _key_of(state: TableState) -> set[str]:
-    """The columns of the key, folded."""
+    """Return the columns of the key, folded."""
     version = state.version if state.versions else None
     return {folded(field.column) for field in version.fields if field.name in version.key} if version else set()
 

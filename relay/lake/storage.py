@@ -1,4 +1,4 @@
-"""Opens the storage of a lake: a folder, or a prefix of an object store through fsspec."""
+"""Open the storage of a lake: a folder, or a prefix of an object store through fsspec."""
 
 from __future__ import annotations
 

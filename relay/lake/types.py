@@ -160,12 +160,12 @@ def widens(old: str, new: str) -> bool:
 
 
 def _bytes(precision: int) -> int:
-    """The bytes of a decimal in a Parquet file."""
+    """Return the bytes of a decimal in a Parquet file."""
     return (int("9" * precision).bit_length() + 8) // 8
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
-    """The digits of a decimal before and after the point; None for other types."""
+    """Return the digits of a decimal before and after the point; None for other types."""
     found = _DECIMAL.fullmatch(kind)
     return (int(found[1]) - int(found[2]), int(found[2])) if found else None
 
@@ -179,7 +179,9 @@ def _fits_within(kind: str, wide: str) -> bool:
 
 
 def evolve(versions: Sequence[TableVersion], table: Table, fields: Sequence[Field], key: Sequence[str]) -> TableVersion:
-    """The version for files with these fields: the newest of `versions` if it has the same fields, or its successor.
+    """Return the version for files with these fields.
+
+    It is the newest of `versions` if that has the same fields, or its successor.
 
     A changed display width of an integer makes no new version. A successor stays in the generation if each of its
     columns has a type as which the generation's files can be read, or fits the type that it has there. Columns that
@@ -201,7 +203,10 @@ def evolve(versions: Sequence[TableVersion], table: Table, fields: Sequence[Fiel
 
 
 def _without_spelling(field: Field) -> Field:
-    """The field with its source type spelled in one way: statements and table maps spell some types differently."""
+    """Return the field with its source type spelled in one way.
+
+    Statements and table maps spell some types differently.
+    """
     kind = _WIDTH.sub("", field.source_type).replace("geometrycollection", "geomcollection")
     kind = _VECTOR.sub(lambda found: f"varbinary({4 * int(found[1])})", kind)  # as in MariaDB's table maps
     return msgspec.structs.replace(field, source_type=kind)
@@ -217,7 +222,7 @@ def _spelled_as_before(
 
 
 def _widest(versions: Iterable[TableVersion]) -> dict[str, str]:
-    """The type as which all files of a generation can be read, by field name."""
+    """Return the type as which all files of a generation can be read, by field name."""
     types: dict[str, str] = {}
     for version in versions:
         for field in version.fields:
@@ -227,7 +232,7 @@ def _widest(versions: Iterable[TableVersion]) -> dict[str, str]:
 
 
 def generation_schema(versions: Sequence[TableVersion], sides: Iterable[str]) -> list[Field]:
-    """The fields for reading the files of a generation, without META_FIELDS; `versions` are oldest first.
+    """Return the fields for reading the files of a generation, without META_FIELDS; `versions` are oldest first.
 
     First the fields of the newest version, then those that only older ones have, each with its widest type; last the
     side columns named in `sides`. A file that lacks one has NULL there.
@@ -245,7 +250,7 @@ def generation_schema(versions: Sequence[TableVersion], sides: Iterable[str]) ->
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """The Arrow type for Spark's type `name`. Raises `ValueError` for a type that no Field has."""
+    """Return the Arrow type for Spark's type `name`. Raises `ValueError` for a type that no Field has."""
     import pyarrow as pa
 
     if digits := decimal_digits(name):
@@ -262,7 +267,7 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def file_schema(version: TableVersion) -> pa.Schema:
-    """The Arrow schema of a file of that version: its fields, then META_FIELDS. All are nullable.
+    """Return the Arrow schema of a file of that version: its fields, then META_FIELDS. All are nullable.
 
     Texts with few distinct values (labels of an ENUM, `_change_type`, `_file`, `_gtid`) are dictionaries; Parquet and
     its readers have them as plain texts.

@@ -67,7 +67,7 @@ def _options(schema: pyarrow.Schema) -> dict[str, Any]:
 
 
 def _conformed(batch: pyarrow.RecordBatch, version: TableVersion, schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    """The batch with the names and types of the file's `schema`, and with `_schema_version`."""
+    """Return the batch with the names and types of the file's `schema`, and with `_schema_version`."""
     columns = list(batch.columns)
     if len(columns) == len(schema) - 1:
         columns.append(pyarrow.repeat(pyarrow.scalar(version.version, pyarrow.int32()), batch.num_rows))

@@ -22,13 +22,13 @@ _32_BITS: Final = 1 << 32
 
 
 def binlog_end(binlog: Connection[Any], server: ServerFacts) -> BinlogPosition:
-    """The current end of the binlog."""
+    """Return the current end of the binlog."""
     end = binlog_position(binlog, server)
     return BinlogPosition(end.file, end.position)
 
 
 def last_change(binlog: Connection[Any], start: BinlogPosition, end: BinlogPosition) -> BinlogPosition:
-    """The end of the last event between two positions that may change rows; `start` if there is none.
+    """Return the end of the last event between two positions that may change rows; `start` if there is none.
 
     An export at `start` has everything up to `end` once it has passed this position. If there is so much between the
     two that more will certainly follow, the result is `end` itself.

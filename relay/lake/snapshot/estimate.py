@@ -1,4 +1,4 @@
-"""Estimates how many rows a table has."""
+"""Estimate how many rows a table has."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Size(NamedTuple):
 
 
 def size(metadata: Connection[Any], plan: Plan) -> Size:
-    """The table's size by the statistics of its engine, which may be far off."""
+    """Return the table's size by the statistics of its engine, which may be far off."""
     table = plan.table
     rows = query(
         metadata,
@@ -37,7 +37,7 @@ def size(metadata: Connection[Any], plan: Plan) -> Size:
 
 
 def row_estimates(metadata: Connection[Any], tables: Sequence[Table]) -> dict[Table, int]:
-    """The number of rows in each table, by the same statistics."""
+    """Return the number of rows in each table, by the same statistics."""
     if not tables:
         return {}
     rows = query(
@@ -64,7 +64,7 @@ class Estimate:
             self._low, self._high = int(low or 0), int(high or 0)
 
     def total(self, rows: int, after: list[str] | None) -> int:
-        """The estimated rows of the table, after `rows` rows up to the key `after`."""
+        """Return the estimated rows of the table, after `rows` rows up to the key `after`."""
         total = self._guess
         if after and self._high > self._low:
             part = (int(after[0]) - self._low) / (self._high - self._low)

@@ -1,4 +1,4 @@
-"""Checks whether an account may read the tables that a lake needs, by its SHOW GRANTS."""
+"""Check whether an account may read the tables that a lake needs, by its SHOW GRANTS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def wanted(config: Config) -> Sequence[str]:
 
 
 def unreadable(grants: Iterable[str], patterns: Iterable[str], privilege: str = "SELECT") -> list[str]:
-    """The patterns (`schema.table`) for which the account lacks the privilege on some table."""
+    """Return the patterns (`schema.table`) for which the account lacks the privilege on some table."""
     granted = list(_granted(grants, privilege))
     return [pattern for pattern in patterns if not any(_covers(one, pattern.split(".", 1)) for one in granted)]
 

@@ -35,7 +35,7 @@ _HEX: Final = r"([0-9a-f]{2})*"
 
 
 def expression(part: KeyPart) -> str:
-    """The SQL expression whose value `text` converts."""
+    """Return the SQL expression whose value `text` converts."""
     name, kind = quoted(part.column.name), part.column.type.name
     if kind in _NUMBERS or kind == "decimal":
         return f"{name} + 0"
@@ -61,7 +61,7 @@ def page(
 
 
 def _behind(key: Sequence[KeyPart], after: Sequence[str]) -> str:
-    """The condition (a, b) > (x, y), as servers use an index for it: a >= x AND (a > x OR (a = x AND b > y))."""
+    """Return the condition (a, b) > (x, y), as servers use an index for it: a >= x AND (a > x OR (a = x AND b > y))."""
     if len(key) != len(after):
         raise _damaged(f"the saved key has {len(after)} columns, the table's {len(key)}")
     values = [_literal(part, kept) for part, kept in zip(key, after, strict=True)]

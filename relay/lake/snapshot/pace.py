@@ -1,4 +1,4 @@
-"""Adapts the number of rows that a query reads."""
+"""Adapt the number of rows that a query reads."""
 
 from __future__ import annotations
 

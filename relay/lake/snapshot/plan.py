@@ -63,7 +63,7 @@ class Plan(NamedTuple):
 
 
 def tables(connection: Connection[Any], wanted: Callable[[str, str], bool]) -> list[Table]:
-    """The source's tables that the account may see, by name, without the system schemas."""
+    """Return the source's tables that the account may see, by name, without the system schemas."""
     rows = query(
         connection,
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES"
@@ -108,7 +108,7 @@ def plan(
 
 
 def unreadable_error(table: Table, found: schema.State = schema.ABSENT) -> RelayError:
-    """The error for a table without a usable definition; `found` is the source's reply."""
+    """Return the error for a table without a usable definition; `found` is the source's reply."""
     if isinstance(found, schema.Unknown) and found.cause != source_tables.DENIED:
         return RelayError(
             StopCode.UNSUPPORTED_COLUMN,
@@ -127,7 +127,7 @@ def unreadable_error(table: Table, found: schema.State = schema.ABSENT) -> Relay
 
 
 def _key(table: schema.Table) -> list[KeyPart]:
-    """The primary key; empty if a part of it is only a prefix of a column."""
+    """Return the primary key; empty if a part of it is only a prefix of a column."""
     index = next((index for index in table.indexes or () if index.kind is IndexKind.PRIMARY), None)
     if index is None or any(part.length for part in index.parts):
         return []
@@ -144,7 +144,7 @@ def _key(table: schema.Table) -> list[KeyPart]:
 def _version(
     table: Table, columns: Sequence[schema.Column], described: Definition, versions: Sequence[TableVersion]
 ) -> TableVersion:
-    """The newest version if it fits rows of these columns, else the version that follows it."""
+    """Return the newest version if it fits rows of these columns, else the version that follows it."""
     fields, key = fields_of(described)
     if versions:
         newest = versions[-1].fields

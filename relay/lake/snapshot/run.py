@@ -34,7 +34,9 @@ class Progress(NamedTuple):
 
 
 class Snapshots:
-    """Reads the rows of tables that are incomplete in the lake. A context manager: it holds a connection to the source.
+    """Read the rows of tables that are incomplete in the lake.
+
+    A context manager: it holds a connection to the source.
 
     Raises `SourceLost` if another attempt may succeed, else `RelayError`.
     """
@@ -81,7 +83,7 @@ class Snapshots:
         self.source.close()
 
     def todo(self) -> list[Table]:
-        """The source's tables that still have to be read, by name."""
+        """Return the source's tables that still have to be read, by name."""
         state = self._lake.state()
         tables = plan.tables(self.source.metadata, self._wanted)
         return [table for table in tables if needs_reading(state.tables.get(paths.table_key(table)))]
@@ -95,7 +97,7 @@ class Snapshots:
 
     @staticmethod
     def unseen_error(table: Table) -> RelayError:
-        """The error for a table that `unseen` returns."""
+        """Return the error for a table that `unseen` returns."""
         return plan.unreadable_error(table)
 
     def waiting(self) -> list[Table]:
@@ -113,7 +115,7 @@ class Snapshots:
         return True
 
     def sizes(self, tables: Sequence[Table]) -> dict[Table, int]:
-        """The source's estimate of rows in each table."""
+        """Return the source's estimate of rows in each table."""
         return estimate.row_estimates(self.source.metadata, tables)
 
     def fetch(self, table: Table) -> None:

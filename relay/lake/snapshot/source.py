@@ -36,7 +36,10 @@ class Source(NamedTuple):
 
 
 def accounts(config: Config, alive: Callable[[], None] = idle) -> list[Account]:
-    """The account, once for each host that may be the source. `alive` is called while a command gets its password."""
+    """Return the account, once for each host that may be the source.
+
+    `alive` is called while a command gets its password.
+    """
     server, wanted = config.server, config.schema_account
     hosts = server.ip_addr if wanted.host in server.ip_addr else [wanted.host]
     port = server.port if wanted.host in server.ip_addr else wanted.port

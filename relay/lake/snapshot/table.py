@@ -1,4 +1,4 @@
-"""Reads one table: several pages make a file, and each file is a commit in the log."""
+"""Read one table: several pages make a file, and each file is a commit in the log."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ class TableSnapshot:
         self._commit(self._marked_done(snapshot), files)
 
     def _seq_at(self, at: BinlogPosition) -> int:
-        """The lake's number of the last change at or before a binlog position."""
+        """Return the lake's number of the last change at or before a binlog position."""
         binlog, found = self._work.source.binlog, [0]
 
         def reached() -> bool:
@@ -240,7 +240,10 @@ class TableSnapshot:
         )
 
     def _export_position(self, snapshot: Snapshot) -> ExportPosition:
-        """The current position of the export. Raises Outdated or `SourceLost` if the reading can no longer be used."""
+        """Return the current position of the export.
+
+        Raises Outdated or `SourceLost` if the reading can no longer be used.
+        """
         state = self._work.log.state()
         self._require_usable(state, snapshot)
         if state.place is None:

@@ -1,4 +1,4 @@
-"""Converts the server's text to the typed columns that rows from the binlog have. No I/O.
+"""Convert the server's text to the typed columns that rows from the binlog have. No I/O.
 
 Each function takes one column of a result in the text protocol, an Arrow array of binary, and returns an array of the
 same length. Some return a second one for the side column, which keeps what the type cannot hold.

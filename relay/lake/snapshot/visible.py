@@ -1,4 +1,4 @@
-"""Ensures that a SELECT sees every transaction up to a position of the export.
+"""Ensure that a SELECT sees every transaction up to a position of the export.
 
 A server writes its binlog first. So for a moment a transaction is in the binlog, and maybe in the journal and the lake,
 while its rows are not visible. Rows read in that moment would count as newer than the change that they lack.
@@ -26,7 +26,7 @@ _POLL_SECONDS: Final = 0.02
 
 
 class Visibility:
-    """Makes changes visible with the method that suits a source."""
+    """Make changes visible with the method that suits a source."""
 
     def __init__(self, binlog: Connection[Any], server: ServerFacts, alive: Callable[[], None]) -> None:
         """`binlog` is a connection of the account that reads the binlog; `alive` is called in waits and may raise."""
@@ -86,7 +86,7 @@ class Visibility:
                 return
 
     def _gtids_before(self, exported: ExportPosition) -> str:
-        """The GTIDs at a position that has none of its own."""
+        """Return the GTIDs at a position that has none of its own."""
         if self._executed[:2] != (exported.file, exported.offset):
             gtids = gtid_at(self._binlog, self._server, exported.file, exported.offset)
             self._executed = (exported.file, exported.offset, gtids)

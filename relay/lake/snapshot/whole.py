@@ -1,4 +1,4 @@
-"""Opens sessions for tables without a key: one SELECT reads all rows, at an exactly known binlog position."""
+"""Open sessions for tables without a key: one SELECT reads all rows, at an exactly known binlog position."""
 
 from __future__ import annotations
 
