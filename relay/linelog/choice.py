@@ -1,4 +1,4 @@
-"""Selects the tables to log: `Schema` and `Excludes` of `[Logger]`."""
+"""Select the tables to log: `Schema` and `Excludes` of `[Logger]`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 
 
 def matching_schema(schemas: Sequence[str], schema: str) -> str:
-    """The first name or pattern of `Schema` that matches the schema, "" if none does."""
+    """Return the first name or pattern of `Schema` that matches the schema, "" if none does."""
     return next((pattern for pattern in schemas if fnmatchcase(schema, pattern)), "")
 
 
 def matching_exclude(excludes: Sequence[str], schema: str, table: str) -> str:
-    """The first of `Excludes` that matches the table: `table`, `schema.table` or a pattern; "" if none does."""
+    """Return the first of `Excludes` that matches the table: `table`, `schema.table` or a pattern; "" if none does."""
     return next((pattern for pattern in excludes if _names(pattern, schema, table)), "")
 
 

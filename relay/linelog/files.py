@@ -41,7 +41,7 @@ class Name(NamedTuple):
         return name if str(name) == text else None
 
     def __str__(self) -> str:
-        """The name in the folder."""
+        """Return the name in the folder."""
         part = f".{self.part}" if self.part > 1 else ""
         return f"relaylogs-{_EPOCH + timedelta(self.day):%Y%m%d}{part}.{self.suffix}"
 
@@ -94,7 +94,10 @@ class LogFile:
 
 
 def next_name(folder: Path, day: int, suffix: str, full: int) -> Name:
-    """The name of the file for `day`: that of its last part, or the next one if that has `full` bytes (0: no limit)."""
+    """Return the name of the file for `day`.
+
+    It is that of the day's last part, or the next one if that has `full` bytes (0: no limit).
+    """
     parts = [name.part for name in names(folder) if (name.day, name.suffix) == (day, suffix)]
     name = Name(day, max(parts, default=1), suffix)
     if parts and full and (folder / str(name)).stat().st_size >= full:
@@ -103,7 +106,7 @@ def next_name(folder: Path, day: int, suffix: str, full: int) -> Name:
 
 
 def names(folder: Path) -> list[Name]:
-    """The names of all log files in the folder, the oldest first."""
+    """Return the names of all log files in the folder, the oldest first."""
     return sorted(name for entry in os.scandir(folder) if (name := Name.parse(entry.name)) and entry.is_file())
 
 

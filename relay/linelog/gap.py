@@ -1,4 +1,4 @@
-"""Makes the line that says that lines before it are missing."""
+"""Make the line that says that lines before it are missing."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Progress(NamedTuple):
 
 
 class LineLog:
-    """Writes the lines of one journal to one log. One process at a time: the caller holds the folder's lock."""
+    """Write the lines of one journal to one log. One process at a time: the caller holds the folder's lock."""
 
     def __init__(self, journal: Path, settings: Settings, log: Log = lambda event, **fields: None) -> None:
         """Resume at the cursor.
