@@ -32,7 +32,7 @@ CHECK_SECONDS: Final = 0.25
 
 
 async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
-    """Serves until SIGTERM. Does not wait for connections to end."""
+    """Serve until SIGTERM. Do not wait for connections to end."""
     assert context.listener is not None
     terminated = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminated.set)
@@ -82,13 +82,13 @@ def _sample(document: Stat, recorder: Recorder, repeats: Repeats) -> None:
 
 
 async def _collect(collector: Collector) -> None:
-    """Runs the collector. Other tasks run between two steps, even while it catches up with a long journal."""
+    """Run the collector. Other tasks run between two steps, even while it catches up with a long journal."""
     while True:
         await asyncio.sleep(CHECK_SECONDS if collector.step() else 0)
 
 
 async def _repeat(seconds: float, work: Callable[[], None]) -> None:
-    """Calls `work` at once and then at an even pace. Does not make up for missed calls."""
+    """Call `work` at once and then at an even pace. Do not make up for missed calls."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:
@@ -98,7 +98,7 @@ async def _repeat(seconds: float, work: Callable[[], None]) -> None:
 
 
 class _Handler(logging.Handler):
-    """Writes tornado's own warnings to the relay's log."""
+    """Write tornado's own warnings to the relay's log."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)

@@ -20,7 +20,9 @@ ENDING_SECONDS: Final = 0.2
 
 
 class Collector:
-    """Belongs to the thread that creates it, except for a separate thread that probes the source.
+    """Keep table usage and the source's position up to date.
+
+    A collector belongs to the thread that creates it, except for a separate thread that probes the source.
 
     `step` raises what ends that thread.
     """
@@ -37,7 +39,7 @@ class Collector:
         self._probing.start()
 
     def step(self) -> bool:
-        """Does a bit of work. False if there is more to do at once; otherwise call it again a moment later."""
+        """Do a bit of work. False if there is more to do at once; otherwise call it again a moment later."""
         if self._failure is not None:
             raise self._failure
         now = time.time()
@@ -49,7 +51,7 @@ class Collector:
         return caught_up
 
     def close(self) -> None:
-        """Saves the counts. Does not wait for a source that does not reply."""
+        """Save the counts. Do not wait for a source that does not reply."""
         self._ending.set()
         self.usage.close()
         self._probing.join(ENDING_SECONDS)  # so that it ends a PasswordCommand that runs
@@ -75,7 +77,7 @@ class Collector:
         probe.close()
 
     def _account(self) -> Account:
-        """The account that reads the binlog. It may also query the binlog's end."""
+        """Return the account that reads the binlog. It may also query the binlog's end."""
         from relay.source.connect import Account
 
         config = self._context.config

@@ -29,7 +29,7 @@ class Delivery(msgspec.Struct):
 
 
 def deliveries(arena: Arena, journal_dir: Path, client_id: int) -> list[Delivery]:
-    """The last ten deliveries of a client since the relay's start, newest first; none if there is no such client.
+    """Return the last ten deliveries of a client since the relay's start, newest first; none for an unknown client.
 
     Raises `JournalError` if the journal is damaged.
     """
@@ -50,7 +50,7 @@ def deliveries(arena: Arena, journal_dir: Path, client_id: int) -> list[Delivery
 
 
 def _table(journal: JournalReader, frame: int) -> tuple[str, str]:
-    """Schema and table of the rows at a journal position; both "" if retention has cut them."""
+    """Return schema and table of the rows at a journal position; both "" if retention has cut them."""
     try:
         return journal.table_at(frame) or ("", "")
     except JournalError as error:

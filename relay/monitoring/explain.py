@@ -107,7 +107,7 @@ def _journal(tables: Sequence[str], excluded: Sequence[str], schema: str, table:
 
 
 def _matching(patterns: Sequence[str], schema: str, table: str) -> str:
-    """The first pattern that matches `schema.table`, "" if none does."""
+    """Return the first pattern that matches `schema.table`, "" if none does."""
     return next((pattern for pattern in patterns if Rules(tables=(pattern,)).wants(schema, table)), "")
 
 
@@ -159,7 +159,7 @@ def _near_miss(rule: Filter, schema: str, table: str) -> str:
 
 
 def _dropping(waiting: int, matching: Sequence[Filter], kinds: str) -> str:
-    """What the limits do with a new row now, by the broker's rule for several filters.
+    """Return what the limits do with a new row now, by the broker's rule for several filters.
 
     `waiting`: number of rows that count towards limits.
     """
@@ -197,7 +197,7 @@ def _log(config: Config, document: Stat, journal: OutputVerdict, schema: str, ta
 
 
 def _by_process(journal: OutputVerdict, why: str, status: Status) -> OutputVerdict:
-    """The verdict on a table that the configuration selects for the process with this status."""
+    """Return the verdict on a table that the configuration selects for the process with this status."""
     if not journal.takes:
         return OutputVerdict(False, "the journal does not have the table")
     if status.stop:

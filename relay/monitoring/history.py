@@ -35,7 +35,7 @@ class Recorder:
         self._clients: dict[int, _ClientSamples] = {}
 
     def sample(self, document: Stat) -> None:
-        """Takes one sample. Removes the samples of clients that no longer exist."""
+        """Take one sample. Remove the samples of clients that no longer exist."""
         number, slot = self._taken, self._taken % SAMPLES
         self._taken += 1
         self._at[slot] = self._clock()
@@ -49,7 +49,7 @@ class Recorder:
             del self._clients[gone]
 
     def history(self) -> History:
-        """The charts of the whole relay."""
+        """Return the charts of the whole relay."""
         rates = {name: self._rates(self._relay[name]) for name in (*_KINDS, "bytes", "confirmed", "cdc_rows")}
         return History(
             interval=INTERVAL,
@@ -62,13 +62,13 @@ class Recorder:
         )
 
     def client(self, client_id: int) -> ClientHistory:
-        """The charts of one client; empty before its first sample."""
+        """Return the charts of one client; empty before its first sample."""
         samples = self._clients.get(client_id)
         waiting, confirmed = samples.rings(self._taken) if samples else (_ring(), _ring())
         return ClientHistory(INTERVAL, self._times(), _integers(self._known(waiting)), self._rates(confirmed))
 
     def _in_order(self, ring: array[float]) -> array[float]:
-        """The samples of a ring, oldest first."""
+        """Return the samples of a ring, oldest first."""
         if self._taken <= SAMPLES:
             return ring[: self._taken]
         oldest = self._taken % SAMPLES
@@ -78,7 +78,7 @@ class Recorder:
         return [round(at, 3) for at in self._in_order(self._at)]
 
     def _known(self, ring: array[float]) -> list[float | None]:
-        """The samples of a ring; None where a value is unknown."""
+        """Return the samples of a ring; None where a value is unknown."""
         return [None if math.isnan(value) else value for value in self._in_order(ring)]
 
     def _rates(self, ring: array[float]) -> list[float | None]:
@@ -103,7 +103,7 @@ class _ClientSamples:
         self._rings: tuple[array[float], array[float]] | None = None
 
     def add(self, number: int, client: Client) -> None:
-        """Adds the sample with that number, which follows the last one."""
+        """Add the sample with that number, which follows the last one."""
         if self._rings is None:
             if (client.waiting, client.confirmed) == (self._waiting, self._confirmed):
                 return
@@ -112,7 +112,7 @@ class _ClientSamples:
             ring[number % SAMPLES] = value
 
     def rings(self, taken: int) -> tuple[array[float], array[float]]:
-        """The rings of waiting and of confirmed rows after `taken` samples."""
+        """Return the rings of waiting and of confirmed rows after `taken` samples."""
         if self._rings is not None:
             return self._rings
         waiting, confirmed = _ring(), _ring()
@@ -130,7 +130,7 @@ def _integers(values: list[float | None]) -> list[int | None]:
 
 
 def _values(document: Stat) -> dict[str, float | None]:
-    """What is sampled of a document, by name; None if it is unknown."""
+    """Return what is sampled of a document, by name; None if it is unknown."""
     clients, cdc = document.clients, document.cdc
     behind = (stream.lag_bytes for process in (cdc.processes if cdc else []) for stream in process.streams)
     return {

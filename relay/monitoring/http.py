@@ -97,14 +97,14 @@ class Latest:
         self._contents: dict[str, Content] = {}
 
     def document(self, now: bool = False) -> Stat:
-        """The document, not older than `FRESH`; or, with `now`, a new one."""
+        """Return the document, not older than `FRESH`; or, with `now`, a new one."""
         if self._document is None or now or self._clock() >= self._until:
             self._document, self._contents = self._collect(), {}
             self._until = self._clock() + FRESH
         return self._document
 
     def content(self, name: str, make: Callable[[Stat], Content]) -> Content:
-        """The result of `make` for the document, computed once per document."""
+        """Return the result of `make` for the document, computed once per document."""
         document = self.document()
         if name not in self._contents:
             self._contents[name] = make(document)
@@ -124,7 +124,7 @@ def application(latest: Latest, views: Views, log: Log, hosts: Callable[[], Sequ
 
 
 def page_files() -> dict[str, Content]:
-    """The page's files by their path below relay/page, as they are installed."""
+    """Return the page's files by their path below relay/page, as they are installed."""
 
     def walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Content]]:
         for entry in folder.iterdir():
@@ -138,14 +138,14 @@ def page_files() -> dict[str, Content]:
 
 
 class Server(HTTPServer):
-    """Limits the number of connections.
+    """Limit the number of connections.
 
     In a flood, new connections replace those of the flood and, at worst, that of a page, which reconnects. The kernel
     ends the connection of a client that does not read, tornado that of a client that does not write.
     """
 
     def initialize(self, application: Application) -> None:  # type: ignore[override]
-        """Sets limits on what a client sends, and on the time that it takes."""
+        """Set limits on what a client sends, and on the time that it takes."""
         super().initialize(
             application,
             idle_connection_timeout=IDLE_SECONDS,
@@ -159,7 +159,7 @@ class Server(HTTPServer):
         """Whether an address may connect. Other connections are closed without reading."""
 
     def serve(self, listener: socket.socket) -> None:
-        """Accepts connections on a socket that already listens."""
+        """Accept connections on a socket that already listens."""
         # Accepted sockets inherit this option.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALL_MILLISECONDS)
         self.add_socket(listener)
@@ -170,7 +170,7 @@ class Server(HTTPServer):
         return len(self._open)
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
-        """Handles a new connection."""
+        """Handle a new connection."""
         if not self.admits(address[0]):
             stream.close()
             return
@@ -180,14 +180,14 @@ class Server(HTTPServer):
         super().handle_stream(stream, address)
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
-        """Called when the head of a request arrived: the connection is no longer idle."""
+        """Note that the head of a request has arrived: the connection is no longer idle."""
         stream = cast(HTTP1ServerConnection, server_conn).stream
         if stream in self._open:
             self._open.move_to_end(stream)
         return super().start_request(server_conn, request_conn)
 
     def on_close(self, server_conn: object) -> None:
-        """Called when a connection has ended, by either side."""
+        """Note that a connection has ended, by either side."""
         self._open.pop(cast(HTTP1ServerConnection, server_conn).stream, None)
         super().on_close(server_conn)
 
@@ -199,7 +199,7 @@ class _Handler(RequestHandler):
         self.latest, self.views, self.files, self.hosts, self.log = latest, views, files, hosts, log
 
     def prepare(self) -> None:
-        """Rejects host names of others that resolve to this address (DNS rebinding)."""
+        """Reject host names of others that resolve to this address (DNS rebinding)."""
         if not host_allowed(self.request.host_name, self.hosts()):
             text = f"the host name {self.request.host_name} is not allowed: add it to HTTPHosts in [Server]"
             raise HTTPError(HTTPStatus.MISDIRECTED_REQUEST, text)
@@ -226,7 +226,7 @@ class _Handler(RequestHandler):
         self.finish(body)
 
     def send_json(self, document: msgspec.Struct | list[Any] | None, absent: str = "") -> None:
-        """Sends a document; without one, an error with the text `absent`."""
+        """Send a document; without one, an error with the text `absent`."""
         if document is None:
             raise HTTPError(HTTPStatus.NOT_FOUND, absent)
         self.send(Content(msgspec.json.encode(document)))
@@ -239,7 +239,7 @@ class _Handler(RequestHandler):
         self.send_json(Failure(text))
 
     def log_exception(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        """Logs an internal error, which the client sees as error 500. Does not log a client's mistake."""
+        """Log an internal error, which the client sees as error 500. Do not log a client's mistake."""
         if not isinstance(error, HTTPError):
             where = traceback.extract_tb(trace)[-1]
             self.log("request_failed", path=self.request.path, error=repr(error), at=f"{where.name}:{where.lineno}")
@@ -316,7 +316,7 @@ class _Metrics(_Handler):
 
 class _Alive(_Handler):
     def prepare(self) -> None:
-        """Allows any host name: monitoring systems use their own names, and learn nothing else here."""
+        """Allow any host name: monitoring systems use their own names, and learn nothing else here."""
 
     def get(self) -> None:
         self.send_health(health.not_alive)

@@ -1,4 +1,4 @@
-"""Computes how far the relay is behind the source, and how long the source will keep what was not read yet."""
+"""Compute how far the relay is behind the source, and how long the source will keep what was not read yet."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Family(NamedTuple):
     samples: Callable[[Stat], Iterable[Sample]]
 
     def metric(self, document: Stat) -> Metric:
-        """The metric with its samples, as the client library's type."""
+        """Return the metric with its samples, as the client library's type."""
         make = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
         family = make(self.name, self.help, labels=self.labels)
         for labels, value in self.samples(document):
@@ -94,7 +94,7 @@ def _table_rows(document: Stat) -> Iterator[Sample]:
 
 
 def _parts(document: Stat) -> dict[str, Status]:
-    """The parts that can stop with a fatal error while the relay runs, by name."""
+    """Return the parts that can stop with a fatal error while the relay runs, by name."""
     parts: dict[str, Status] = {}
     if document.lake:
         parts |= {"export": document.lake.export, "snapshot": document.lake.snapshot}
@@ -254,7 +254,7 @@ FAMILIES: Final = (
 
 
 def documentation() -> str:
-    """The table of all metrics in Markdown, as in docs/metrics.md."""
+    """Return the table of all metrics in Markdown, as in docs/metrics.md."""
     lines = ["| metric | type | unit | labels | meaning |", "|---|---|---|---|---|"]
     for family in FAMILIES:
         labels = ", ".join(f"`{label}`" for label in family.labels)
@@ -269,7 +269,7 @@ class Collector:
         self._document = document
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics that have samples."""
+        """Yield the metrics that have samples."""
         for family in FAMILIES:
             metric = family.metric(self._document)
             if metric.samples:
@@ -277,5 +277,5 @@ class Collector:
 
 
 def text(document: Stat) -> bytes:
-    """The metrics in the format `CONTENT_TYPE`."""
+    """Return the metrics in the format `CONTENT_TYPE`."""
     return generate_latest(Collector(document))

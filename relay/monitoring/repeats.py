@@ -1,4 +1,4 @@
-"""Logs clients that fetch the same row again and again: one line, and another each time the number has doubled."""
+"""Log clients that fetch the same row again and again: one line, and another each time the number has doubled."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MANY: Final = 10
 
 
 class Repeats:
-    """Checks the clients in each stat document."""
+    """Check the clients in each stat document."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._logged: dict[int, int] = {}  # by client, the number that was last logged
 
     def check(self, clients: Iterable[Client]) -> None:
-        """Logs clients that have fetched a row `MANY` times or more without confirming it."""
+        """Log clients that have fetched a row `MANY` times or more without confirming it."""
         logged, self._logged = self._logged, {}
         for client in clients:
             if client.repeats < MANY:

@@ -32,8 +32,11 @@ _DIALECT: Final = Dialect(mariadb=False, version=90_000)  # a current server wri
 
 
 class SchemaColumn(msgspec.Struct):
-    """A column. `type` is SQL text. `nullable` is None if unknown. `key`: the column is part of the key that identifies
-    rows. `charset` is empty for types without text, "?" if unknown. `generated` and `invisible` are the server's."""
+    """A column.
+
+    `type` is SQL text. `nullable` is None if unknown. `key`: the column is part of the key that identifies rows.
+    `charset` is empty for types without text, "?" if unknown. `generated` and `invisible` are the server's.
+    """
 
     name: str
     type: str
@@ -73,7 +76,7 @@ class TableHistory(msgspec.Struct):
 
 
 def histories(data_dir: Path, patterns: Sequence[str] = (), *, newest: bool = False) -> list[TableHistory]:
-    """The tables whose `schema.table` matches one of the patterns (shell file syntax); all tables without a pattern.
+    """Return the tables whose `schema.table` matches one of the patterns (shell file syntax); all without a pattern.
 
     `newest`: only their newest version. Raises `RelayError` if there is no history or it cannot be read.
     """
@@ -82,7 +85,7 @@ def histories(data_dir: Path, patterns: Sequence[str] = (), *, newest: bool = Fa
 
 
 def history(data_dir: Path, schema: str, table: str) -> TableHistory | None:
-    """The history of one table; None if there is none or it cannot be read."""
+    """Return the history of one table; None if there is none or it cannot be read."""
     try:
         with _opened(data_dir) as store:
             found = _history(store, TableName(schema, table), newest=False)
@@ -104,7 +107,7 @@ def as_of(data_dir: Path, patterns: Sequence[str], where: str) -> list[TableHist
 
 @contextmanager
 def _opened(data_dir: Path) -> Iterator[Store]:
-    """The store, for the block. Raises `RelayError` if there is none, or if the block cannot read it."""
+    """Yield the store, for the block. Raises `RelayError` if there is none, or if the block cannot read it."""
     path = data_dir / SCHEMA_FILE
     if not path.exists():
         hint = "the relay creates it at the start; name its configuration with -c"
@@ -126,7 +129,7 @@ def _matching(store: Store, patterns: Sequence[str]) -> list[TableName]:
 
 
 def _history(store: Store, table: TableName, newest: bool, position: BinlogPosition | None = None) -> TableHistory:
-    """A table's whole history, its newest version, or the version in force at a binlog position."""
+    """Return a table's whole history, its newest version, or the version in force at a binlog position."""
     found = TableHistory(table.schema, table.table, "", [])
     try:
         for each in _versions(store, table):
@@ -200,7 +203,7 @@ def _position(data_dir: Path, store: Store, where: str) -> BinlogPosition:
 
 
 def _in_journal(directory: Path, wanted: GtidSet) -> BinlogPosition | None:
-    """The end of the last of these transactions that is in the journal."""
+    """Return the end of the last of these transactions that is in the journal."""
     if not directory.is_dir():
         return None
     journal = JournalReader(directory)
@@ -215,7 +218,7 @@ def _in_journal(directory: Path, wanted: GtidSet) -> BinlogPosition | None:
 
 
 def _in_history(store: Store, wanted: GtidSet) -> BinlogPosition | None:
-    """The end of the last of these transactions that made a version in the schema history."""
+    """Return the end of the last of these transactions that made a version in the schema history."""
     ends = [
         version.since
         for table in store.tables()

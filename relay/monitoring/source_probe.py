@@ -1,4 +1,4 @@
-"""Probes the source over a separate connection: the end of its binlog, what the relay lacks, when it purges."""
+"""Probe the source over a separate connection: the end of its binlog, what the relay lacks, when it purges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FilePosition = tuple[str, int]
 
 
 class SourceProbe:
-    """Probes a source over its own connection, which it keeps open."""
+    """Probe a source over its own connection, which it keeps open."""
 
     def __init__(self) -> None:
         self._account: Account | None = None
@@ -27,7 +27,7 @@ class SourceProbe:
         self._expiry: int | None = None
 
     def run(self, account: Account, position: Callable[[], FilePosition]) -> Watch:
-        """Queries a source, which may take until a timeout.
+        """Query a source, which may take until a timeout.
 
         `position` returns the binlog position that the journal has reached. Failures are reported in the result.
         """
@@ -43,7 +43,7 @@ class SourceProbe:
             return Watch(at=time.time(), expiry=self._expiry, trouble=str(error))
 
     def close(self) -> None:
-        """Closes the connection; the next probe connects again."""
+        """Close the connection; the next probe connects again."""
         if self._connection is not None and self._connection.open:
             self._connection.close()
         self._connection = None

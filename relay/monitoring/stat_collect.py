@@ -1,4 +1,4 @@
-"""Collects the stat document from the counters of all processes, their status pages, and state.db."""
+"""Collect the stat document from the counters of all processes, their status pages, and state.db."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def _cdc(config: Config, processes: Sequence[Process], status_pages: StatusPages
 
 
 def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], status_pages: StatusPages) -> Stat:
-    """The document as of now. `processes` are the names of the heartbeat slots, in order."""
+    """Return the document as of now. `processes` are the names of the heartbeat slots, in order."""
     stop_facts = arena.stop()
     stop = Stop(**stop_facts) if stop_facts else None
     source = arena.source()

@@ -28,7 +28,7 @@ _MINUTE: Final = 60
 
 
 class Usage:
-    """Counts the journal in `journal_dir`, and keeps the counts in the SQLite file `path`.
+    """Count the journal in `journal_dir`, and keep the counts in the SQLite file `path`.
 
     There is one instance at a time. `advance` opens the file and the journal. It reports failures in `trouble` and
     tries again later. Every change is counted once, by its number, even if the process is killed.
@@ -55,7 +55,7 @@ class Usage:
         self._definitions: dict[int, bytes] = {}
 
     def advance(self, now: float, until: int) -> bool:
-        """Counts one step further, up to the position `until`, which must be flushed. `now` is in Unix seconds.
+        """Count one step further, up to the position `until`, which must be flushed. `now` is in Unix seconds.
 
         True if there is nothing to do for now: it reached `until`, or there is `trouble`. Raises `RelayError` if a sync
         of the file has failed.
@@ -83,7 +83,7 @@ class Usage:
         return caught_up
 
     def tables(self) -> list[TableUsage]:
-        """The counts of each table, in the order in which the tables were found. The structs keep changing."""
+        """Return the counts of each table, in the order in which the tables were found. The structs keep changing."""
         return [table.usage for table in self._tables.values()]
 
     def usage(self) -> process_status.Usage:
@@ -109,7 +109,7 @@ class Usage:
         return rows
 
     def definition(self, schema: str, table: str) -> Definition | None:
-        """The newest definition of a table with counted rows; None for any other table."""
+        """Return the newest definition of a table with counted rows; None for any other table."""
         found = self._tables.get((schema, table))
         if found is None or self._store is None:
             return None
@@ -117,12 +117,12 @@ class Usage:
         return msgspec.msgpack.decode(packed, type=Definition) if packed else None
 
     def definitions(self) -> list[Definition]:
-        """The newest definition of each table with counted rows."""
+        """Return the newest definition of each table with counted rows."""
         saved = self._store.definitions() if self._store else {}
         return [msgspec.msgpack.decode(packed, type=Definition) for packed in (saved | self._definitions).values()]
 
     def close(self) -> None:
-        """Saves the counts and closes the file. If saving fails, that is `trouble`; the next instance counts again."""
+        """Save the counts and close the file. If saving fails, that is `trouble`; the next instance counts again."""
         if self._store is None:
             return
         try:
@@ -156,7 +156,7 @@ class Usage:
         return self._store
 
     def _move_windows(self, store: UsageStore, minute: int) -> None:
-        """Makes this minute the last of the windows."""
+        """Make this minute the last of the windows."""
         if minute == self._minute:
             return
         self._save(store)
@@ -187,7 +187,7 @@ class Usage:
             counted.missed = self._missed_before + reader.missed
 
     def _add_tables(self, reader: UsageReader) -> None:
-        """Adds the tables that the reader has found, and their definitions."""
+        """Add the tables that the reader has found, and their definitions."""
         for met in reader.definitions():
             name = met.schema, met.name
             table = self._tables.get(name)

@@ -74,11 +74,11 @@ class UsageStore:
             raise
 
     def close(self) -> None:
-        """Closes the file. Does not save."""
+        """Close the file. Do not save."""
         self._db.close()
 
     def counted(self) -> Counted:
-        """The state of the last save."""
+        """Return the state of the last save."""
         row = self._db.execute("SELECT generation, position, number, since, missed FROM counted").fetchone()
         return Counted(int(row[0]), *row[1:]) if row else Counted()
 
@@ -121,12 +121,12 @@ class UsageStore:
         return [found.get(minute, Counts()) for minute in minutes]
 
     def definition(self, table: Table) -> bytes | None:
-        """The newest definition of a table."""
+        """Return the newest definition of a table."""
         row = self._db.execute("SELECT definition FROM tables WHERE id = ?", (table.id,)).fetchone()
         return None if row is None else row[0]
 
     def definitions(self) -> dict[int, bytes]:
-        """The newest definition of each table, by its id."""
+        """Return the newest definition of each table, by its id."""
         return dict(self._db.execute("SELECT id, definition FROM tables WHERE definition IS NOT NULL ORDER BY id"))
 
     def save(
@@ -137,7 +137,7 @@ class UsageStore:
         definitions: dict[int, bytes],
         forget: int,
     ) -> None:
-        """Saves all or nothing: tables with new totals, counts to add by (minute, table id), definitions by table id.
+        """Save all or nothing: tables with new totals, counts to add by (minute, table id), definitions by table id.
 
         Deletes minutes up to `forget`, the oldest 60 at a time.
         """

@@ -18,7 +18,7 @@ from relay.monitoring.usage import Usage
 
 
 class Views:
-    """Combines the facts of several parts of the monitor.
+    """Combine the facts of several parts of the monitor.
 
     `config` returns the configuration in force, `deliveries` the last ten deliveries of a client by its id.
     """
