@@ -1,4 +1,4 @@
-"""Accepts connections on a listening socket that several processes share."""
+"""Accept connections on a listening socket that several processes share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RESERVED_DESCRIPTORS: Final = 64
 def accepted(
     listener: socket.socket, most: int, failed: Callable[[OSError], None]
 ) -> Iterator[tuple[socket.socket, tuple[Any, ...]]]:
-    """Accepts up to `most` waiting connections, and yields each, non-blocking, with its client's address.
+    """Accept up to `most` waiting connections, and yield each, non-blocking, with its client's address.
 
     If accepting fails, for example for lack of descriptors, calls `failed` and ends.
     """
@@ -38,7 +38,7 @@ def accepted(
 
 
 def descriptors_for(wanted: int) -> int:
-    """The number of descriptors for connections: `wanted`, or fewer if the system's limit is lower.
+    """Return the number of descriptors for connections: `wanted`, or fewer if the system's limit is lower.
 
     Raises the soft limit of the process if that helps.
     """

@@ -15,7 +15,7 @@ class Access:
         self.apply(config)
 
     def apply(self, config: Config) -> None:
-        """Uses the rules of this configuration from now on."""
+        """Use the rules of this configuration from now on."""
         server = config.server
         legacy = server.legacy_keys
         self._shared = classic_keys.accepted_keys(_raw(server.auth_secret), legacy=legacy)
@@ -46,7 +46,7 @@ class Access:
         )
 
     def address_rule(self, name: str, address: str) -> str:
-        """The configuration key that forbids the name to log in from this address, "" if none does."""
+        """Return the configuration key that forbids the name to log in from this address, "" if none does."""
         own = self._from.get(name)
         if own:
             return "" if address in own else f"[Client {name}] From"
@@ -72,5 +72,5 @@ class Access:
 
 
 def _raw(secret: str) -> bytes:
-    """The bytes of a secret as in the configuration file."""
+    """Return the bytes of a secret as in the configuration file."""
     return secret.encode("utf-8", "surrogateescape")

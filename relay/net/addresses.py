@@ -31,7 +31,7 @@ class Addresses:
 
 
 def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """A client's address without its zone. An IPv4 address mapped to IPv6 becomes IPv4."""
+    """Return a client's address without its zone. An IPv4 address mapped to IPv6 becomes IPv4."""
     host = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped:
         return host.ipv4_mapped
@@ -39,7 +39,7 @@ def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def throttle_unit(address: str) -> str:
-    """The unit in which a client's failures are counted: its IPv4 address, or its IPv6 network."""
+    """Return the unit in which a client's failures are counted: its IPv4 address, or its IPv6 network."""
     host = plain(address)
     if isinstance(host, ipaddress.IPv4Address):
         return str(host)

@@ -34,7 +34,7 @@ class _Failures:
 
 
 class LoginThrottle:
-    """Checks logins at once, or later when it is their turn. Times are monotonic seconds.
+    """Check logins at once, or later when it is their turn. Times are monotonic seconds.
 
     A name at an address may fail `allowed` times, then once a second. An address may fail five times as often under all
     its names, and all addresses together fifty times as often. Failures of other names do not delay a name that has
@@ -52,7 +52,7 @@ class LoginThrottle:
     def attempt(
         self, address: str, name: str, now: float, check: Callable[[], bool | None], refuse: Callable[[], None]
     ) -> None:
-        """Checks the login with `check`, at once or later.
+        """Check the login with `check`, at once or later.
 
         `check` returns whether the login was correct, or None if the client no longer waits. Calls `refuse` instead if
         the login cannot be checked within `PATIENCE` seconds.
@@ -68,7 +68,7 @@ class LoginThrottle:
         self._waiting.append((now, keys, check, refuse))
 
     def tick(self, now: float) -> None:
-        """Checks the waiting logins that may be checked now. Call it about once a second."""
+        """Check the waiting logins that may be checked now. Call it about once a second."""
         waiting, self._waiting, self._awaited = self._waiting, [], set()
         random.shuffle(waiting)
         for since, keys, check, refuse in waiting:

@@ -23,19 +23,19 @@ class RejectionLog:
         self._until = time.monotonic() + _MINUTE
 
     def __call__(self, event: str, **fields: object) -> None:
-        """Logs the event, or counts it."""
+        """Log the event, or count it."""
         self._counts[event] += 1
         if self._counts[event] <= LINES:
             self._log(event, **fields)
 
     def tick(self) -> None:
-        """Ends the minute when it is over. Call it about once a second."""
+        """End the minute when it is over. Call it about once a second."""
         if time.monotonic() >= self._until:
             self.close()
             self._until = time.monotonic() + _MINUTE
 
     def close(self) -> None:
-        """Logs how many lines of each event were left out."""
+        """Log how many lines of each event were left out."""
         for event, count in self._counts.items():
             if count > LINES:
                 self._log("refusals_left_out", of=event, count=count - LINES)

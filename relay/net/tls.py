@@ -18,7 +18,7 @@ _HIGH_WATER: Final = 1 << 18
 
 
 def server_context(mode: str, config: ServerConfig) -> ssl.SSLContext | None:
-    """The TLS context of a port with this `mode`; None if TLS is off. Raises `RelayError` (config)."""
+    """Return the TLS context of a port with this `mode`; None if TLS is off. Raises `RelayError` (config)."""
     if mode == "off":
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -32,7 +32,7 @@ def server_context(mode: str, config: ServerConfig) -> ssl.SSLContext | None:
 
 
 class Bridge:
-    """Decrypts from `outer` to `inner` and encrypts in the other direction.
+    """Decrypt from `outer` to `inner` and encrypt in the other direction.
 
     Neither buffer grows while its receiver is not reading.
     """
@@ -51,7 +51,7 @@ class Bridge:
         self.failure = ""
 
     def events(self) -> tuple[int, int]:
-        """The epoll events to wait for, on outer and on inner."""
+        """Return the epoll events to wait for, on outer and on inner."""
         outer = inner = 0
         if not self._outer_eof and len(self._plain) < _HIGH_WATER:
             outer |= select.EPOLLIN
@@ -64,7 +64,7 @@ class Bridge:
         return outer, inner
 
     def pump(self) -> bool:
-        """Moves all available data. False when the connection has ended."""
+        """Move all available data. False when the connection has ended."""
         try:
             self._receive()
             self._flush()
@@ -75,7 +75,7 @@ class Bridge:
         return not ((self._inner_eof and not self._encrypted) or (self._outer_eof and self._inner_eof))
 
     def close(self) -> None:
-        """Closes both sockets."""
+        """Close both sockets."""
         self.outer.close()
         self.inner.close()
 
@@ -144,7 +144,7 @@ def _is_hung_up(sock: socket.socket) -> bool:
 
 
 def _receive_some(sock: socket.socket) -> bytes | None:
-    """The available data: b"" at the end, None if there is none."""
+    """Return the available data: b"" at the end, None if there is none."""
     try:
         return sock.recv(_CHUNK)
     except BlockingIOError:
@@ -152,7 +152,7 @@ def _receive_some(sock: socket.socket) -> bytes | None:
 
 
 def _send_some(sock: socket.socket, data: bytearray) -> None:
-    """Sends what the socket accepts, and removes it from `data`."""
+    """Send what the socket accepts, and remove it from `data`."""
     try:
         while data:
             del data[: sock.send(data)]
