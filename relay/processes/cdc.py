@@ -10,7 +10,7 @@ from relay.runtime.context import StreamsContext
 
 
 def run(context: StreamsContext) -> int:
-    """Serves until it must stop. Raises errors, including fatal errors, as `RelayError`."""
+    """Serve until it must stop. Raises errors, including fatal errors, as `RelayError`."""
     import asyncio
 
     from relay.cdc import serving

@@ -22,7 +22,7 @@ END_SECONDS: Final = 2.0  # for reading the rest at a stop; what was read is sea
 
 
 def run(context: SideContext) -> int:
-    """Exports until it must stop, then the rest that is flushed. Raises errors, also fatal ones, as `RelayError`."""
+    """Export until it must stop, then the rest that is flushed. Raises errors, also fatal ones, as `RelayError`."""
     context.arena.mark_running(context.slot)
     context.status = _previous_status(context)
     context.report("starting")
@@ -45,7 +45,10 @@ def run(context: SideContext) -> int:
 
 
 def _previous_status(context: SideContext) -> ExportStatus:
-    """The last status of the process before, with position and fatal error: it stays until this one has its own."""
+    """Return the last status of the process before, with position and fatal error.
+
+    It stays until this process has its own.
+    """
     status = context.status_page.decode(ExportStatus)
     status.behind_since = status.behind_since or status.at
     status.rows = status.files = 0
@@ -64,7 +67,7 @@ def _open(context: SideContext) -> Exporter:
 
 
 def _report(context: SideContext, progress: Progress) -> None:
-    """Publishes progress for the supervisor, for retention, and in the status."""
+    """Publish progress for the supervisor, for retention, and in the status."""
     context.beat()
     context.arena.exported = progress.place.position
     status = context.status

@@ -25,7 +25,7 @@ END_SECONDS: Final = 2.0  # for logging the rest at a stop
 
 
 def run(context: SideContext) -> int:
-    """Logs until it must stop, then the rest that is flushed. Raises errors, also fatal ones, as `RelayError`."""
+    """Log until it must stop, then the rest that is flushed. Raises errors, also fatal ones, as `RelayError`."""
     context.arena.mark_running(context.slot)
     context.status = _previous_status(context)
     context.report("starting")
@@ -54,7 +54,7 @@ def _log(context: SideContext) -> None:
 
 
 def _previous_status(context: SideContext) -> LogStatus:
-    """The last status of the process before: it stays until this process has its own."""
+    """Return the last status of the process before: it stays until this process has its own."""
     status = context.status_page.decode(LogStatus)
     status.behind_since = status.behind_since or status.at
     status.lines = status.bytes = 0
@@ -67,7 +67,7 @@ def _refusal(folder: Path, pid: str) -> RelayError:
 
 
 def _settings(config: Config, accept_gap: bool) -> Settings:
-    """The settings of the log. Also sets the process's zone to that of TIMESTAMP values."""
+    """Return the settings of the log. Also set the process's zone to that of TIMESTAMP values."""
     logger = config.logger
     zone = Zone(logger.time_zone)
     timezone.set_process_zone(config.relay.time_zone)
@@ -86,7 +86,7 @@ def _settings(config: Config, accept_gap: bool) -> Settings:
 
 
 def _report(context: SideContext, progress: Progress) -> None:
-    """Publishes progress for the supervisor, for retention, and in the status."""
+    """Publish progress for the supervisor, for retention, and in the status."""
     context.beat()
     context.arena.logged = progress.committed
     status = context.status

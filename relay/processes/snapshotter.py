@@ -32,7 +32,7 @@ class _Stopped(Exception):
 
 
 def run(context: SideContext) -> int:
-    """Takes snapshots until it must stop."""
+    """Take snapshots until it must stop."""
     context.arena.mark_running(context.slot)
     if context.config.lake.snapshot == "manual":
         context.report("manual")
@@ -60,7 +60,7 @@ class _Snapshotter:
         ] = {}  # after failures: when the wait ends, and its length; None: all
 
     def run_once(self) -> None:
-        """Checks the lake once, and fetches what is missing."""
+        """Check the lake once, and fetch what is missing."""
         if not self._may_try(None):
             return
         try:
