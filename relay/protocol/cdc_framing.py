@@ -1,4 +1,4 @@
-"""Splits the bytes of a CDC client into messages. The protocol has no delimiter between them. No I/O.
+"""Split the bytes of a CDC client into messages. The protocol has no delimiter between them. No I/O.
 
 Credentials are complete with name and digest, REGISTER with its form. Any other command ends with LF, CRLF, the end of
 the connection, or a silence. Blanks and line ends before a command are ignored.
@@ -56,7 +56,7 @@ class Framer:
         self._overlong = False  # the beginning of the current command was dropped
 
     def __len__(self) -> int:
-        """The number of unparsed bytes."""
+        """Return the number of unparsed bytes."""
         return len(self._buffer)
 
     def feed(self, data: bytes) -> None:
@@ -83,7 +83,7 @@ class Framer:
         return any(form.startswith(self._buffer[begun.end() :]) for form in _FORMS)
 
     def credentials(self, ended: bool) -> Parsed | None:
-        """The first message, None while credentials are incomplete; with `ended` they stay incomplete."""
+        """Return the first message, None while credentials are incomplete; with `ended` they stay incomplete."""
         try:
             found = words.parse_credentials(self._buffer[:MAX_COMMAND])
         except MalformedCredentials:
@@ -94,7 +94,7 @@ class Framer:
         return Parsed(Message.OTHER) if ended or len(self._buffer) > MAX_COMMAND else None
 
     def registration(self) -> Parsed | None:
-        """The registration that is complete without an end, None if there is none."""
+        """Return the registration that is complete without an end, None if there is none."""
         if self._overlong:
             return None
         self._skip_blanks()
@@ -107,7 +107,7 @@ class Framer:
         return parsed
 
     def command(self, ended: bool) -> Parsed | None:
-        """The next command, None while it has no end; with `ended`, the unparsed bytes are one."""
+        """Return the next command, None while it has no end; with `ended`, the unparsed bytes are one."""
         if not self._overlong:
             self._skip_blanks()
         line_end = self._buffer.find(b"\n")

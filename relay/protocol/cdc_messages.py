@@ -51,7 +51,7 @@ class Gtid(NamedTuple):
     sequence: int
 
     def __str__(self) -> str:
-        """The triplet as `0-3000-11`."""
+        """Return the triplet as `0-3000-11`."""
         return f"{self.domain}-{self.server_id}-{self.sequence}"
 
 
@@ -85,17 +85,19 @@ class MalformedCredentials(ValueError):
 
 
 def digest_of(password: bytes) -> bytes:
-    """The digest of a password in credentials."""
+    """Return the digest of a password in credentials."""
     return hashlib.sha1(password, usedforsecurity=False).digest()
 
 
 def stored_of(digest: bytes) -> str:
-    """The entry in a user file for the digest of a password."""
+    """Return the entry in a user file for the digest of a password."""
     return hashlib.sha1(digest, usedforsecurity=False).hexdigest().upper()
 
 
 def parse_credentials(data: bytes | bytearray) -> Credentials | None:
-    """The credentials at the beginning of `data`, None while they are incomplete; line ends in them are ignored.
+    """Return the credentials at the beginning of `data`, None while they are incomplete.
+
+    Line ends in them are ignored.
 
     Raises `MalformedCredentials`.
     """
@@ -134,29 +136,32 @@ def parse_request(arguments: bytes) -> tuple[str, Request | None]:
 
 
 def parse_gtid(text: bytes) -> Gtid | None:
-    """The first three numbers in the text, whatever separates them; None if there are fewer."""
+    """Return the first three numbers in the text, whatever separates them; None if there are fewer."""
     runs = [run.lstrip(b"0")[:_U64_DIGITS] or b"0" for run in re.findall(rb"[0-9]+", text)[:3]]
     numbers = [min(int(run), _MAX_U64) for run in runs]
     return Gtid(*numbers) if len(numbers) == 3 else None
 
 
 def no_file(file: str) -> bytes:
-    """The reply to a request for a table that does not exist."""
+    """Return the reply to a request for a table that does not exist."""
     return f"ERR NO-FILE File '{printable(file)}' not found.\n".encode("utf-8", "replace")
 
 
 def refusal(cause: str) -> bytes:
-    """The reply to a request that is refused for another reason."""
+    """Return the reply to a request that is refused for another reason."""
     return _line("ERR ", cause)
 
 
 def fatal(cause: str) -> bytes:
-    """The last line of a stream that cannot continue."""
+    """Return the last line of a stream that cannot continue."""
     return _line("ERR fatal error: ", cause)
 
 
 def encode_transaction(gtid: str, events: int, timestamp: int, tables: Sequence[str]) -> bytes:
-    """The reply to QUERY-LAST-TRANSACTION and QUERY-TRANSACTION; timestamp in seconds, tables as `schema.table`."""
+    """Return the reply to QUERY-LAST-TRANSACTION and QUERY-TRANSACTION.
+
+    The timestamp is in seconds; tables are `schema.table`.
+    """
     document = {"GTID": gtid, "events": events, "timestamp": timestamp, "tables": list(tables)}
     return json.dumps(document, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
@@ -166,7 +171,7 @@ def _file(name: str, version: int | None) -> str:
 
 
 def _with_line_ends(data: bytes | bytearray, digits: int) -> int:
-    """The number of bytes that hold the first `digits` digits, including line ends between them."""
+    """Return the number of bytes that hold the first `digits` digits, including line ends between them."""
     size = 0
     while digits:
         digits -= data[size] not in _LINE_ENDS

@@ -34,18 +34,18 @@ class Send(NamedTuple):
 
 
 class Check(NamedTuple):
-    """Answer with `Session.checked`: is this the SHA-1 of that user's password?"""
+    """Answer with `Session.checked` whether this is the SHA-1 of that user's password."""
 
     user: str
     digest: bytes
 
 
 class Last(NamedTuple):
-    """Answer with `Session.answered`: which transaction is the last?"""
+    """Answer with `Session.answered` which transaction is the last."""
 
 
 class Transaction(NamedTuple):
-    """Answer with `Session.answered`: what is known of this transaction? `gtid` is None if `text` is no triplet."""
+    """Answer with `Session.answered` what is known of this transaction. `gtid` is None if `text` is no triplet."""
 
     text: str
     gtid: Gtid | None
@@ -108,7 +108,7 @@ class Session:
         return self._advance()
 
     def checked(self, right: bool) -> list[Action]:
-        """The answer to `Check`."""
+        """Process the answer to `Check`."""
         if not isinstance(self._pending, Check):
             return []
         self._pending = None
@@ -118,7 +118,7 @@ class Session:
         return [Send(words.OK), *self._advance()]
 
     def found(self) -> list[Action]:
-        """The answer to `Request`, at once or later: the table exists. Its stream begins behind these actions.
+        """Process the answer to `Request`, at once or later: the table exists. Its stream begins behind these actions.
 
         If the client is gone or has no request any more, no stream begins, and the state is not `STREAMING`.
         """
@@ -128,7 +128,7 @@ class Session:
         return self._settle()
 
     def missing(self) -> list[Action]:
-        """The answer to `Request`: the table or version does not exist yet."""
+        """Process the answer to `Request`: the table or version does not exist yet."""
         if not isinstance(self._pending, Request):
             return []
         reply = words.no_file(self._pending.file)
@@ -136,11 +136,11 @@ class Session:
         return [Send(reply), *self._advance()]
 
     def refused(self, cause: str) -> list[Action]:
-        """The answer to `Request`, at once or later: it is refused, with the cause."""
+        """Process the answer to `Request`, at once or later: it is refused, with the cause."""
         return [Send(words.refusal(cause)), *self._settle()] if self.wanted else []
 
     def answered(self, reply: bytes) -> list[Action]:
-        """The answer to `Last` and `Transaction`: the whole reply."""
+        """Process the answer to `Last` and `Transaction`: the whole reply."""
         if not isinstance(self._pending, Last | Transaction):
             return []
         self._pending = None

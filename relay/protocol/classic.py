@@ -117,7 +117,7 @@ class Header(NamedTuple):
     reserved2: int
 
     def expected_checksum(self, payload: bytes) -> int:
-        """The checksum that a request with this header and payload must have."""
+        """Return the checksum that a request with this header and payload must have."""
         return (sum(self) - self.checksum + byte_sum(payload)) & _MASK32
 
 
@@ -183,28 +183,28 @@ class PollMany(NamedTuple):
 def encode_request(
     command: int, payload: bytes = b"", *, client_id: int = 0, token: int = 0, version: int = VERSION
 ) -> bytes:
-    """A complete request with its checksum."""
+    """Return a complete request with its checksum."""
     header = Header(command, 0, len(payload), version, client_id, token, 0, 0, 0)
     return HEADER.pack(*header._replace(checksum=header.expected_checksum(payload))) + payload
 
 
 def encode_admin_request(command: int, key: int, payload: bytes = b"") -> bytes:
-    """A complete request of an administrator; `key` is `classic_keys.fnv1a64` of AdminSecret."""
+    """Return a complete request of an administrator; `key` is `classic_keys.fnv1a64` of AdminSecret."""
     return encode_request(command, payload, client_id=key & _MASK32, token=key >> 32)
 
 
 def encode_reply(result: int, payload: bytes = b"") -> bytes:
-    """A complete reply with its checksum."""
+    """Return a complete reply with its checksum."""
     return REPLY.pack(result, len(payload), (result + len(payload) + byte_sum(payload)) & _MASK32) + payload
 
 
 def encode_error(text: str) -> bytes:
-    """A complete error reply with the reason."""
+    """Return a complete error reply with the reason."""
     return encode_reply(Result.ERROR, text.encode() + b"\0")
 
 
 class ReplyParser:
-    """Splits a stream of bytes into replies and verifies them."""
+    """Split a stream of bytes into replies and verify them."""
 
     def __init__(self, max_payload: int = MAX_REPLY) -> None:
         self._buffer = bytearray()
@@ -215,7 +215,7 @@ class ReplyParser:
         self._buffer += data
 
     def next(self) -> Reply | None:
-        """The next complete reply, None if it is incomplete.
+        """Return the next complete reply, None if it is incomplete.
 
         Raises `RelayError` (protocol) if the other side does not speak this protocol.
         """
@@ -236,7 +236,7 @@ class ReplyParser:
 
 
 def encode_auth(key: int, name: str) -> bytes:
-    """The payload of Auth."""
+    """Return the payload of Auth."""
     raw = name.encode() + b"\0"
     return _AUTH.pack(key, 0, 0, len(raw)) + raw
 
@@ -251,7 +251,7 @@ def parse_auth(payload: bytes) -> Auth:
 
 
 def encode_identity(identity: Identity) -> bytes:
-    """The payload of a reply to Auth."""
+    """Return the payload of a reply to Auth."""
     return _AUTH_REPLY.pack(*identity)
 
 
@@ -263,7 +263,7 @@ def parse_identity(payload: bytes) -> Identity:
 
 
 def encode_filter(wanted: TableFilter) -> bytes:
-    """The payload of AddFilter, and of each filter in a reply to ListFilters."""
+    """Return the payload of AddFilter, and of each filter in a reply to ListFilters."""
     return (
         _FILTER.pack(wanted.kinds, wanted.discard, wanted.limit)
         + _encode_name(wanted.schema)
@@ -289,7 +289,7 @@ def parse_filter(payload: bytes) -> TableFilter:
 
 
 def encode_filter_name(name: FilterName) -> bytes:
-    """The payload of RemoveFilter."""
+    """Return the payload of RemoveFilter."""
     return bytes((name.kinds,)) + _encode_name(name.schema) + _encode_name(name.table)
 
 
@@ -304,12 +304,12 @@ def parse_filter_name(payload: bytes) -> FilterName:
 
 
 def encode_count(count: int) -> bytes:
-    """The payload of a reply to RemoveFilter: how many filters were removed."""
+    """Return the payload of a reply to RemoveFilter: how many filters were removed."""
     return _U32.pack(count)
 
 
 def encode_filters(filters: Iterable[TableFilter]) -> bytes:
-    """The payload of a reply to ListFilters."""
+    """Return the payload of a reply to ListFilters."""
     parts = [encode_filter(each) for each in filters]
     return _U32.pack(len(parts)) + b"".join(parts)
 
@@ -330,12 +330,12 @@ def parse_filters(payload: bytes) -> list[TableFilter]:
 
 
 def encode_poll_many(request: PollMany) -> bytes:
-    """The payload of PollMany."""
+    """Return the payload of PollMany."""
     return _POLL_MANY.pack(*request)
 
 
 def parse_streams(payload: bytes) -> list[memoryview]:
-    """The Arrow streams in a reply to PollMany in format 2; raises `RelayError` (protocol)."""
+    """Return the Arrow streams in a reply to PollMany in format 2. Raises `RelayError` (protocol)."""
     streams = []
     view, at = memoryview(payload), 2 * _U32.size
     try:
@@ -356,7 +356,7 @@ def _encode_name(name: str) -> bytes:
 
 
 def _take_name(payload: bytes, offset: int, what: str) -> tuple[str, int]:
-    """The name at `offset`, behind its length, and the offset after it."""
+    """Return the name at `offset`, behind its length, and the offset after it."""
     start = offset + _U32.size
     if start > len(payload):
         raise MalformedPayload(f"{what}: the payload ends before its length")
@@ -375,7 +375,7 @@ def _take_name(payload: bytes, offset: int, what: str) -> tuple[str, int]:
 
 
 def _take_table(payload: bytes, offset: int, what: str) -> tuple[str, str, int]:
-    """Schema and table at `offset`, and the offset after them."""
+    """Return schema and table at `offset`, and the offset after them."""
     schema, offset = _take_name(payload, offset, f"{what}: schema")
     table, offset = _take_name(payload, offset, f"{what}: table")
     return schema, table, offset

@@ -10,7 +10,7 @@ _MASK63: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def fnv1a64(data: bytes) -> int:
-    """The 64-bit FNV-1a hash of `data`."""
+    """Return the 64-bit FNV-1a hash of `data`."""
     value = 0xCBF2_9CE4_8422_2325
     for byte in data:
         value = ((value ^ byte) * 0x100_0000_01B3) & 0xFFFF_FFFF_FFFF_FFFF
@@ -18,12 +18,12 @@ def fnv1a64(data: bytes) -> int:
 
 
 def shifted_fnv1a64(secret: bytes) -> int:
-    """The hash in the original server and its Free Pascal client: of a NUL and all bytes except the last one."""
+    """Return the hash in the original server and its Free Pascal client: of a NUL and all bytes except the last one."""
     return fnv1a64(b"\0" + secret[:-1] if secret else b"")
 
 
 def accepted_keys(secret: bytes, *, legacy: bool) -> tuple[int, ...]:
-    """The valid AuthKeys of a secret; with `legacy` also those that the original clients send."""
+    """Return the valid AuthKeys of a secret; with `legacy` also those that the original clients send."""
     key = fnv1a64(secret)
     if not legacy:
         return (key,)

@@ -63,7 +63,7 @@ NEEDS_TOKEN: Final = frozenset(_OF_CLIENTS)
 
 
 def action(state: State, command: int) -> Action:
-    """The action for a request with any command number in a state."""
+    """Return the action for a request with any command number in a state."""
     actions = TRANSITIONS[state]
     if command in actions:
         return actions[Command(command)]

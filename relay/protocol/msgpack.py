@@ -34,13 +34,13 @@ class Struct:
 
 
 class Decoder(Generic[T]):
-    """Decodes an array of structs: `Decoder(list[Row]).decode(data)`."""
+    """Decode an array of structs: `Decoder(list[Row]).decode(data)`."""
 
     def __init__(self, kind: type[T]) -> None:
         (self._struct,) = get_args(kind)
 
     def decode(self, data: bytes) -> T:
-        """The structs. Raises `DecodeError`."""
+        """Return the structs. Raises `DecodeError`."""
         try:
             value, end = _value(data, 0)
             if end != len(data):
@@ -51,7 +51,7 @@ class Decoder(Generic[T]):
 
 
 def _value(data: bytes, at: int) -> tuple[Any, int]:
-    """The value that begins at `at`, and where it ends."""
+    """Return the value that begins at `at`, and where it ends."""
     code = data[at]
     at += 1
     if code < 0x80:
