@@ -1,4 +1,4 @@
-"""Fits what the source returns into the damaged parts of the journal. It computes bytes, without I/O.
+"""Fit what the source returns into the damaged parts of the journal. It computes bytes, without I/O.
 
 Frames keep their positions, since queues, cursors and the lake refer to them. So the new frames must fill the gap
 exactly, and whole frames within the gap must match the source. It may be uncertain which frames were there: a restart
@@ -103,7 +103,7 @@ class Layout:
         return [write for write in _unrolled(found.writes) if isinstance(write, Write)]
 
     def _next(self, way: _Way, wanted: Wanted | None, context: Context) -> Iterator[_Way]:
-        """The possible continuations of a way, the most likely first."""
+        """Yield the possible continuations of a way, the most likely first."""
         segment = self._segments[way.segment]
         read = segment.read(way.position)
         if way.position == segment.first:
@@ -140,7 +140,7 @@ class Layout:
                 yield self._put(way, size, b"")
 
     def _pieces(self, way: _Way, wanted: Wanted, context: Context) -> Iterator[list[bytes]]:
-        """The payloads that may have been here. The first ones are as a single writer writes them."""
+        """Yield the payloads that may have been here. The first ones are as a single writer writes them."""
         payload = wanted.payload
         if isinstance(wanted.frame, frames.Rows):
             payload = _with(payload, _SEQUENCE_AT, context.sequence)
@@ -173,13 +173,13 @@ class Layout:
         )
 
     def _whole_after(self, segment: Segment, position: int) -> int:
-        """The position of the next whole frame, or the segment's end."""
+        """Return the position of the next whole frame, or the segment's end."""
         if not self._gap[0] <= position < self._gap[1]:
             self._gap = position, next(segment.whole_frames_after(position), segment.end)
         return self._gap[1]
 
     def _definition(self, table: frames.Table) -> bytes:
-        """The definition that replaced this one, if it can be read."""
+        """Return the definition that replaced this one, if it can be read."""
         while table.link not in (0, _UNRESOLVED):
             segment = next((one for one in reversed(self._segments) if one.base <= table.link), None)
             read = segment.read(table.link) if segment else Mark.END
@@ -191,7 +191,7 @@ class Layout:
 
 
 def contexts(before: State, wanted: Sequence[Wanted]) -> Iterator[Context]:
-    """The context of each wanted frame, and that after the last; `before` is the state before the first."""
+    """Yield the context of each wanted frame, and that after the last; `before` is the state before the first."""
     context = Context(before, before.sequence)
     yield context
     for each in wanted:
@@ -223,7 +223,7 @@ def _with(payload: bytes, at: int, number: int) -> bytes:
 
 
 def _source(state: State) -> bytes:
-    """The payload of the SOURCE frame that opens a segment in this state."""
+    """Return the payload of the SOURCE frame that opens a segment in this state."""
     texts = (state.binlog.file, state.gtid_set, state.identity)
     return (
         b"\x96\x05\xcf" + struct.pack(">Q", state.binlog.position) + b"\xcf" + struct.pack(">Q", state.sequence)

@@ -50,12 +50,12 @@ class Head(NamedTuple):
 
 
 def frame_size(payload: int) -> int:
-    """The size of a frame with a payload of that many bytes."""
+    """Return the size of a frame with a payload of that many bytes."""
     return _FRAME.size + (payload + 7 & ~7)
 
 
 def frame(payload: bytes) -> bytes:
-    """The frame around a payload."""
+    """Return the frame around a payload."""
     return (_FRAME.pack(len(payload), crc32c(payload)) + payload).ljust(frame_size(len(payload)), b"\0")
 
 
@@ -80,11 +80,11 @@ class Segment:
         return self.base + HEADER
 
     def where(self, position: int) -> str:
-        """A position as text: file and offset."""
+        """Return a position as text: file and offset."""
         return f"{self.path.name}, offset {position - self.base}"
 
     def head(self) -> Head | None:
-        """The header, None if it is damaged. Raises `RelayError` for a newer format."""
+        """Return the header, None if it is damaged. Raises `RelayError` for a newer format."""
         magic, version, generation, base, size, flushed = _FIELDS.unpack_from(self._map)
         whole = _CRC.unpack_from(self._map, _FIELDS.size)[0] == crc32c(self._map[: _FIELDS.size])
         if not whole or magic != _MAGIC:
@@ -104,7 +104,7 @@ class Segment:
         _FLUSHED_NOW.pack_into(self._map, _FLUSHED_NOW_AT, now)
 
     def read(self, position: int) -> bytes | Mark:
-        """The payload of the whole frame at a position, or a mark if there is none."""
+        """Return the payload of the whole frame at a position, or a mark if there is none."""
         at = position - self.base
         if position % 8 or position + _FRAME.size > self.end:
             return Mark.DAMAGED

@@ -1,4 +1,4 @@
-"""Reads a part of the source's binlog again into a separate journal, as the reader did the first time."""
+"""Read a part of the source's binlog again into a separate journal, as the reader did the first time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def reread(config: Config, begin: State, before: State, end: int, folder: Path, 
 
 
 def _after(before: State, begin: State, wanted: list[Wanted]) -> list[Wanted]:
-    """The frames after `before`; `wanted` begins after `begin`."""
+    """Return the frames after `before`; `wanted` begins after `begin`."""
     for number, (state, sequence) in enumerate(contexts(begin, wanted)):
         if (state.binlog, state.gtid_set, sequence) == (before.binlog, before.gtid_set, before.sequence):
             return wanted[number:]
@@ -134,7 +134,7 @@ def _read(
 
 
 def _wanted(folder: Path, writer: JournalWriter) -> list[Wanted]:
-    """The published frames; a definition is not one of them, but belongs to its rows."""
+    """Return the published frames; a definition is not one of them, but belongs to its rows."""
     reader = JournalReader(folder)
     found = list[Wanted]()
     fresh = False

@@ -37,7 +37,7 @@ class Finding(NamedTuple):
         return self.failure.hint if self.failure else ""
 
     def __str__(self) -> str:
-        """The lines of the report."""
+        """Return the lines of the report."""
         if self.failure:
             return f"{self.text}\n  not repaired: {self.failure}\n  hint: {self.failure.hint}"
         return f"{self.text}\n  repaired: {self.written} bytes rewritten" if self.written else self.text
@@ -96,7 +96,10 @@ class _Repair:
         return self._found
 
     def _missing_file(self) -> Finding | None:
-        """The finding if the newest file is missing or empty although queues refer to it. A repair creates it."""
+        """Return the finding if the newest file is missing or empty although queues refer to it.
+
+        A repair creates it.
+        """
         config, last = self._config.relay, self._parts[-1]
         with closing(ClientState(Path(config.data_dir) / "state.db")) as state:
             reached = state.position()
@@ -183,7 +186,7 @@ class _Repair:
         return sum(len(write.data) for write in writes)
 
     def _definitions(self, segment: int) -> set[bytes]:
-        """The definitions in the file before that one, except those that a later frame replaces."""
+        """Return the definitions in the file before that one, except those that a later frame replaces."""
         if not segment:
             return set()
         part = self._parts[segment - 1]

@@ -1,4 +1,4 @@
-"""Finds the damaged parts of a journal and the transactions around them. The walk continues after damage."""
+"""Find the damaged parts of a journal and the transactions around them. The walk continues after damage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State(NamedTuple):
     certain: bool = True
 
     def after(self, frame: frames.Frame, position: int) -> State | None:
-        """The state after a frame that ends at `position`; None if no transaction can end there."""
+        """Return the state after a frame that ends at `position`; None if no transaction can end there."""
         match frame:
             case frames.Commit():
                 gtids = GtidSet(self.gtid_set)
@@ -65,7 +65,7 @@ class Damage(NamedTuple):
 
 
 class Survey:
-    """Walks a journal's segments up to `limit`, the position that is on disk."""
+    """Walk a journal's segments up to `limit`, the position that is on disk."""
 
     def __init__(self, segments: list[Segment], limit: int, show: Callable[[int], None]) -> None:
         self._segments = segments
@@ -116,7 +116,7 @@ class Survey:
             boundary, begin = (index, position, {}), state
 
     def _next_transaction_end(self, index: int, position: int) -> _TransactionEnd:
-        """The end of the first whole transaction after a damaged frame."""
+        """Return the end of the first whole transaction after a damaged frame."""
         while True:
             segment = self._segments[index]
             for at in segment.whole_frames_after(position):
@@ -127,7 +127,7 @@ class Survey:
             index, position = index + 1, self._segments[index + 1].base
 
     def _transaction_end(self, index: int, position: int) -> _TransactionEnd | None:
-        """The end of the transaction that continues with a whole frame, if all its further frames are whole."""
+        """Return the end of the transaction that continues with a whole frame, if all its further frames are whole."""
         while position < self._limit:
             segment = self._segments[index]
             read = segment.read(position)
@@ -158,7 +158,10 @@ class _TransactionEnd(NamedTuple):
 
 
 def last_boundary(segment: Segment) -> int:
-    """The end of the last transaction in a segment and of the definitions proven since; its beginning without one."""
+    """Return the end of the last transaction in a segment and of the definitions proven since.
+
+    Without one, that is the segment's beginning.
+    """
     found, ended = segment.base, False
     for position in segment.whole_frames_after(segment.base):
         read = segment.read(position)
