@@ -27,7 +27,7 @@ _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 
 
 def listen(data_dir: Path) -> socket.socket:
-    """Creates the socket, owned by the user of this process. The caller holds the lock on DataDir.
+    """Create the socket, owned by the user of this process. The caller holds the lock on DataDir.
 
     It replaces an existing socket, which a killed relay has left.
     """
@@ -49,12 +49,12 @@ def listen(data_dir: Path) -> socket.socket:
 
 
 def discard(data_dir: Path) -> None:
-    """Removes the socket's file."""
+    """Remove the socket's file."""
     (data_dir / NAME).unlink(missing_ok=True)
 
 
 def connect(data_dir: Path, timeout: float) -> socket.socket:
-    """Connects to the relay that runs with this DataDir. Raises `OSError`."""
+    """Connect to the relay that runs with this DataDir. Raises `OSError`."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
@@ -67,7 +67,7 @@ def connect(data_dir: Path, timeout: float) -> socket.socket:
 
 
 def client_of(connection: socket.socket) -> str:
-    """The user and process that connected, as the log shows them."""
+    """Return the user and process that connected, as the log shows them."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, _ = _CREDENTIALS.unpack(credentials)
     return f"uid {uid} pid {pid}"
@@ -75,7 +75,7 @@ def client_of(connection: socket.socket) -> str:
 
 @contextmanager
 def _address(data_dir: Path) -> Iterator[str]:
-    """A path of the socket that the kernel accepts: if it is too long, through the descriptor of its folder."""
+    """Yield a path of the socket that the kernel accepts: if it is too long, through the descriptor of its folder."""
     path = str(data_dir / NAME)
     if len(os.fsencode(path)) <= MAX_PATH:
         yield path

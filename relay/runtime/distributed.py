@@ -1,4 +1,4 @@
-"""Distributes the configuration to all processes through shared memory. Each configuration has a higher number.
+"""Distribute the configuration to all processes through shared memory. Each configuration has a higher number.
 
 The supervisor writes it. Each process takes a new configuration at its next heartbeat, and acknowledges its number once
 it works with it.
@@ -31,7 +31,7 @@ class Settings:
         return self._words[0]
 
     def publish(self, config: Config) -> int:
-        """Publishes the configuration and returns its number. Raises `ValueError` if it is too large."""
+        """Publish the configuration and return its number. Raises `ValueError` if it is too large."""
         number = self._words[0] + 1
         # pickle, not msgpack, because secrets may have bytes that are not valid text. No other process writes here.
         self._status_page.write(pickle.dumps((number, config)))
@@ -39,14 +39,14 @@ class Settings:
         return number
 
     def read(self) -> tuple[int, Config]:
-        """The newest configuration and its number."""
+        """Return the newest configuration and its number."""
         newest: tuple[int, Config] = pickle.loads(self._status_page.read())
         return newest
 
     def acknowledge(self, slot: int, number: int) -> None:
-        """Records that the process of that slot works with configuration `number` from now on; 0: it has ended."""
+        """Record that the process of that slot works with configuration `number` from now on; 0: it has ended."""
         self._words[1 + slot] = number
 
     def acknowledged(self, slot: int) -> int:
-        """The number of the configuration that the process of that slot works with."""
+        """Return the number of the configuration that the process of that slot works with."""
         return self._words[1 + slot]

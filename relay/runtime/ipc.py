@@ -1,5 +1,6 @@
-"""Messages between processes: requests to the broker, inquiries of the monitor, replies, and the handover of a
-client's socket.
+"""Messages between processes.
+
+They are requests to the broker, inquiries of the monitor, replies, and the handover of a client's socket.
 
 Each message is one msgpack-encoded struct in one packet of an AF_UNIX SOCK_SEQPACKET socket. Requests carry an id that
 no other process uses at the same time. A sender without a reply after `RESEND_AFTER` seconds sends the same bytes
@@ -26,7 +27,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, tag=True, forbid_unknown_fi
 
 
 class Register(Message, frozen=True):
-    """Finds or creates the client called `name`. Reply: `Registered`."""
+    """Find or create the client called `name`. Reply: `Registered`."""
 
     request: int
     name: str
@@ -42,7 +43,7 @@ class Registered(Message, frozen=True):
 
 
 class AddFilter(Message, frozen=True):
-    """Asks for rows of kinds (1 insert, 2 update, 4 delete, or-ed) in schema.table from now on; `*` matches all.
+    """Ask for rows of kinds (1 insert, 2 update, 4 delete, or-ed) in schema.table from now on; `*` matches all.
 
     The same (kinds, schema, table) again replaces discard (0, 1 drops the oldest, 2 drops the newest) and limit (in
     rows, 0 for none). Reply: `Done`.
@@ -58,7 +59,7 @@ class AddFilter(Message, frozen=True):
 
 
 class RemoveFilter(Message, frozen=True):
-    """Removes the filters on schema.table with exactly these kinds, or with any kinds if 0.
+    """Remove the filters on schema.table with exactly these kinds, or with any kinds if 0.
 
     Reply: `Done` with data {"removed": number}. It is not an error if there are none.
     """
@@ -71,7 +72,7 @@ class RemoveFilter(Message, frozen=True):
 
 
 class ListFilters(Message, frozen=True):
-    """Lists a client's filters. Reply: `Filters`."""
+    """List a client's filters. Reply: `Filters`."""
 
     request: int
     client_id: int
@@ -96,14 +97,14 @@ class Filters(Message, frozen=True):
 
 
 class Flush(Message, frozen=True):
-    """Drops the waiting rows of the client called `client`. Reply: `Done` with data {"dropped": rows}."""
+    """Drop the waiting rows of the client called `client`. Reply: `Done` with data {"dropped": rows}."""
 
     request: int
     client: str
 
 
 class Forget(Message, frozen=True):
-    """Removes the client called `client` with its filters, queue and counters. Reply: `Done`.
+    """Remove the client called `client` with its filters, queue and counters. Reply: `Done`.
 
     The broker sends `Kick` to the server that owns it.
     """
@@ -113,7 +114,7 @@ class Forget(Message, frozen=True):
 
 
 class Seek(Message, frozen=True):
-    """Continues the client called `client` at `position`: newest, oldest, FILE:POS or a journal position.
+    """Continue the client called `client` at `position`: newest, oldest, FILE:POS or a journal position.
 
     Reply: `Done` with data {"position": journal position}.
     """
@@ -124,7 +125,7 @@ class Seek(Message, frozen=True):
 
 
 class Disconnect(Message, frozen=True):
-    """Ends the connection of the client called `client`, which keeps its filters, queue and counters.
+    """End the connection of the client called `client`, which keeps its filters, queue and counters.
 
     Reply: `Done` with data {"connected": whether there was one}. The broker sends `Kick` to the server that owns it.
     If it is sent twice, it may also end a connection that the client made in between.
@@ -135,7 +136,7 @@ class Disconnect(Message, frozen=True):
 
 
 class Skip(Message, frozen=True):
-    """Skips row `number` of the client called `client`, if it is the next row to be handed out.
+    """Skip row `number` of the client called `client`, if it is the next row to be handed out.
 
     Reply: `Done`. The broker sends `LeaveOut` to the server that owns the client.
     """
@@ -169,7 +170,7 @@ class LeaveOut(Message, frozen=True):
 
 
 class Handover(Message, frozen=True):
-    """Hands a client's socket (in the packet's ancillary data) to the server that owns the client.
+    """Hand a client's socket (in the packet's ancillary data) to the server that owns the client.
 
     `name` and `key` are from its login, `peer` is its address, `received` holds the bytes that it sent after its Auth
     request, and `unsent` those that still have to be sent to it.

@@ -1,4 +1,4 @@
-"""Drops rights before the relay accepts connections: root, core dumps, files that other users may read."""
+"""Drop rights before the relay accepts connections: root, core dumps, files that other users may read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def disable_core_dumps() -> None:
-    """Disables core dumps of this process and its children, whose memory holds all secrets.
+    """Disable core dumps of this process and its children, whose memory holds all secrets.
 
     The limit is 1 byte, not 0: the kernel sends dumps to a program such as systemd-coredump under any limit except 1.
     """
@@ -34,7 +34,7 @@ def disable_core_dumps() -> None:
 
 
 def prepare(data_dir: Path) -> None:
-    """Creates DataDir, accessible to its owner only, if it does not exist.
+    """Create DataDir, accessible to its owner only, if it does not exist.
 
     Removes other users' access to databases of earlier releases.
     """
@@ -45,7 +45,7 @@ def prepare(data_dir: Path) -> None:
 
 
 class Privileges:
-    """Switches from root to the user that `[Relay] User` names.
+    """Switch from root to the user that `[Relay] User` names.
 
     Does nothing if there is no name or it is the current user. Raises `RelayError` (config) for a user that does not
     exist or cannot be switched to.
@@ -59,7 +59,7 @@ class Privileges:
             self._user = None
 
     def use_for_files(self, data_dir: Path) -> None:
-        """Accesses files as that user from now on, and remains root otherwise. Creates DataDir if it does not exist.
+        """Access files as that user from now on, and remain root otherwise. Create DataDir if it does not exist.
 
         If root worked in a folder of another user, that user could redirect it with a link.
         """
@@ -73,7 +73,7 @@ class Privileges:
 
     @contextmanager
     def as_root(self) -> Iterator[None]:
-        """Becomes root again within the block, for ports below 1024."""
+        """Become root again within the block, for ports below 1024."""
         if self._user is None:
             yield
             return
@@ -84,7 +84,7 @@ class Privileges:
             self._act_as_user()
 
     def drop(self) -> None:
-        """Becomes that user permanently."""
+        """Become that user permanently."""
         if self._user is None:
             return
         uid, gid = self._user.pw_uid, self._user.pw_gid

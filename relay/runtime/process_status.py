@@ -149,7 +149,7 @@ class Counts(msgspec.Struct):
         return self.insert + self.update + self.delete
 
     def add(self, counts: Counts, sign: int = 1) -> None:
-        """Adds other counts; with `sign` -1, subtracts them."""
+        """Add other counts; with `sign` -1, subtract them."""
         self.insert += sign * counts.insert
         self.update += sign * counts.update
         self.delete += sign * counts.delete
@@ -243,7 +243,7 @@ class StatusPage:
         return self._size - 8 * _HEAD
 
     def write(self, content: bytes) -> None:
-        """Shows `content`. Raises `ValueError` if it does not fit."""
+        """Show `content`. Raises `ValueError` if it does not fit."""
         if len(content) > self.capacity:
             raise ValueError(f"{len(content)} bytes for a status page of {self.capacity}")
         turn = self._words[0] + 1
@@ -253,7 +253,7 @@ class StatusPage:
         self._words[0] = turn  # one store: from here on the other copy is free
 
     def read(self) -> bytes:
-        """The current text; b"" if there is none yet."""
+        """Return the current text; b"" if there is none yet."""
         while turn := self._words[0]:
             copy = self._copy(turn)
             content = bytes(copy[_HEAD:].cast("B")[: copy[0]])
@@ -262,7 +262,7 @@ class StatusPage:
         return b""
 
     def decode(self, form: type[T]) -> T:
-        """The current text, which is msgpack, as `form`; `form()` if there is none yet."""
+        """Return the current text, which is msgpack, as `form`; `form()` if there is none yet."""
         content = self.read()
         return msgspec.msgpack.decode(content, type=form) if content else form()
 
@@ -286,7 +286,7 @@ class StatusPages:
 
 
 def write_report(status_page: StatusPage, report: MonitorReport) -> None:
-    """Shows the monitor's report, without the tables that do not fit."""
+    """Show the monitor's report, without the tables that do not fit."""
     content = msgspec.msgpack.encode(report)
     usage = report.usage
     if len(content) > status_page.capacity:

@@ -12,7 +12,7 @@ Stop = Mapping[str, str] | None
 
 
 def facts(config: Config, workers: int, source_state: str, stop: Stop) -> dict[str, object]:
-    """The fields of the ready line and of the log event `ready`. `config` has the ports that are bound."""
+    """Return the fields of the ready line and of the log event `ready`. `config` has the ports that are bound."""
     server = config.server
     return {
         "classic": f"{server.bind_address}:{server.server_port}",
@@ -26,10 +26,10 @@ def facts(config: Config, workers: int, source_state: str, stop: Stop) -> dict[s
 
 
 def line(shown: Mapping[str, object]) -> str:
-    """The ready line, for a program that waits for the relay."""
+    """Return the ready line, for a program that waits for the relay."""
     return " ".join(["ready", *(f"{key}={value}" for key, value in shown.items())]) + "\n"
 
 
 def service_status(source_state: str, stop: Stop) -> str:
-    """The status text that the service manager shows."""
+    """Return the status text that the service manager shows."""
     return f"stopped: {stop['code']}: {stop['text']} ({stop['hint']})" if stop else source_state

@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 
 
 def plan(now: Config, wanted: Config, processes: Collection[str]) -> Plan:
-    """Computes what of `wanted` a relay with configuration `now` and these processes can apply. Pure function."""
+    """Compute what of `wanted` a relay with configuration `now` and these processes can apply. Pure function."""
     changed, waiting = [], []
     restarted: set[str] = set()
     config = now
@@ -64,7 +64,7 @@ def plan(now: Config, wanted: Config, processes: Collection[str]) -> Plan:
 
 
 def check_usable(config: Config) -> None:
-    """Raises `RelayError` (config) for values that no running process can use, such as an unreadable key file."""
+    """Raise `RelayError` (config) for values that no running process can use, such as an unreadable key file."""
     tls.server_context(config.cdc.tls if config.cdc.enabled else "off", config.server)
     server = config.server
     tls.server_context(server.tls, server)
@@ -72,7 +72,7 @@ def check_usable(config: Config) -> None:
 
 
 def _struct(key: Key) -> str:
-    """The attribute of `Config` with the values of the key's section."""
+    """Return the attribute of `Config` with the values of the key's section."""
     return "schema_account" if key.section == "MySQL" else key.section.lower()
 
 
@@ -117,7 +117,7 @@ class Outcome(msgspec.Struct):
 
 
 def outcomes(status_page: StatusPage) -> dict[str, Outcome]:
-    """The outcomes of the last reloads, by request."""
+    """Return the outcomes of the last reloads, by request."""
     return status_page.decode(dict[str, Outcome])
 
 
@@ -129,22 +129,22 @@ class ReloadTarget(Protocol):
         """The names of all processes."""
 
     def publish(self, config: Config) -> int:
-        """Publishes the configuration to all current and future processes, and returns its number.
+        """Publish the configuration to all current and future processes, and return its number.
 
         Raises `ValueError` if it is too large.
         """
 
     def restart(self, names: Collection[str]) -> None:
-        """Ends these processes so that successors start."""
+        """End these processes so that successors start."""
 
     def lagging(self, number: int) -> list[str]:
-        """The processes that do not work with configuration `number` yet."""
+        """Return the processes that do not work with configuration `number` yet."""
 
     def reloading(self) -> None:
-        """Called when a reload begins."""
+        """Note that a reload begins."""
 
     def reloaded(self) -> None:
-        """Called when a reload has ended, also with an error; the status page shows the outcome."""
+        """Note that a reload has ended, also with an error; the status page shows the outcome."""
 
 
 class _Pending(NamedTuple):
@@ -154,7 +154,7 @@ class _Pending(NamedTuple):
 
 
 class Reloads:
-    """Runs reloads one after the other. `load` reads the configuration; `now` is what it read at the start."""
+    """Run reloads one after the other. `load` reads the configuration; `now` is what it read at the start."""
 
     def __init__(
         self, now: Config, load: Callable[[], Config], target: ReloadTarget, status_page: StatusPage, log: Log
@@ -168,11 +168,11 @@ class Reloads:
         self._pending: _Pending | None = None
 
     def request(self, name: str) -> None:
-        """Reloads as soon as no other reload is under way. The outcome is shown under `name`, unless that is ""."""
+        """Reload as soon as no other reload is under way. The outcome is shown under `name`, unless that is ""."""
         self._requests.append(name)
 
     def step(self, now: float) -> None:
-        """Continues the current reload; call it often. `now` is in monotonic seconds."""
+        """Continue the current reload; call it often. `now` is in monotonic seconds."""
         if self._pending is None:
             if self._requests:
                 requests, self._requests = self._requests, []
@@ -221,6 +221,6 @@ class Reloads:
 
 
 def _shortened(names: list[str]) -> list[str]:
-    """The names, limited in number and length."""
+    """Return the names, limited in number and length."""
     shown = [name[:_MAX_NAME] for name in names[:_MAX_NAMES]]
     return shown if len(names) <= _MAX_NAMES else [*shown, f"and {len(names) - _MAX_NAMES} more"]

@@ -1,4 +1,4 @@
-"""Decides what follows the end of a process: a successor, at once or after a wait, or none until a person acts."""
+"""Decide what follows the end of a process: a successor, at once or after a wait, or none until a person acts."""
 
 from __future__ import annotations
 

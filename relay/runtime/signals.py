@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class Signals:
-    """Handles these signals for this process. A signal makes `fileno()` readable."""
+    """Handle these signals for this process. A signal makes `fileno()` readable."""
 
     def __init__(self, numbers: Iterable[signal.Signals]) -> None:
         self._receive, self._send = socket.socketpair()
@@ -23,7 +23,7 @@ class Signals:
         return self._receive.fileno()
 
     def received(self) -> bytes:
-        """The numbers of the signals since the last call, one byte each."""
+        """Return the numbers of the signals since the last call, one byte each."""
         try:
             return self._receive.recv(4096)
         except BlockingIOError:

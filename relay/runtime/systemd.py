@@ -1,4 +1,4 @@
-"""Reports the relay's state to the service manager that started it, by sd_notify(3): datagrams to a socket.
+"""Report the relay's state to the service manager that started it, by sd_notify(3): datagrams to a socket.
 
 Without a socket ($NOTIFY_SOCKET), it sends nothing.
 """
@@ -33,19 +33,19 @@ class Notifier:
         self._status = ""
 
     def ready(self) -> None:
-        """All processes are up, or a reload has ended."""
+        """Say that all processes are up, or that a reload has ended."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """A reload begins; `ready` ends it."""
+        """Say that a reload begins; `ready` ends it."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self) -> None:
-        """The relay begins to stop."""
+        """Say that the relay begins to stop."""
         self._send("STOPPING=1")
 
     def alive(self, status: str) -> None:
-        """Feeds the watchdog when it is due, and sends `status` if it is new. The work loop calls this at each turn."""
+        """Feed the watchdog when it is due, and send `status` if it is new. The work loop calls this at each turn."""
         now = time.monotonic()
         words = []
         if self._interval and now >= self._due:

@@ -1,4 +1,4 @@
-"""Finds processes whose work loop hangs, by the heartbeats that it sends."""
+"""Find processes whose work loop hangs, by the heartbeats that it sends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Hang(NamedTuple):
 
 
 class Watchdog:
-    """Compares heartbeats with the clock. Silence counts only while the host runs. Times are monotonic seconds."""
+    """Compare heartbeats with the clock. Silence counts only while the host runs. Times are monotonic seconds."""
 
     def __init__(self, now: float) -> None:
         self._checked_at = self._awake_since = now
