@@ -40,7 +40,7 @@ _GENERATED_KEY: Final = "my_row_id"
 
 
 def altered_table(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> Table:
-    """The table after the clauses, except RENAME TO.
+    """Return the table after the clauses, except RENAME TO.
 
     Raises `NotUnderstood` if the result on the server is uncertain.
     """
@@ -103,7 +103,7 @@ def _has_index(table: Table, name: str) -> bool:
 
 
 def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, dialect: Dialect) -> tuple[Table, str]:
-    """The table with its new options, and the character set of CONVERT TO, "" if there is none."""
+    """Return the table with its new options, and the character set of CONVERT TO, "" if there is none."""
     charset, conversion, engine = table.charset, "", table.engine
     named = any(isinstance(each, SetOptions) and (each.options.charset or each.options.collation) for each in clauses)
     for clause in clauses:
@@ -124,7 +124,7 @@ def _options(table: Table, clauses: Sequence[Clause], schema_charset: str, diale
 
 
 def _columns(table: Table, clauses: Sequence[Clause], dialect: Dialect) -> list[Column]:
-    """The columns in their new order.
+    """Return the columns in their new order.
 
     First, the existing columns get their new names and keep their positions. Then moved and added columns are put at
     their positions, one after the other, in the order of the statement.
@@ -194,7 +194,7 @@ def _insert(columns: list[Column], column: Column, position: Position | None, fi
 
 
 def _with_old_size(clause: Clause, table: Table, charset: str) -> Clause:
-    """The clause; if it changes a column to a text, with the size of the old column, as MySQL does."""
+    """Return the clause; if it changes a column to a text, with the size of the old column, as MySQL does."""
     if not isinstance(clause, ChangeColumn):
         return clause
     kind, old = clause.column.type, find(table.columns, clause.old)
@@ -206,7 +206,10 @@ def _with_old_size(clause: Clause, table: Table, charset: str) -> Clause:
 
 
 def _with_charset(clause: Clause, charset: str, dialect: Dialect) -> Clause:
-    """The clause, with the character set of CONVERT TO if it adds or changes a text: it overrides the clause's own."""
+    """Return the clause, with the character set of CONVERT TO if it adds or changes a text.
+
+    That overrides the clause's own.
+    """
     if not isinstance(clause, AddColumn | ChangeColumn):
         return clause
     kind = clause.column.type
@@ -241,7 +244,7 @@ def _indexes(table: Table, clauses: Sequence[Clause], columns: Sequence[Column])
 
 
 def _moved_part(part: IndexPart, columns: Sequence[Column], origins: Mapping[str, str]) -> IndexPart | None:
-    """The part of an index after the columns have changed, None if its column was dropped.
+    """Return the part of an index after the columns have changed, None if its column was dropped.
 
     It is the first column whose name is, or was, that of the part. So a column that is added under the name of a
     dropped one takes its place. `origins` maps new names to old ones.
@@ -255,12 +258,12 @@ def _moved_part(part: IndexPart, columns: Sequence[Column], origins: Mapping[str
 
 
 def _specs(clauses: Iterable[Clause]) -> list[ColumnSpec]:
-    """The columns that the clauses add or change."""
+    """Return the columns that the clauses add or change."""
     return [clause.column for clause in clauses if isinstance(clause, AddColumn | ChangeColumn)]
 
 
 def _new_names(clauses: Iterable[Clause]) -> dict[str, str]:
-    """The new names of columns, by old name; empty for a dropped column."""
+    """Return the new names of columns, by old name; empty for a dropped column."""
     names: dict[str, str] = {}
     for clause in clauses:
         match clause:

@@ -1,4 +1,4 @@
-"""Computes the effects of statements on definitions, from the statement and the definitions before it."""
+"""Compute the effects of statements on definitions, from the statement and the definitions before it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,10 @@ class Effects(NamedTuple):
 
 
 def effects(statement: Statement, default_schema: str, before: Schemas, dialect: Dialect) -> Effects:
-    """The effects of a statement that is not opaque. (An opaque one makes the tables that it mentions unknown.)"""
+    """Return the effects of a statement that is not opaque.
+
+    An opaque one makes the tables that it mentions unknown.
+    """
     application = _Application(before, default_schema, dialect)
     for change in statement.changes:
         application.apply(change)
@@ -80,7 +83,7 @@ def _is_neutral(clause: Clause) -> bool:
 
 
 class _Application:
-    """Applies the changes of one statement, each on top of those before it."""
+    """Apply the changes of one statement, each on top of those before it."""
 
     def __init__(self, before: Schemas, default_schema: str, dialect: Dialect) -> None:
         self._before = before
@@ -115,7 +118,7 @@ class _Application:
         return self.schemas.get(schema) or self._before.schema(schema) or Schema("")
 
     def _charset(self, schema: str) -> str:
-        """The character set of a schema, empty if unknown: this session may use an earlier one."""
+        """Return the character set of a schema, empty if unknown: this session may use an earlier one."""
         found = self._schema(schema)
         if found.earlier and self._dialect.caches_charsets and schema.lower() == self._default_schema.lower():
             return ""
@@ -202,5 +205,5 @@ class _Application:
 
 
 def _renamed(state: State, new: TableName) -> State:
-    """The state under another name."""
+    """Return the state under another name."""
     return msgspec.structs.replace(state, schema=new.schema, name=new.table) if isinstance(state, Table) else state

@@ -43,7 +43,7 @@ _FRACTIONS: Final = {"time": Type.TIME2, "datetime": Type.DATETIME2, "timestamp"
 
 
 def stored_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
-    """The type as the server stores it; `charset` is that of the table, empty if unknown.
+    """Return the type as the server stores it; `charset` is that of the table, empty if unknown.
 
     A text of an unknown character set has `UNKNOWN_CHARSET`. Raises `NotUnderstood` if more depends on it.
     """
@@ -78,7 +78,7 @@ def stored_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
 
 
 def width_in_digits(kind: DataType) -> int:
-    """The default display width of an integer type."""
+    """Return the default display width of an integer type."""
     return _WIDTHS[kind.name][kind.unsigned]
 
 
@@ -93,7 +93,7 @@ def _text(kind: DataType, charset: str, dialect: Dialect) -> DataType:
 
 
 def _label(label: str | Bytes, charset: str) -> str | Bytes:
-    """A label as the server stores it: text, or bytes if they are not text."""
+    """Return a label as the server stores it: text, or bytes if they are not text."""
     if charset == UNKNOWN_CHARSET and (isinstance(label, Bytes) or not label.isascii() or label.endswith(" ")):
         raise NotUnderstood("labels depend on the table's character set, which is not known")
     if isinstance(label, str):
@@ -124,7 +124,7 @@ def _varchar(kind: DataType, dialect: Dialect) -> DataType:
 
 
 def _blob(kind: DataType) -> DataType:
-    """The TEXT or BLOB type of the necessary size; it is a BLOB type if the character set is binary."""
+    """Return the TEXT or BLOB type of the necessary size; it is a BLOB type if the character set is binary."""
     name = kind.name
     if kind.length is not None:
         size = kind.length * width_of(kind.charset)
@@ -133,7 +133,7 @@ def _blob(kind: DataType) -> DataType:
 
 
 def in_charset(kind: DataType, charset: str) -> DataType:
-    """A text in a character set: if that is binary, the binary type of its size."""
+    """Return a text in a character set: if that is binary, the binary type of its size."""
     if charset != "binary":
         return kind._replace(charset=charset)
     name = BLOBS[_number_of(kind.name)] if kind.name in TEXTS else _BINARY[kind.name]
@@ -141,29 +141,29 @@ def in_charset(kind: DataType, charset: str) -> DataType:
 
 
 def lacks_charset(kind: DataType) -> bool:
-    """Whether the bytes of rows cannot be read because the character set is unknown. (Those of ENUM and SET can.)"""
+    """Whether the bytes of rows cannot be read because the character set is unknown. Those of ENUM and SET can."""
     return kind.charset == UNKNOWN_CHARSET and kind.name not in ("enum", "set")
 
 
 def _number_of(name: str) -> int:
-    """The number of a TEXT or BLOB type among those of increasing size: 0 to 3."""
+    """Return the number of a TEXT or BLOB type among those of increasing size: 0 to 3."""
     return TEXTS.index(name) if name in TEXTS else BLOBS.index(name)
 
 
 def _number_for(size: int) -> int:
-    """The number of the smallest TEXT or BLOB type that holds so many bytes."""
+    """Return the number of the smallest TEXT or BLOB type that holds so many bytes."""
     return next((number for number, longest in enumerate(_LONGEST) if size <= longest), len(_LONGEST) - 1)
 
 
 def width_of(charset: str) -> int:
-    """The bytes of the longest character of a character set. Raises `NotUnderstood` for an unknown one."""
+    """Return the number of bytes of a character set's longest character. Raises `NotUnderstood` for an unknown one."""
     if charset == UNKNOWN_CHARSET:
         raise NotUnderstood("the table's character set is not known")
     return WIDEST.get(charset, 1)
 
 
 def converted_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
-    """The type after CONVERT TO CHARACTER SET: it holds at least as many characters. Raises `NotUnderstood`."""
+    """Return the type after CONVERT TO CHARACTER SET: it holds at least as many characters. Raises `NotUnderstood`."""
     if kind.name not in WITH_CHARSET:
         return kind
     if kind.charset == UNKNOWN_CHARSET:
@@ -179,7 +179,7 @@ def converted_type(kind: DataType, charset: str, dialect: Dialect) -> DataType:
 
 
 def sized_by(old: DataType, new: DataType, charset: str) -> DataType:
-    """The type of a column that one statement of MySQL both changes to a text and converts to a character set.
+    """Return the type of a column that one statement of MySQL changes to a text and converts to a character set.
 
     It has the size of the old column, not the one in the statement, except for LONGTEXT. `charset` is the new character
     set. Raises `NotUnderstood` if that size is uncertain.
@@ -217,7 +217,7 @@ def _texts(labels: Iterable[str | Bytes]) -> list[str]:
 
 
 def column_type(kind: DataType, dialect: Dialect) -> str:
-    """The type as the server writes it in COLUMN_TYPE."""
+    """Return the type as the server writes it in COLUMN_TYPE."""
     signs = (" unsigned" if kind.unsigned else "") + (" zerofill" if kind.zerofill else "")
     compressed = " /*M!100301 COMPRESSED*/" if kind.compressed else ""
     match kind.name:
@@ -246,7 +246,7 @@ def _is_boolean(kind: DataType) -> bool:
 
 
 def table_map_type(kind: DataType, dialect: Dialect) -> tuple[int, int]:
-    """The type and its normalised metadata as in a table map (relay.binlog.events.table_maps).
+    """Return the type and its normalised metadata as in a table map (relay.binlog.events.table_maps).
 
     Temporal types are those of the newer format, even if the table has the older one. Raises `NotUnderstood`.
     """

@@ -41,7 +41,7 @@ _WITHOUT_LENGTH: Final = frozenset({*TEXTS, *BLOBS, *GEOMETRIES})
 
 
 def created_table(statement: CreateTable, schema_charset: str, dialect: Dialect, *, shown: bool = False) -> Table:
-    """The table that the statement creates; `schema_charset` is its schema's character set, empty if unknown.
+    """Return the table that the statement creates; `schema_charset` is its schema's character set, empty if unknown.
 
     With `shown`, the statement comes from SHOW CREATE TABLE, with the indexes in their final order. Raises
     `NotUnderstood` if the result on the server is uncertain.
@@ -61,7 +61,7 @@ def created_table(statement: CreateTable, schema_charset: str, dialect: Dialect,
 
 
 def sequence_table(table: TableName, kind: DataType | None, charset: str) -> Table:
-    """The table that holds a sequence; `kind` is the type of its numbers, None for the default."""
+    """Return the table that holds a sequence; `kind` is the type of its numbers, None for the default."""
     count = DataType("bigint", 21)
     number = count if kind is None else kind._replace(length=width_in_digits(kind._replace(unsigned=False)) + 1)
     types = {
@@ -75,7 +75,7 @@ def sequence_table(table: TableName, kind: DataType | None, charset: str) -> Tab
 
 
 def charset_of(options: Options, otherwise: str, dialect: Dialect) -> str:
-    """The character set in the options of a table or schema, `otherwise` if they have none."""
+    """Return the character set in the options of a table or schema, `otherwise` if they have none."""
     if options.charset not in ("", "default"):
         return options.charset
     if options.collation and options.collation != "default":
@@ -84,7 +84,7 @@ def charset_of(options: Options, otherwise: str, dialect: Dialect) -> str:
 
 
 def column_of(spec: ColumnSpec, charset: str, dialect: Dialect) -> Column:
-    """The column as the server stores it; `charset` is the table's. Raises `NotUnderstood`."""
+    """Return the column as the server stores it; `charset` is the table's. Raises `NotUnderstood`."""
     kind = stored_type(spec.type, charset, dialect)
     return Column(spec.name, kind, _nullable(spec, dialect), spec.generated, "", spec.invisible)
 
@@ -101,7 +101,7 @@ def _nullable(spec: ColumnSpec, dialect: Dialect) -> bool | None:
 
 
 def column_indexes(specs: Iterable[ColumnSpec]) -> list[IndexSpec]:
-    """The indexes in the definitions of columns."""
+    """Return the indexes in the definitions of columns."""
     found = []
     for spec in specs:
         part = (IndexPart(spec.name),)
@@ -113,7 +113,7 @@ def column_indexes(specs: Iterable[ColumnSpec]) -> list[IndexSpec]:
 
 
 def add_indexes(indexes: Sequence[Index], specs: Iterable[IndexSpec]) -> tuple[Index, ...]:
-    """The existing and the new indexes, with the names that the server gives them."""
+    """Return the existing and the new indexes, with the names that the server gives them."""
     found = list(indexes)
     for spec in specs:
         name = spec.name or _name_for(spec, found)
@@ -122,7 +122,7 @@ def add_indexes(indexes: Sequence[Index], specs: Iterable[IndexSpec]) -> tuple[I
 
 
 def _name_for(spec: IndexSpec, taken: Sequence[Index]) -> str:
-    """The server's name for an index: that of its first column, with _2, _3 and so on if it is taken."""
+    """Return the server's name for an index: that of its first column, with _2, _3 and so on if it is taken."""
     first = spec.parts[0].name or "functional_index"
     base = f"{first}_2" if same_name(first, PRIMARY) else first
     names = [base, *(f"{first}_{number}" for number in range(2, 100))]
@@ -130,7 +130,7 @@ def _name_for(spec: IndexSpec, taken: Sequence[Index]) -> str:
 
 
 def with_indexes(table: Table, indexes: Iterable[Index], dialect: Dialect, *, sort: bool = True) -> Table:
-    """The table with these indexes, the columns that the server adds, and the key. Raises `NotUnderstood`.
+    """Return the table with these indexes, the columns that the server adds, and the key. Raises `NotUnderstood`.
 
     With `sort`, the server sorts the indexes. MariaDB does not always do so when a table is altered; the key is
     uncertain if it depends on the order.
@@ -161,7 +161,7 @@ def with_indexes(table: Table, indexes: Iterable[Index], dialect: Dialect, *, so
 
 
 def _key(table: Table, indexes: Sequence[Index], dialect: Dialect) -> frozenset[str]:
-    """The columns of the primary key, or of the unique index that the server uses as the key.
+    """Return the columns of the primary key, or of the unique index that the server uses as the key.
 
     That is the first unique index of whole columns that are never NULL; on MariaDB, only if it is the first index of
     all.
@@ -193,7 +193,7 @@ def _bounds(table: Table, index: Index) -> frozenset[str]:
 
 
 def _sort_key(index: Index, columns: Sequence[Column]) -> tuple[bool, ...]:
-    """The sort key for the server's order of indexes, which decides about the index that serves as the key."""
+    """Return the sort key for the server's order of indexes, which decides about the index that serves as the key."""
     if index.kind is IndexKind.OTHER:
         return (True,)
     has_prefix = any(part.length for part in index.parts)
@@ -207,7 +207,7 @@ def _is_nullable(index: Index, columns: Sequence[Column]) -> bool:
 
 
 def _normalized(index: Index, columns: Sequence[Column]) -> Index:
-    """The index with the columns' spelling of names; a part as long as its column becomes the whole column."""
+    """Return the index with the columns' spelling of names; a part as long as its column becomes the whole column."""
     parts = []
     for part in index.parts:
         column = find(columns, part.name)
@@ -219,7 +219,7 @@ def _normalized(index: Index, columns: Sequence[Column]) -> Index:
 
 
 def _stored_length(part: IndexPart, kind: DataType) -> int:
-    """The length of an index part as the server stores it: 0 for a whole column."""
+    """Return the length of an index part as the server stores it: 0 for a whole column."""
     if kind.name == "point":
         return _POINT_BYTES
     if kind.name in _SIZED:
@@ -228,7 +228,10 @@ def _stored_length(part: IndexPart, kind: DataType) -> int:
 
 
 def _with_hash(index: Index, engine: str, columns: Sequence[Column]) -> Index:
-    """The index, marked if it is hashed: a unique one that is too long for the engine or has USING HASH (MariaDB)."""
+    """Return the index, marked if it is hashed.
+
+    That is a unique one that is too long for the engine or has USING HASH (MariaDB).
+    """
     longest = _LONGEST_KEYS.get(engine, _LONGEST_KEY)
     parts = [(part, find(columns, part.name)) for part in index.parts]
     hashed = index.kind is IndexKind.UNIQUE and engine not in _HASHING_ENGINES and (
@@ -247,7 +250,7 @@ def _bytes(part: IndexPart, column: Column) -> int:
 
 
 def _hashes(indexes: Iterable[Index], columns: Sequence[Column]) -> list[Column]:
-    """The columns of hashes: a hash is nullable if a part of its key is."""
+    """Return the columns of hashes: a hash is nullable if a part of its key is."""
     return [
         Column(f"DB_ROW_HASH_{number}", _HASH, _is_nullable(index, columns), Generated.VIRTUAL, "hash")
         for number, index in enumerate((index for index in indexes if index.hashed), 1)

@@ -65,7 +65,7 @@ class Facts(Protocol):
     """A store of facts, as `History` uses it. A schema is a table without a name."""
 
     def fact(self, key: str) -> str:
-        """A fact about all tables, empty if it does not exist."""
+        """Return a fact about all tables, empty if it does not exist."""
 
     def put_fact(self, key: str, value: str) -> None:
         """Store a fact about all tables."""
@@ -74,26 +74,26 @@ class Facts(Protocol):
         """Add versions, each the newest of its table."""
 
     def versions(self, table: TableName) -> Iterator[Version]:
-        """The versions of a table, newest first. Raises `Damaged`."""
+        """Return the versions of a table, newest first. Raises `Damaged`."""
 
     def reply(self, table: TableName) -> Reply | None:
-        """The last reply about a table. Raises `Damaged`."""
+        """Return the last reply about a table. Raises `Damaged`."""
 
     def tables(self, schema: str | None = None) -> list[TableName]:
-        """The tables with facts; all, or those of a schema."""
+        """Return the tables with facts; all, or those of a schema."""
 
     def schemas(self) -> list[str]:
-        """The schemas with facts."""
+        """Return the schemas with facts."""
 
     def by_folded_names(self, folded: Iterable[str]) -> list[TableName]:
-        """The tables whose folded names (`folded_name`) are among these."""
+        """Return the tables whose folded names (`folded_name`) are among these."""
 
     def forget(self, table: TableName) -> None:
         """Forget everything about a table."""
 
 
 def folded_name(schema: str, table: str) -> str:
-    """The key of a table in `Facts.by_folded_names`, from folded names.
+    """Return the key of a table in `Facts.by_folded_names`, from folded names.
 
     It has no NUL between the names, because SQLite's json_each ends a text there.
     """

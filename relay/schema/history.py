@@ -54,11 +54,11 @@ class History:
         self._lowers_names = lower_case != 0
 
     def key(self, schema: str, table: str) -> TableName:
-        """The key of a table in this history: its name, in lower case if the source lowers names."""
+        """Return the key of a table in this history: its name, in lower case if the source lowers names."""
         return TableName(lowered(schema), lowered(table)) if self._lowers_names else TableName(schema, table)
 
     def state(self, table: TableName, position: BinlogPosition) -> State:
-        """The table's state for rows at that position; `Unknown` if it is uncertain."""
+        """Return the table's state for rows at that position; `Unknown` if it is uncertain."""
         found = self._fact(table, position)
         if found is None:
             schema = self._fact(TableName(table.schema, ""), position)
@@ -67,7 +67,10 @@ class History:
         return found
 
     def reply(self, table: TableName, position: BinlogPosition) -> Reply | None:
-        """The source's reply about the table, if it will hold at this position once the stream reaches `until`."""
+        """Return the source's reply about the table.
+
+        None unless it will hold at this position once the stream reaches `until`.
+        """
         found = self._reply(table)
         if found is None or found.until <= position:
             return None
@@ -119,11 +122,11 @@ class History:
         self._store.add([Version(ANY, Unknown(why), position, sequence, Proof.ROWS)])
 
     def record_skipped(self, what: str) -> None:
-        """Record that an event was skipped that may have changed a table. (The journal has no record of it.)"""
+        """Record that an event was skipped that may have changed a table. The journal has no record of it."""
         self._store.put_fact(SKIPPED, what)
 
     def _fact(self, table: TableName, position: BinlogPosition) -> Fact | None:
-        """The state of a table or schema at a position, None if nothing is known."""
+        """Return the state of a table or schema at a position, None if nothing is known."""
         newest: Version | None = None
         for name in (table, ANY):
             version = next((each for each in self._versions(name) if each.since <= position), None)
@@ -135,7 +138,7 @@ class History:
         return None if newest is None else newest.state
 
     def _versions(self, table: TableName) -> Iterator[Version]:
-        """The versions of the table, newest first; for a damaged one, the version that `forget_damaged` adds."""
+        """Yield the versions of the table, newest first; for a damaged one, the version that `forget_damaged` adds."""
         try:
             yield from self._store.versions(table)
         except Damaged as error:
@@ -166,13 +169,19 @@ class History:
         return [table for table in self._store.tables(schema) if not isinstance(self._fact(table, position), Absent)]
 
     def _case_variants(self, tables: Iterable[TableName]) -> dict[TableName, State]:
-        """The tables whose names differ from these by case; they become unknown, as they may be the same tables."""
+        """Return the tables whose names differ from these by case.
+
+        They become unknown, as they may be the same tables.
+        """
         folded = (folded_name(fold(table.schema), fold(table.table)) for table in tables)
         lost = Unknown("a statement is about a table whose name differs by case, which may be the same")
         return {table: lost for table in self._store.by_folded_names(folded) if table not in tables}
 
     def _opaque(self, query: Query, start: BinlogPosition) -> list[Outcome]:
-        """The outcomes of an opaque statement: every table that it may be about is unknown, and there may be others."""
+        """Return the outcomes of an opaque statement.
+
+        Every table that it may be about is unknown, and there may be others.
+        """
         statement = query.statement
         lost = Unknown(f"{statement.verb.upper()} is not understood: {statement.opaque}")
         mentioned = statement.mentioned
@@ -201,5 +210,5 @@ class History:
 
 
 def lowered(name: str) -> str:
-    """The name as a server with lower_case_table_names stores it."""
+    """Return the name as a server with lower_case_table_names stores it."""
     return "".join(low if len(low := each.lower()) == 1 else low[0] for each in name)

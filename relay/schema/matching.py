@@ -1,4 +1,4 @@
-"""Compares a table map with the table in the schema history, and builds the definition from both.
+"""Compare a table map with the table in the schema history, and build the definition from both.
 
 A table map that contradicts the history proves it wrong: a change is missing from the binlog. A table map that does not
 contradict it proves nothing, because columns of the same type may have changed places.
@@ -30,7 +30,7 @@ _UNSIGNED_SHOWN: Final = NUMERIC - {Type.YEAR}
 
 
 def with_charsets(state: State, table_map: TableMap, charset_of: Mapping[int, str]) -> State:
-    """The state with the table map's character sets where the statements do not tell them.
+    """Return the state with the table map's character sets where the statements do not tell them.
 
     It is `Unknown` if the table map does not tell them either.
     """
@@ -51,13 +51,13 @@ def _with_charset(known: Column, seen: MapColumn, charset_of: Mapping[int, str])
 
 
 def _charset(seen: MapColumn, charset_of: Mapping[int, str]) -> str:
-    """The character set of a column in a table map, empty if it is unknown."""
+    """Return the character set of a column in a table map, empty if it is unknown."""
     found = "" if seen.collation is None else charset_of.get(seen.collation, "")
     return "utf8mb3" if found == "utf8" else found
 
 
 def mismatch(table_map: TableMap, table: Table, charset_of: Mapping[int, str], dialect: Dialect) -> str:
-    """The reason why the table map cannot be of this table; empty if it can."""
+    """Return the reason why the table map cannot be of this table; empty if it can."""
     seen, known = table_map.columns, table.columns
     if len(seen) != len(known):
         return f"it has {len(known)} columns, its rows {len(seen)}"
@@ -68,7 +68,7 @@ def mismatch(table_map: TableMap, table: Table, charset_of: Mapping[int, str], d
 
 
 def _differs(seen: MapColumn, known: Column, charset_of: Mapping[int, str], dialect: Dialect) -> str:
-    """What a column in a table map is instead of the known one; empty if it can be that."""
+    """Return what a column in a table map is instead of the known one; empty if it can be that."""
     try:
         kind, meta = table_map_type(known.type, dialect)
     except NotUnderstood as error:
@@ -90,7 +90,7 @@ def _differs(seen: MapColumn, known: Column, charset_of: Mapping[int, str], dial
 
 
 def definition(table: Table, dialect: Dialect, table_map: TableMap | None = None) -> Definition:
-    """The definition of the table's rows, with 0 for all ids and the version.
+    """Return the definition of the table's rows, with 0 for all ids and the version.
 
     Types, sizes and the table's name are the table map's, if there is one. Raises `NotUnderstood` for a type that has
     no definition.
@@ -121,7 +121,7 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
 
 
 def _labels(kind: DataType) -> tuple[str, list[str]]:
-    """The labels for a definition, and their character set: binary if some are not text, else empty."""
+    """Return the labels for a definition, and their character set: binary if some are not text, else empty."""
     texts = [label for label in kind.labels if isinstance(label, str)]
     # MariaDB shows bytes that are not text as question marks.
     shown = kind.charset == "binary" and any("?" in label for label in texts)
@@ -132,7 +132,7 @@ def _labels(kind: DataType) -> tuple[str, list[str]]:
 
 
 def table_of(described: Definition, dialect: Dialect) -> Table:
-    """The table that a definition from a table map with full metadata describes.
+    """Return the table that a definition from a table map with full metadata describes.
 
     What no table map contains stays unknown.
     """
@@ -151,7 +151,7 @@ def table_of(described: Definition, dialect: Dialect) -> Table:
 
 
 def _data_type(column: FrameColumn) -> DataType:
-    """The type that the column's text and metadata describe."""
+    """Return the type that the column's text and metadata describe."""
     name, _, rest = column.sql_type.partition("(")
     name, *words = name.split() or [""]
     signs = f"{' '.join(words)} {rest.rpartition(')')[2]}"

@@ -57,7 +57,10 @@ def query(text: str, session: Session, server: str, charset_of: Mapping[int, str
 
 
 def _executed(statement: Statement) -> Statement:
-    """The statement without IF NOT EXISTS. MySQL adds a transaction id only if the statement created what it names."""
+    """Return the statement without IF NOT EXISTS.
+
+    MySQL adds a transaction id only if the statement created what it names.
+    """
     changes = (
         change._replace(if_not_exists=False) if isinstance(change, CreateTable | CreateLike | CreateSchema) else change
         for change in statement.changes
@@ -66,7 +69,7 @@ def _executed(statement: Statement) -> Statement:
 
 
 def dialect_of(status: QueryStatus, server: str, charset_of: Mapping[int, str]) -> Dialect:
-    """The dialect of a statement with these status variables."""
+    """Return the dialect of a statement with these status variables."""
     mariadb, version = version_of(server)
     explicit = status.explicit_defaults_for_timestamp
     if explicit is None and mariadb and status.flags2 is not None:

@@ -1,4 +1,4 @@
-"""Keeps the schema history consistent with the journal, also after a kill.
+"""Keep the schema history consistent with the journal, also after a kill.
 
 The journal is written first: the frame of a statement contains its outcomes. The store is written after it, with the
 journal position up to which it is complete. If the reader is killed before, the outcomes behind that position are read
@@ -37,7 +37,7 @@ The state is the binlog file and the number of the next change.
 
 
 class HistoryCommitter:
-    """Commits additions to the store once the journal has them."""
+    """Commit additions to the store once the journal has them."""
 
     def __init__(self, store: Store, writer: JournalWriter) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Queries the source for the current definitions of its tables.
+"""Query the source for the current definitions of its tables.
 
 SHOW CREATE TABLE waits for the table's metadata lock, which every statement that defines the table holds until it is in
 the binlog and in force. The binlog position is read before and after the query. So the reply includes all statements
@@ -38,7 +38,7 @@ _SHOWN_INCOMPLETELY: Final = frozenset({"binary", "utf8mb4", "utf16", "utf16le",
 
 
 def dialect_of(server: ServerFacts) -> Dialect:
-    """The dialect of definitions that the server shows over a connection after `prepare`."""
+    """Return the dialect of definitions that the server shows over a connection after `prepare`."""
     return Dialect(*version_of(server.version), sql_mode=0, explicit_timestamps=True)
 
 
@@ -51,7 +51,7 @@ def prepare(connection: Connection[Any], server: ServerFacts) -> None:
 
 
 def lower_case(connection: Connection[Any]) -> int:
-    """The server's lower_case_table_names."""
+    """Return the server's lower_case_table_names."""
     ((found,),) = query(connection, "SELECT @@GLOBAL.lower_case_table_names", "read how names are compared")
     return int(found)
 
@@ -125,7 +125,7 @@ def _sees_all(connection: Connection[Any], server: ServerFacts) -> bool:
 
 
 def query_state(connection: Connection[Any], server: ServerFacts, table: TableName) -> State:
-    """The current state of a table, at no definite binlog position. Raises `SourceLost`, `RelayError`."""
+    """Return the current state of a table, at no definite binlog position. Raises `SourceLost`, `RelayError`."""
     nothing: dict[int, list[tuple[Any, ...]]] = {number: [] for number in (*_GONE, *_NO_TABLE)}
     denied = {number: [("", DENIED)] for number in _DENIED}
     name = ".".join("`" + part.replace("`", "``") + "`" for part in table)
@@ -142,7 +142,7 @@ def query_state(connection: Connection[Any], server: ServerFacts, table: TableNa
 
 
 def _parse(text: str, table: TableName, dialect: Dialect) -> State:
-    """The state of a table from its statement in SHOW CREATE TABLE. Raises `NotUnderstood`."""
+    """Return the state of a table from its statement in SHOW CREATE TABLE. Raises `NotUnderstood`."""
     statement = parse_statement(text, table.schema, dialect)
     if statement.kind is Kind.HARMLESS:
         return ABSENT  # a view
@@ -155,7 +155,10 @@ def _parse(text: str, table: TableName, dialect: Dialect) -> State:
 
 
 def _from_information_schema(connection: Connection[Any], server: ServerFacts, table: TableName, why: str) -> State:
-    """The state of a table whose SHOW CREATE TABLE is not understood: columns from information_schema, no indexes."""
+    """Return the state of a table whose SHOW CREATE TABLE is not understood.
+
+    The columns are from information_schema; there are no indexes.
+    """
     where = f"TABLE_SCHEMA = {connection.escape(table.schema)} AND TABLE_NAME = {connection.escape(table.table)}"
     rows = query(
         connection,
@@ -180,7 +183,7 @@ def _from_information_schema(connection: Connection[Any], server: ServerFacts, t
 
 
 def uncertain_labels(table: Table) -> list[str]:
-    """The names of columns whose labels are uncertain.
+    """Return the names of columns whose labels are uncertain.
 
     The source shows labels in utf8mb3, and other characters as question marks. MariaDB also shows bytes that are not
     text as question marks.

@@ -102,7 +102,7 @@ class Store:
         self._db.close()
 
     def fact(self, key: str) -> str:
-        """A fact about the whole history, empty if it does not exist."""
+        """Return a fact about the whole history, empty if it does not exist."""
         row = next(self._select("SELECT key, value, crc FROM facts WHERE key = ?", (key,)), None)
         if row and _checksum(row[:2]) != row[2]:
             raise Unreadable(f"the fact {key!r} is not what was written")
@@ -187,7 +187,7 @@ class Store:
         self._execute("DELETE FROM versions WHERE sequence >= ? AND epoch = ?", (sequence, self.epoch))
 
     def versions(self, table: TableName, *, all_epochs: bool = False) -> Iterator[Version]:
-        """The versions of a table in this epoch, newest first; with `all_epochs`, in all epochs."""
+        """Yield the versions of a table in this epoch, newest first; with `all_epochs`, in all epochs."""
         rows = self._select(
             f"SELECT {_VERSION}, crc FROM versions WHERE schema_name = ? AND table_name = ?"
             " AND (epoch = ? OR ?) ORDER BY id DESC",
@@ -197,13 +197,13 @@ class Store:
             yield _version(self._verified(tuple(row), crc))
 
     def reply(self, table: TableName) -> Reply | None:
-        """The last reply about a table."""
+        """Return the last reply about a table."""
         sql = f"SELECT {_REPLY}, crc FROM answers WHERE schema_name = ? AND table_name = ?"
         row = next(self._select(sql, tuple(table)), None)
         return _reply(self._verified(row[:-1], row[-1])) if row else None
 
     def tables(self, schema: str | None = None) -> list[TableName]:
-        """The tables with a version or a reply; all, or those of a schema."""
+        """Return the tables with a version or a reply; all, or those of a schema."""
         one = "" if schema is None else "AND schema_name = ? "
         rows = self._select(
             f"SELECT schema_name, table_name FROM versions WHERE table_name <> '' {one}AND epoch = {self.epoch}"
@@ -213,7 +213,7 @@ class Store:
         return [TableName(str(owner), str(name)) for owner, name in rows]
 
     def schemas(self) -> list[str]:
-        """The schemas with a version or a reply."""
+        """Return the schemas with a version or a reply."""
         rows = self._select(
             f"SELECT schema_name FROM versions WHERE table_name = '' AND epoch = {self.epoch}"
             " UNION SELECT schema_name FROM answers WHERE table_name = ''"
@@ -221,7 +221,7 @@ class Store:
         return [str(name) for (name,) in rows if name]
 
     def by_folded_names(self, folded: Iterable[str]) -> list[TableName]:
-        """The tables whose folded names (`folded_name`) are among these."""
+        """Return the tables whose folded names (`folded_name`) are among these."""
         wanted = msgspec.json.encode(list(folded)).decode()
         rows = self._select(
             "SELECT schema_name, table_name FROM versions"
@@ -273,12 +273,12 @@ def rename_damaged(path: Path) -> None:
 
 
 def _classified(error: sqlite3.DatabaseError, path: Path) -> Exception:
-    """The exception for an error of SQLite: `Unreadable` if the file is damaged, not only unreachable."""
+    """Return the exception for an error of SQLite: `Unreadable` if the file is damaged, not only unreachable."""
     return error if is_out_of_reach(error, path) else Unreadable(str(error))
 
 
 def _text(data: bytes) -> str:
-    """Decode a text of the file. (If it is damaged, the checksum of its row does not match.)"""
+    """Decode a text of the file. If it is damaged, the checksum of its row does not match."""
     return data.decode("utf-8", "replace")
 
 

@@ -37,7 +37,7 @@ _UNFINISHED: Final = GtidExtra.START_ALTER | GtidExtra.ROLLBACK_ALTER
 
 
 class StreamHistory:
-    """Finds definitions from the events of one stream, which must be passed in order.
+    """Find definitions from the events of one stream, which must be passed in order.
 
     The source is not asked: a table that the statements do not define is unknown.
     """
@@ -68,7 +68,7 @@ class StreamHistory:
                 self._forget_all("an event that is not known")
 
     def definition(self, table_map: TableMap) -> Definition | None:
-        """The definition of the rows behind a table map, from the statements before it; None if it is unknown."""
+        """Return the definition of the rows behind a table map, from the statements before it; None if unknown."""
         if self._dialect is None:
             return None
         key = id(table_map.columns), table_map.schema, table_map.table

@@ -80,7 +80,7 @@ class Schema(msgspec.Struct, frozen=True, array_like=True, tag=3):
     earlier: tuple[str, ...] = ()
 
     def with_charset(self, charset: str) -> Schema:
-        """The schema after a change to that character set."""
+        """Return the schema after a change to that character set."""
         earlier = {*self.earlier, self.charset} - {charset, ""}
         return Schema(charset, self.complete, tuple(sorted(earlier)))
 
@@ -96,5 +96,5 @@ def is_among(name: str, names: Iterable[str]) -> bool:
 
 
 def find(columns: Sequence[Column], name: str) -> Column | None:
-    """The column of that name, None if there is none."""
+    """Return the column of that name, None if there is none."""
     return next((column for column in columns if same_name(column.name, name)), None)
