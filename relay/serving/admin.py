@@ -63,7 +63,7 @@ class _Refused(Exception):
 
 
 class Administration:
-    """Carries out admin commands, or refuses them."""
+    """Carry out admin commands, or refuse them."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class Administration:
 
 
 def _request(number: int, command: Command, payload: bytes) -> ipc.Request:
-    """The request to the broker for a command that concerns a client. Raises `MalformedPayload`."""
+    """Return the request to the broker for a command that concerns a client. Raises `MalformedPayload`."""
     wanted = _parse(payload, _ClientPayload, command)
     if command == Command.FLUSH_CLIENT:
         return ipc.Flush(number, wanted.client)

@@ -17,7 +17,7 @@ _SHARED = select.EPOLLIN | select.EPOLLEXCLUSIVE
 
 
 class AdminListener:
-    """Accepts connections and passes each, with its client's user and process, to `admit`.
+    """Accept connections and pass each, with its client's user and process, to `admit`.
 
     `count_open` returns the number of open ones.
     """
@@ -38,7 +38,7 @@ class AdminListener:
         self._open = False
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
         return self._listener.fileno()
 
     def open(self) -> None:

@@ -23,7 +23,7 @@ _WITH_TLS: Final = 3
 
 
 class Admission:
-    """Checks MaxConnections, a limit for all processes together, and the descriptors of this process."""
+    """Check MaxConnections, a limit for all processes together, and the descriptors of this process."""
 
     def __init__(self, connections: memoryview[int], index: int, config: Config) -> None:
         self._connections = connections

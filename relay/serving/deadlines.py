@@ -40,7 +40,7 @@ class Deadlines:
                 yield connection, kind
 
     def _connection_of(self, entry: tuple[float, int, int]) -> Connection | None:
-        """The connection of the entry, if the entry is still its deadline."""
+        """Return the connection of the entry, if the entry is still its deadline."""
         due, number, fd = entry
         connection = self._connections.get(fd)
         if connection is None or connection.number != number:

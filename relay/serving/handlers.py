@@ -1,4 +1,4 @@
-"""Answers the requests that a native session does not: all but polls, and polls for columns without pyarrow loaded."""
+"""Answer the requests that a native session does not: all but polls, and polls for columns without pyarrow loaded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NO_CLIENT: Final = classic.encode_error("clients log in at the classic port: th
 
 
 class Handlers:
-    """Answers pending requests, at once or when another process has replied."""
+    """Answer pending requests, at once or when another process has replied."""
 
     def __init__(
         self,

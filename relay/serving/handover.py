@@ -1,4 +1,4 @@
-"""Passes sockets to the server processes that own their clients, and receives those of its own clients."""
+"""Pass sockets to the server processes that own their clients, and receive those of its own clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Handover:
         self._inbox = context.inboxes[context.index][0]
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
         return self._inbox.fileno()
 
     def pass_on(self, connection: Connection, client_id: int, slot: int) -> None:

@@ -23,7 +23,7 @@ class _Waiting(Generic[OnReply]):
 
 
 class Link(Generic[AnyRequest, OnReply]):
-    """Sends requests over a packet socket, repeats them each `RESEND_AFTER` seconds, and keeps the callback of each."""
+    """Send requests over a packet socket, repeat them each `RESEND_AFTER` seconds, and keep the callback of each."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -31,7 +31,7 @@ class Link(Generic[AnyRequest, OnReply]):
         self._waiting: dict[int, _Waiting[OnReply]] = {}
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
         return self._socket.fileno()
 
     @property
@@ -40,7 +40,7 @@ class Link(Generic[AnyRequest, OnReply]):
         return bool(self._waiting)
 
     def next_id(self) -> int:
-        """The id for the next request."""
+        """Return the id for the next request."""
         return next(self._ids)
 
     def ask(self, request: AnyRequest, now: float, on_reply: OnReply) -> None:

@@ -25,7 +25,7 @@ _SHARED = select.EPOLLIN | select.EPOLLEXCLUSIVE
 
 
 class Listener:
-    """Accepts connections and passes each, unencrypted, with its client's address, to `admit`.
+    """Accept connections and pass each, unencrypted, with its client's address, to `admit`.
 
     A bridge decrypts a TLS connection to a local socket. That socket may move to another process; the bridge stays
     here. A connection from an address that may do nothing is closed unread.

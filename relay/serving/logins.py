@@ -17,7 +17,7 @@ from relay.serving.handover import Handover
 
 
 class Logins:
-    """Answers Auth."""
+    """Answer Auth."""
 
     def __init__(
         self,
