@@ -1,4 +1,4 @@
-"""Makes the packets for the commands of a replica, and parses the error packets of replies. No I/O.
+"""Make the packets for the commands of a replica, and parse the error packets of replies. No I/O.
 
 Written from the protocol documentation of MySQL (COM_REGISTER_SLAVE, COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID) and
 MariaDB.
@@ -31,7 +31,7 @@ class ServerError(NamedTuple):
 
 
 def packet(payload: bytes) -> bytes:
-    """A command as a packet: its length, sequence number 0, and the payload."""
+    """Return a command as a packet: its length, sequence number 0, and the payload."""
     return struct.pack("<I", len(payload)) + payload
 
 
@@ -66,7 +66,7 @@ def binlog_dump_gtid(
 
 
 def parse_error(payload: bytes) -> ServerError | None:
-    """The error in a packet, None if it is not an error packet."""
+    """Return the error in a packet, None if it is not an error packet."""
     if len(payload) < 3 or payload[0] != 0xFF:
         return None
     code = int.from_bytes(payload[1:3], "little")

@@ -1,4 +1,4 @@
-"""Connects to the source with PyMySQL, and takes over the connection's socket for the stream.
+"""Connect to the source with PyMySQL, and take over the connection's socket for the stream.
 
 PyMySQL implements the handshakes and TLS. Its private parts are used only here and in `login`; its version is pinned.
 """
@@ -49,7 +49,7 @@ def connect(account: Account, **options: Any) -> SourceConnection:
 
 
 def settings(account: Account) -> dict[str, Any]:
-    """The options for PyMySQL, without the password, which each connection has from `SourceConnection`.
+    """Return the options for PyMySQL, without the password, which each connection has from `SourceConnection`.
 
     Raises `SourceLost` for files of certificates that cannot be used: they may be about to be replaced.
     """

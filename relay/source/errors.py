@@ -45,7 +45,10 @@ _HINTS: Final = {
 
 
 def as_binlog_error(error: RelayError, position: str = "") -> BinlogError:
-    """The error as `BinlogError`, with a hint for programs without a relay; `position` overrides the error's own."""
+    """Return the error as `BinlogError`, with a hint for programs without a relay.
+
+    `position` overrides the error's own.
+    """
     found = error if isinstance(error, BinlogError) else None
     return BinlogError(
         error.code,

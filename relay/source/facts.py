@@ -49,7 +49,7 @@ class ServerFacts(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Identifies the server whose files binlog positions refer to.
+        """The identity of the server whose files binlog positions refer to.
 
         `mysql:<server_uuid>` or `mariadb:<server_id>:<gtid_domain_id>`.
         """
@@ -67,7 +67,7 @@ class BinlogStatus(msgspec.Struct, frozen=True):
 
 
 def expiry(variables: Mapping[str, str]) -> int:
-    """The age in seconds at which a server with these global variables purges binlogs; 0: never."""
+    """Return the age in seconds at which a server with these global variables purges binlogs; 0: never."""
     if variables.get("binlog_expire_logs_auto_purge", "ON") in ("0", "OFF"):
         return 0
     days = float(variables.get("expire_logs_days") or 0)  # MariaDB before 10.6; fractions are allowed since
@@ -80,7 +80,7 @@ def is_rds(variables: Mapping[str, str]) -> bool:
 
 
 def rds_retention(connection: Connection[Any]) -> int:
-    """The hours for which Amazon RDS keeps binlogs, whatever their expiry; 0: not set.
+    """Return the hours for which Amazon RDS keeps binlogs, whatever their expiry; 0: not set.
 
     Raises `SourceLost` or `RelayError` (source_denied); also if the account may not read the service's table.
     """
@@ -101,7 +101,7 @@ def _rds_expiry(connection: Connection[Any]) -> int | None:
 
 
 def size_limit(variables: Mapping[str, str]) -> int:
-    """The bytes of binlogs beyond which a server with these global variables purges the oldest; 0: no limit."""
+    """Return the bytes of binlogs beyond which a server with these global variables purges the oldest; 0: no limit."""
     # MariaDB since 11.4, which accepts the other name too, and Percona Server.
     return int(variables.get("max_binlog_total_size") or variables.get("binlog_space_limit") or 0)
 
@@ -126,7 +126,7 @@ def query_facts(connection: Connection[Any]) -> ServerFacts:
 
 
 def binlog_end(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
-    """The current end of the binlog.
+    """Return the current end of the binlog.
 
     Raises `RelayError` (source_denied) if the source writes no binlog, or the account lacks the privilege.
     """
@@ -137,7 +137,7 @@ def binlog_end(connection: Connection[Any], server: ServerFacts) -> BinlogStatus
 
 
 def binlog_position(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
-    """The current end of the binlog as in `binlog_end`, without the GTIDs if they need another query."""
+    """Return the current end of the binlog as in `binlog_end`, without the GTIDs if they need another query."""
     new = not server.mariadb and server.release >= NEW_STATUS_SINCE
     rows = query(connection, f"SHOW {'BINARY LOG' if new else 'MASTER'} STATUS", "read the binlog's position")
     if not rows:
@@ -148,19 +148,22 @@ def binlog_position(connection: Connection[Any], server: ServerFacts) -> BinlogS
 
 
 def executed_gtids(connection: Connection[Any], server: ServerFacts) -> str:
-    """The GTIDs of all transactions in the binlog up to now, "" if there are none. Raises as `binlog_position`."""
+    """Return the GTIDs of all transactions in the binlog up to now, "" if there are none.
+
+    Raises as `binlog_position`.
+    """
     if not server.mariadb:
         return binlog_position(connection, server).gtid_set
     return str(query(connection, "SELECT @@GLOBAL.gtid_binlog_pos", "read the GTID position")[0][0] or "")
 
 
 def binlog_start(connection: Connection[Any], server: ServerFacts) -> BinlogStatus:
-    """The oldest position that the source still has."""
+    """Return the oldest position that the source still has."""
     return _beginning(connection, server, str(query(connection, "SHOW BINARY LOGS", "list the binlog's files")[0][0]))
 
 
 def binlog_after(connection: Connection[Any], server: ServerFacts, file: str) -> BinlogStatus:
-    """The beginning of the binlog file after `file`; the end of the binlog if there is none.
+    """Return the beginning of the binlog file after `file`; the end of the binlog if there is none.
 
     The oldest file, if the source no longer has `file`.
     """
@@ -176,13 +179,13 @@ def _beginning(connection: Connection[Any], server: ServerFacts, file: str) -> B
 
 
 def binlog_sizes(connection: Connection[Any]) -> dict[str, int]:
-    """The size of each binlog file in bytes, in order. Raises as `binlog_position`."""
+    """Return the size of each binlog file in bytes, in order. Raises as `binlog_position`."""
     rows = query(connection, "SHOW BINARY LOGS", "list the binlog's files")
     return {str(row[0]): int(row[1]) for row in rows}
 
 
 def gtid_at(connection: Connection[Any], server: ServerFacts, file: str, position: int) -> str:
-    """The GTIDs before a position, "" if the source has none or does not know them.
+    """Return the GTIDs before a position, "" if the source has none or does not know them.
 
     MySQL reads the file up to the position.
     """
@@ -215,7 +218,7 @@ def _gtids_before(connection: Connection[Any], file: str, position: int) -> Gtid
 
 
 def collations(connection: Connection[Any]) -> dict[int, str]:
-    """The names of character sets by collation id."""
+    """Return the names of character sets by collation id."""
     # MariaDB has collations for several character sets since 10.10; a separate table has their full ids.
     for table in ("COLLATION_CHARACTER_SET_APPLICABILITY", "COLLATIONS"):
         where = f"TABLE_SCHEMA = 'information_schema' AND TABLE_NAME = '{table}' AND COLUMN_NAME = 'ID'"

@@ -1,4 +1,4 @@
-"""Classifies errors of the source: fatal errors, after which another attempt cannot help, and lost connections."""
+"""Classify errors of the source: fatal errors, after which another attempt cannot help, and lost connections."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class SourceLost(Exception):
         self.hint = hint or MEANINGS[code].hint
 
     def failure(self, operation: str, position: str = "") -> RelayError:
-        """The error of a command that makes only one attempt."""
+        """Return the error of a command that makes only one attempt."""
         return RelayError(self.code, operation, str(self), position=position, hint=self.hint)
 
     @property
@@ -73,7 +73,7 @@ class SourceLost(Exception):
 
 
 def classify(error: ServerError, operation: str, position: str = "") -> BinlogError | SourceLost:
-    """The exception for a server's error: `BinlogError` if it is fatal, else `SourceLost`."""
+    """Return the exception for a server's error: `BinlogError` if it is fatal, else `SourceLost`."""
     origin = "" if error.code in _CLIENT_ERRORS else "the source says: "
     cause = f"{origin}{error.text} ({error.code})"
 
@@ -101,7 +101,7 @@ class Backoff:
         self._next = self._FIRST
 
     def wait(self) -> float:
-        """The seconds until the next attempt."""
+        """Return the seconds until the next attempt."""
         span = self._next
         self._next = min(span * 2, self._LONGEST)
         return span * random.uniform(0.5, 1.0)

@@ -47,7 +47,7 @@ _KEY_REQUESTS: Final = {"caching_sha2_password": b"\x02", "sha256_password": b"\
 
 
 def idle() -> None:
-    """The `alive` of an account that nothing watches."""
+    """Do nothing: the `alive` of an account that nothing watches."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -82,7 +82,7 @@ class Account(msgspec.Struct, frozen=True):
         password: str | Command = "",
         alive: Callable[[], None] = idle,
     ) -> Self:
-        """The account of `[Server]` at this host, or another login there, with the rules of `[Server]`."""
+        """Return the account of `[Server]` at this host, or another login there, with the rules of `[Server]`."""
         server = config.server
         return cls(
             host,
@@ -148,7 +148,7 @@ class SourceConnection(Connection):
         cast(Any, super()).write_packet(payload)
 
     def _get_auth_plugin_handler(self, name: bytes | str | None) -> _PasswordHandler | None:
-        """The handler for an authentication plugin, None to use PyMySQL's."""
+        """Return the handler for an authentication plugin, None to use PyMySQL's."""
         plugin = name.decode("ascii", "replace") if isinstance(name, bytes) else name or ""
         if self._proven or (plugin in _SHA2 and self._may_get_password):
             return None
@@ -234,12 +234,12 @@ class SourceConnection(Connection):
         raise self.denied(cause, self._remedy(key) if key else self.remedy)
 
     def denied(self, cause: str, hint: str) -> RelayError:
-        """The error that ends the login."""
+        """Return the error that ends the login."""
         return RelayError(StopCode.SOURCE_DENIED, f"connect to {self._account.address}", cause, hint=hint)
 
 
 class _PasswordHandler:
-    """Handles an authentication plugin that would send the password to an unproven source. PyMySQL calls it."""
+    """Handle an authentication plugin that would send the password to an unproven source. PyMySQL calls it."""
 
     def __init__(self, connection: SourceConnection, plugin: str) -> None:
         self._connection: Any = connection
@@ -266,7 +266,7 @@ class _PasswordHandler:
 
 
 def _first_use_key(file: str, source: str, key: str) -> str:
-    """The key in the file of a source that was seen before; else this key, which is added to the file."""
+    """Return the key in the file of a source that was seen before; else this key, which is added to the file."""
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND, 0o600)
     with os.fdopen(fd, "r+") as lines:
         fcntl.flock(lines, fcntl.LOCK_EX)
@@ -286,7 +286,7 @@ def _first_use_key(file: str, source: str, key: str) -> str:
 
 
 def _key_of_certificate(der: bytes) -> str:
-    """The key in a certificate, for SourceKey.
+    """Return the key in a certificate, for SourceKey.
 
     A strict parser would reject the certificates that MariaDB generates for itself.
     """
@@ -295,7 +295,7 @@ def _key_of_certificate(der: bytes) -> str:
 
 
 def _key_of_pem(pem: bytes) -> str:
-    """The RSA key, for SourceKey."""
+    """Return the RSA key, for SourceKey."""
     try:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):
@@ -304,12 +304,12 @@ def _key_of_pem(pem: bytes) -> str:
 
 
 def _key_name(spki: bytes) -> str:
-    """A key in the form of SourceKey, from its SubjectPublicKeyInfo."""
+    """Return a key in the form of SourceKey, from its SubjectPublicKeyInfo."""
     return f"sha256:{hashlib.sha256(spki).hexdigest()}"
 
 
 def _der_elements(der: bytes) -> list[bytes]:
-    """The elements of a DER sequence, each with its header. The TLS library has validated it."""
+    """Return the elements of a DER sequence, each with its header. The TLS library has validated it."""
     found, rest = [], _der_content(der)[0]
     while rest:
         _, after = _der_content(rest)
@@ -319,7 +319,7 @@ def _der_elements(der: bytes) -> list[bytes]:
 
 
 def _der_content(der: bytes) -> tuple[bytes, bytes]:
-    """The content of the first DER element, and the bytes behind the element."""
+    """Return the content of the first DER element, and the bytes behind the element."""
     size, start = der[1], 2
     if size & 0x80:
         start += size & 0x7F

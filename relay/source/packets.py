@@ -1,4 +1,4 @@
-"""Splits the bytes of a connection into packets of MySQL's protocol, and joins those above 16 MB. Bytes in, no I/O."""
+"""Split the bytes of a connection into packets of MySQL's protocol, and join those above 16 MB. Bytes in, no I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BUFFER_BYTES: Final = 1 << 18
 
 
 class Packets:
-    """Makes packets of received bytes."""
+    """Make packets of received bytes."""
 
     def __init__(self) -> None:
         self._buffer = memoryview(bytearray(_BUFFER_BYTES))
@@ -18,7 +18,7 @@ class Packets:
         self._parts: list[bytes] = []  # of an incomplete packet
 
     def buffer(self) -> memoryview:
-        """The buffer to receive into; `received` must follow."""
+        """Return the buffer to receive into; `received` must follow."""
         return self._buffer
 
     def received(self, count: int) -> None:
@@ -26,7 +26,7 @@ class Packets:
         self._data += self._buffer[:count]
 
     def next(self) -> bytes | None:
-        """The next packet's payload, None if it is incomplete."""
+        """Return the next packet's payload, None if it is incomplete."""
         while len(self._data) >= _HEAD:
             size = int.from_bytes(self._data[:3], "little")
             if len(self._data) < _HEAD + size:

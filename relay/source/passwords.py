@@ -27,7 +27,7 @@ _SHOWN: Final = 300  # characters of that line
 
 
 def current(password: str | Command, values: Mapping[str, str], alive: Callable[[], None]) -> bytes:
-    """The password to log in with now. Raises `SourceLost` (password_command) if the command gives none.
+    """Return the password to log in with now. Raises `SourceLost` (password_command) if the command gives none.
 
     `values` replace `{name}` in the command's arguments. `alive` is called regularly, and may raise.
     """
@@ -60,7 +60,7 @@ class _Run:
             raise self._failed(f"cannot be started: {getattr(error, 'strerror', None) or error}") from None
 
     def output(self, alive: Callable[[], None]) -> bytes:
-        """The first line that it prints."""
+        """Return the first line that it prints."""
         stdout, stderr = self._process.stdout, self._process.stderr
         assert stdout is not None and stderr is not None
         with stdout, stderr, selectors.DefaultSelector() as selector:

@@ -10,7 +10,7 @@ from relay.base.errors import ErrorCode, RelayError
 
 
 def unverified() -> ssl.SSLContext:
-    """A context that accepts any certificate.
+    """Return a context that accepts any certificate.
 
     The host's certificates are not loaded for it: that takes 20 ms, which is longer than the rest of a login.
     """
@@ -21,7 +21,7 @@ def unverified() -> ssl.SSLContext:
 
 
 def context(mode: str, ca: str, cert: str, key: str) -> ssl.SSLContext | None:
-    """The context for `SourceTLS = mode`; None for off and prefer, which do not insist on TLS.
+    """Return the context for `SourceTLS = mode`; None for off and prefer, which do not insist on TLS.
 
     `ca` is a file, "" for the system's certificates; `cert` and `key` are files, "" for none. Raises `RelayError`
     (config) for files that cannot be used.
