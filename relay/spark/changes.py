@@ -39,7 +39,7 @@ def changes(
 
 
 def in_range(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:
-    """The rows with `_seq` above `since` and up to `until`."""
+    """Return the rows with `_seq` above `since` and up to `until`."""
     if since is not None:
         rows = rows.where(col("_seq") > since)
     return rows if until is None else rows.where(col("_seq") <= until)
@@ -48,7 +48,10 @@ def in_range(rows: DataFrame, since: int | None, until: int | None) -> DataFrame
 def rows_of(
     spark: SparkSession, storage: Storage, table: TableState, files: Iterable[DataFile], fields: Sequence[Field]
 ) -> DataFrame:
-    """The rows of a table's files with these fields; values of older generations are converted to their types."""
+    """Return the rows of a table's files with these fields.
+
+    Values of older generations are converted to their types.
+    """
     generations = generations_of(table)
     generation_of = {version.version: version.generation for version in table.versions}
     names: dict[int, list[str]] = {}
@@ -67,7 +70,7 @@ def rows_of(
 
 
 def generations_of(table: TableState) -> dict[int, list[TableVersion]]:
-    """A table's versions by generation, oldest first."""
+    """Return a table's versions by generation, oldest first."""
     found: dict[int, list[TableVersion]] = {}
     for version in table.versions:
         found.setdefault(version.generation, []).append(version)
@@ -95,7 +98,7 @@ def _generation(
 
 
 def fields_of_all(table: TableState) -> list[Field]:
-    """The fields of all versions of a table, with the newest types; side columns last."""
+    """Return the fields of all versions of a table, with the newest types; side columns last."""
     found: dict[str, Field] = {}
     lossy: set[str] = set()
     for _, versions in sorted(generations_of(table).items(), reverse=True):

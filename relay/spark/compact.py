@@ -50,7 +50,7 @@ class Compacted(msgspec.Struct):
     into_bytes: int = 0
 
     def __str__(self) -> str:
-        """A summary for people."""
+        """Return a summary for people."""
         if not self.files:
             return "nothing to merge"
         return f"{self.files:,} files of {self.bytes:,} bytes became {self.into_files:,} of {self.into_bytes:,}"
@@ -72,7 +72,7 @@ def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mappin
 
 
 def plan(table: TableState, target: int = TARGET_BYTES) -> list[Group]:
-    """The groups of files worth merging in a table.
+    """Return the groups of files worth merging in a table.
 
     A file of half the target is large enough to stay. Smaller neighbours are merged once they reach half the target, or
     the largest of them has at most two thirds of their bytes. So each time that a row is written again, its file has
@@ -93,7 +93,10 @@ def plan(table: TableState, target: int = TARGET_BYTES) -> list[Group]:
 
 
 def _runs(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
-    """Runs of neighbours with at most `target` bytes together; a run ends where the ranges of two files overlap."""
+    """Yield runs of neighbours with at most `target` bytes together.
+
+    A run ends where the ranges of two files overlap.
+    """
     run: list[DataFile] = []
     for file in files:
         fits = sum(each.bytes for each in run) + file.bytes <= target and not (run and file.first < run[-1].last)
@@ -107,7 +110,7 @@ def _runs(files: Iterable[DataFile], target: int) -> Iterator[list[DataFile]]:
 
 
 def _worthwhile(run: list[DataFile], target: int) -> Iterator[list[DataFile]]:
-    """The run, or the parts on either side of its largest file that are worth merging."""
+    """Yield the run, or the parts on either side of its largest file that are worth merging."""
     size = sum(file.bytes for file in run)
     largest = max(run, key=lambda file: file.bytes, default=None)
     if largest is None or len(run) < 2:
@@ -148,7 +151,10 @@ def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGE
 
 
 def _merged_or_error(lake: str, group: Group) -> DataFile | RelayError:
-    """The merged file of a group, or the error for a damaged one: an exception in a task would be retried by Spark."""
+    """Return the merged file of a group, or the error for a damaged one.
+
+    Spark would retry an exception in a task.
+    """
     try:
         return merge_files(lake, group)
     except RelayError as error:

@@ -32,7 +32,7 @@ class UsageRow(NamedTuple):
 
 
 def rows_by_table(rows: Sequence[UsageRow]) -> dict[str, Counter[str]]:
-    """The rows of each table by kind, over all hours."""
+    """Return the rows of each table by kind, over all hours."""
     tables: dict[str, Counter[str]] = {}
     for row in sorted(rows, key=lambda row: row.name):
         tables.setdefault(row.name, Counter())[row.kind] += row.rows
@@ -40,7 +40,7 @@ def rows_by_table(rows: Sequence[UsageRow]) -> dict[str, Counter[str]]:
 
 
 def rows_by_hour(rows: Sequence[UsageRow]) -> list[tuple[datetime, str, Counter[str]]]:
-    """The rows of each hour and table by kind, in the order of `rows`."""
+    """Return the rows of each hour and table by kind, in the order of `rows`."""
     found: dict[tuple[datetime, str], Counter[str]] = {}
     for row in rows:
         found.setdefault((row.hour, row.name), Counter())[row.kind] += row.rows
@@ -48,7 +48,10 @@ def rows_by_hour(rows: Sequence[UsageRow]) -> list[tuple[datetime, str, Counter[
 
 
 def text(rows: Sequence[UsageRow]) -> str:
-    """A table for a terminal: a line for each hour and table, a column for each kind that occurs, and the sums."""
+    """Return a table for a terminal.
+
+    It has a line for each hour and table, a column for each kind that occurs, and the sums.
+    """
     kinds = [kind for kind in KINDS if any(row.kind == kind for row in rows)]
     sums: Counter[str] = Counter()
     for row in rows:

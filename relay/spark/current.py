@@ -67,7 +67,7 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
 
 
 def bounds_of(state: LakeState, table: TableState) -> Bounds:
-    """What the lake has of a table. Raises `RelayError` (usage) if its rows were never known."""
+    """Return what the lake has of a table. Raises `RelayError` (usage) if its rows were never known."""
     if table.complete_from is not None and state.place is not None:
         return Bounds(table.reset, state.place.seq)
     if table.before is not None:
@@ -81,7 +81,7 @@ def bounds_of(state: LakeState, table: TableState) -> Bounds:
 
 
 def basis_of(log: LakeLog, table: Table) -> Basis:
-    """The parts of a table's current state. Raises `RelayError` (usage) if the lake does not know its rows."""
+    """Return the parts of a table's current state. Raises `RelayError` (usage) if the lake does not know its rows."""
     # This comes before the log, so that the log has everything that this version has merged.
     last = pointers.newest(log.storage, table)
     state = log.state()
@@ -116,7 +116,7 @@ class Basis:
         return self.table.versions[max((file.version for file in counted), default=len(self.table.versions)) - 1]
 
     def _fields(self) -> list[Field]:
-        """The version's own columns and the side columns with values, with the widest types in its generation."""
+        """Return the own columns and the side columns with values, with the widest types in their generation."""
         versions = [v for v in generations_of(self.table)[self.version.generation] if v.version <= self.version.version]
         names = {field.name for field in self.version.fields}
         return [field for field in generation_schema(versions, self.table.sides) if field.name in names]
@@ -131,14 +131,14 @@ class Basis:
         )
 
     def new_rows(self, spark: SparkSession) -> DataFrame:
-        """The rows of `changes` that count, with `fields`, SEQ and KIND."""
+        """Return the rows of `changes` that count, with `fields`, SEQ and KIND."""
         rows = rows_of(spark, self.storage, self.table, self.changes, [*self.fields, SEQ, KIND])
         rows = in_range(rows, self.merged.applied if self.merged else None, self.bounds.until)
         snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.bounds.reset)
         return rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*_ROW_KINDS))
 
     def state(self, spark: SparkSession, files: Sequence[BucketFile] | None = None) -> DataFrame:
-        """The rows of the table, with `fields` and SEQ.
+        """Return the rows of the table, with `fields` and SEQ.
 
         With `files` of the merged version: only the rows of their buckets, which must be all buckets that have changes.
         """

@@ -38,7 +38,7 @@ def run(job: str, lake: str, patterns: Sequence[str], options: Mapping[str, str]
 
 
 def selected_tables(state: LakeState, patterns: Sequence[str]) -> list[Table]:
-    """The tables that match the patterns `schema.table`; all without patterns.
+    """Return the tables that match the patterns `schema.table`; all without patterns.
 
     Raises `RelayError` (usage) for a pattern that matches none, and for a lake without tables.
     """
@@ -64,7 +64,7 @@ def _matches(table: Table, pattern: str) -> bool:
 
 
 def _cause(error: Exception) -> str:
-    """The first line of the innermost cause: Spark wraps it and appends a stack trace."""
+    """Return the first line of the innermost cause: Spark wraps it and appends a stack trace."""
     if isinstance(error, Py4JJavaError):
         cause: Any = error.java_exception
         while cause.getCause() is not None:

@@ -138,7 +138,7 @@ def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) ->
 
 
 def _bucket_count(basis: Basis, bucket_bytes: int) -> int:
-    """The number of buckets of the next version: a power of two that fits the size of the table.
+    """Return the number of buckets of the next version: a power of two that fits the size of the table.
 
     Changes give the size of a table only roughly, since many may affect one row. So the next merge corrects the first
     estimate, and the number changes once a table has grown or shrunk far beyond it.

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 def files_between(
     files: Iterable[DataFile], start: int, end: int | None, kinds: Collection[str] = ("changes", "snapshot")
 ) -> list[DataFile]:
-    """The files of `kinds` with rows of start < `_seq` <= end, in their order. Without `end`: all rows after start."""
+    """Return the files of `kinds` with rows of start < `_seq` <= end, in their order.
+
+    Without `end`: all rows after start.
+    """
     found = (file for file in files if file.kind in kinds and file.last > start and (end is None or file.first <= end))
     return sorted(found, key=lambda file: (file.first, file.last, file.path))
 
 
 def limited_end(storage: Storage, files: Sequence[DataFile], start: int, end: int, max_rows: int) -> int:
-    """The greatest end of a transaction in (start, end] up to which there are at most `max_rows` rows.
+    """Return the greatest end of a transaction in (start, end] up to which there are at most `max_rows` rows.
 
     A transaction that has more rows by itself is taken whole: it is never split, and the stream must advance. The
     result is `end` if everything fits. Reads two columns, and no more files than the rows need.

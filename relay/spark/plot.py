@@ -46,12 +46,15 @@ DARK: Final = Theme("dark", "#0d1117", "#e6edf3", "#30363d")
 
 
 def png(rows: Sequence[UsageRow]) -> bytes:
-    """The plot as a PNG, 1800 pixels wide, on white."""
+    """Return the plot as a PNG, 1800 pixels wide, on white."""
     return _rendered(rows, LIGHT, "png")
 
 
 def html(rows: Sequence[UsageRow], lake: str) -> bytes:
-    """The plot and the numbers as one self-contained page; the SVG is light or dark as the reader's system is."""
+    """Return the plot and the numbers as one self-contained page.
+
+    The SVG is light or dark as the reader's system is.
+    """
     pictures = "\n".join(f'<figure class="{theme.name}">{_svg(rows, theme)}</figure>' for theme in (LIGHT, DARK))
     hourly = rows_by_hour(rows)
     shown = hourly[-PAGE_ROWS:]
@@ -73,7 +76,10 @@ def html(rows: Sequence[UsageRow], lake: str) -> bytes:
 
 
 def figure(rows: Sequence[UsageRow], theme: Theme) -> Figure:
-    """The figure: above, rows over time with a colour for each table; below, by table with a colour for each kind."""
+    """Return the figure.
+
+    Above, rows over time with a colour for each table; below, by table with a colour for each kind.
+    """
     _need_matplotlib()
     from matplotlib.figure import Figure
 

@@ -74,18 +74,18 @@ class _Format(msgspec.Struct):
 
 
 def folder(table: Table) -> str:
-    """The folder of a table's documents."""
+    """Return the folder of a table's documents."""
     return f"{paths.table_folder(table, paths.CURRENT)}/_pointer"
 
 
 def numbers(storage: Storage, table: Table) -> list[int]:
-    """The numbers of the existing documents, in order."""
+    """Return the numbers of the existing documents, in order."""
     found = (re.fullmatch(rf"(\d{{{_DIGITS}}})\.json", name.rpartition("/")[2]) for name in storage.list(folder(table)))
     return sorted(int(each[1]) for each in found if each)
 
 
 def newest(storage: Storage, table: Table) -> Pointer | None:
-    """The document that counts, None if the table was never merged."""
+    """Return the document that counts, None if the table was never merged."""
     known = numbers(storage, table)
     return load(storage, table, known[-1]) if known else None
 
@@ -120,5 +120,5 @@ def publish(storage: Storage, pointer: Pointer) -> bool:
 
 
 def path(table: Table, number: int) -> str:
-    """The name of a document."""
+    """Return the name of a document."""
     return f"{folder(table)}/{number:0{_DIGITS}}.json"

@@ -65,5 +65,5 @@ def read_files(spark: SparkSession, storage: Storage, names: Iterable[str], fiel
 
 
 def spark_path(storage: Storage, name: str) -> str:
-    """The path of a file for Spark, with escapes, since Spark treats paths as patterns."""
+    """Return the path of a file for Spark, with escapes, since Spark treats paths as patterns."""
     return re.sub(r"([{}\[\]*?\\])", r"\\\1", storage.url(name))

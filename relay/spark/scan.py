@@ -1,4 +1,4 @@
-"""Reads files of a lake with pyarrow, with the columns of a Spark schema. Runs in Spark's tasks."""
+"""Read files of a lake with pyarrow, with the columns of a Spark schema. This runs in Spark's tasks."""
 
 from __future__ import annotations
 

@@ -49,12 +49,12 @@ def spark_type(name: str) -> t.DataType:
 
 
 def struct_type(fields: Iterable[Field]) -> t.StructType:
-    """The schema of rows with these fields, all nullable."""
+    """Return the schema of rows with these fields, all nullable."""
     return t.StructType([t.StructField(field.name, spark_type(field.type)) for field in fields])
 
 
 def col(name: str) -> Column:
-    """A column by its name, which may have any characters."""
+    """Return a column by its name, which may have any characters."""
     return f.col(f"`{name.replace('`', '``')}`")
 
 
@@ -67,7 +67,10 @@ def unused_name(name: str, taken: Iterable[str]) -> str:
 
 
 def key_columns(fields: Sequence[Field], key: Sequence[str]) -> list[str]:
-    """The columns that identify a row: the key's fields, and their side columns, which have values that do not fit."""
+    """Return the columns that identify a row: the key's fields, and their side columns.
+
+    Side columns have values that do not fit.
+    """
     columns = {field.column for field in fields if field.name in key and not field.side}
     return [field.name for field in fields if field.column in columns]
 

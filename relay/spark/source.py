@@ -59,22 +59,22 @@ class RelayDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for `format`."""
+        """Return the name for `format`."""
         return NAME
 
     def schema(self) -> StructType:
-        """The current columns of the table's changes."""
+        """Return the current columns of the table's changes."""
         options = Options(self.options)
         table = _table(_log(options).state(), options)
         self.columns_until = table.version.version
         return struct_type([*fields_of_all(table), *META_FIELDS])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """The reader of a DataFrame."""
+        """Return the reader of a DataFrame."""
         return ChangesReader(Options(self.options), schema, self.columns_until)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """The reader of a stream."""
+        """Return the reader of a stream."""
         return ChangesStreamReader(Options(self.options), schema, self.columns_until)
 
 
@@ -113,7 +113,7 @@ def _usage_error(cause: str, hint: str, position: str = "") -> RelayError:
 
 
 class ChangesReader(DataSourceReader):
-    """Reads changes, and rows of snapshots, once.
+    """Read changes, and rows of snapshots, once.
 
     It supports no filters: a reader with `pushFilters` fails every query while
     `spark.sql.python.filterPushdown.enabled` is false, which is the default. `since` and `until` are its filters.
@@ -139,7 +139,7 @@ class ChangesReader(DataSourceReader):
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streams changes in batches that end between transactions. An offset is {"seq": the last `_seq` before it}.
+    """Stream changes in batches that end between transactions. An offset is {"seq": the last `_seq` before it}.
 
     It stores nothing for a stream and deletes nothing after it. `commit` and `stop` do nothing, since Spark does not
     call `commit` for the last batch of an AvailableNow run, and does not reliably call `stop`.
@@ -156,12 +156,12 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _check_user_schema(schema, _table(_log(options).state(), options))
 
     def initialOffset(self) -> dict[str, int]:
-        """The offset of the option `start`. Spark calls this once for each checkpoint."""
+        """Return the offset of the option `start`. Spark calls this once for each checkpoint."""
         start = self._options.start
         return {"seq": _last_seq(self._state()) if start == "newest" else 0 if start == "oldest" else int(start)}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        """The end of the next batch: the last change, or as far as `limit` and the stream's columns allow."""
+        """Return the end of the next batch: the last change, or as far as `limit` and the stream's columns allow."""
         state = self._state()
         begin, end = start["seq"], _last_seq(state) if self._target is None else self._target
         files = offsets.files_between(_table(state, self._options).files.values(), begin, end, kinds=("changes",))
@@ -178,7 +178,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_rows) if self._options.max_rows else ReadAllAvailable()
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """The position of the export, for the query's progress."""
+        """Return the position of the export, for the query's progress."""
         return {"seq": _last_seq(self._state())}
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -205,7 +205,9 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return state
 
     def _fitting(self, files: list[DataFile], state: LakeState) -> list[DataFile]:
-        """The files before the first one that does not fit the stream's columns, which are fixed at its start.
+        """Return the files before the first one that does not fit the stream's columns.
+
+        The columns are fixed at the stream's start.
 
         Raises RelayError if that file is next: everything before it was delivered.
         """
@@ -248,7 +250,7 @@ def _log(options: Options) -> LakeLog:
 
 
 def _table(state: LakeState, options: Options) -> TableState:
-    """The table. Raises RelayError (usage) if its columns are not yet known."""
+    """Return the table. Raises RelayError (usage) if its columns are not yet known."""
     if not state.number:
         raise _usage_error("there is no lake", "its log is empty: check the option 'lake'", options.lake)
     table = find_table(state, options.table)

@@ -1,4 +1,4 @@
-"""Prepares a job for a cluster: spark-submit of the installed pyspark, with a master and settings."""
+"""Prepare a job for a cluster: spark-submit of the installed pyspark, with a master and settings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _version(java: str) -> int | None:
 
 
 def arguments(job: str, master: str, settings: Sequence[str], *, terminal: bool) -> list[str]:
-    """The arguments of spark-submit. The user's settings come last, so that they take precedence."""
+    """Return the arguments of spark-submit. The user's settings come last, so that they take precedence."""
     ours = {
         "spark.ui.enabled": str(not master.startswith("local")).lower(),
         "spark.ui.showConsoleProgress": str(terminal).lower(),
@@ -69,7 +69,10 @@ def arguments(job: str, master: str, settings: Sequence[str], *, terminal: bool)
 def environment_of(
     job: str, master: str, settings: Sequence[str], environment: Mapping[str, str], *, terminal: bool
 ) -> dict[str, str]:
-    """The environment of spark-submit and of Python on the workers: this pyspark, this relay, and a quiet log."""
+    """Return the environment of spark-submit and of Python on the workers.
+
+    It has this pyspark, this relay, and a quiet log.
+    """
     root = str(_HERE.parent.parent)
     quiet = f'-Dlog4j2.configurationFile="{(_HERE / "log4j2.properties").as_uri()}"'
     ours = {

@@ -1,4 +1,4 @@
-"""Counts changed rows by table, kind and hour, over the files of a lake."""
+"""Count changed rows by table, kind and hour, over the files of a lake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deletes merged versions that are no longer read, after a grace period, and leftovers of killed merges."""
+"""Delete merged versions that are no longer read, after a grace period, and leftovers of killed merges."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def vacuum(storage: Storage, table: Table, grace: float = GRACE_SECONDS) -> list
 
 
 def _oldest(storage: Storage, table: Table, known: list[int], before: float) -> Pointer:
-    """The oldest version that was the newest at some time after `before`."""
+    """Return the oldest version that was the newest at some time after `before`."""
     oldest = pointers.load(storage, table, known[0])
     for number in known[1:]:
         following = pointers.load(storage, table, number)

@@ -77,7 +77,10 @@ def _array(values: list[Any], kind: str) -> pyarrow.Array:
 
 
 def _converter(old: str, new: str) -> Callable[[Any], Any] | None:
-    """The function that converts one value, or returns None if it does not fit. None if no value can be converted."""
+    """Return the function that converts one value, or returns None if it does not fit.
+
+    None if no value can be converted.
+    """
     if old == "binary" and new == "string":
         return _decoded
     if old == "string":
@@ -133,7 +136,7 @@ def _converts_back(made: float, exact: Decimal, old: str) -> bool:
 
 
 def _single(value: float) -> float:
-    """The nearest 32-bit number."""
+    """Return the nearest 32-bit number."""
     try:
         return float(unpack("f", pack("f", value))[0])
     except OverflowError:
@@ -175,7 +178,7 @@ def _within(text: str, bound: int) -> int | None:
 
 
 def _moment(found: re.Match[str] | None, *, whole: bool) -> str | None:
-    """The text of a date, with its time if `whole`, for pyarrow; None for a date that no calendar has."""
+    """Return the text of a date, with its time if `whole`, for pyarrow; None for a date that no calendar has."""
     import pyarrow as pa
 
     if found is None:
@@ -224,7 +227,7 @@ def _formatter(kind: str) -> Callable[[Any], str]:
 
 
 def _floating(value: float, kind: str) -> str:
-    """A floating-point number as Java prints it: 1.0, 0.001, 1.0E-4, 1.0E7.
+    """Return a floating-point number as Java prints it: 1.0, 0.001, 1.0E-4, 1.0E7.
 
     Java before 19 prints a digit more of some.
     """
@@ -241,5 +244,5 @@ def _floating(value: float, kind: str) -> str:
 
 
 def _shortest_single(value: float) -> str:
-    """The fewest digits that distinguish a 32-bit number from its neighbours."""
+    """Return the fewest digits that distinguish a 32-bit number from its neighbours."""
     return next(text for digits in range(1, 10) if _single(float(text := f"{value:.{digits}g}")) == value)
