@@ -1,4 +1,4 @@
-"""Compares both sides, event by event and value by value. No I/O: iterators in, findings out."""
+"""Compare both sides, event by event and value by value. No I/O: iterators in, findings out."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def compare_pair(pair: Pair, policy: Policy) -> Finding:
 
 
 def _finding(ours: JournalRows, what: str = "") -> Finding:
-    """A finding before any comparison; `what` is a difference of the whole event, "" for none."""
+    """Return a finding before any comparison; `what` is a difference of the whole event, "" for none."""
     differences = (Difference(ours.position, ours.table.name, 0, what),) if what else ()
     return Finding(ours.position, ours.table.name, ours.rows, differences=differences)
 
@@ -178,7 +178,7 @@ def _mismatch(ours: JournalRows, seen: ReferenceEvent) -> str:
 
 
 def _fault_of(seen: ReferenceEvent, columns: Sequence[Column], images: Images) -> str:
-    """The known fault that keeps the reference reader from reading an event, or DIED if none is known."""
+    """Return the known fault that keeps the reference reader from reading an event, or DIED if none is known."""
     try:
         types = {column.type for column in table_maps.parse(seen.table_map).columns}
     except RelayError:
@@ -263,14 +263,14 @@ class _Rows:
         return found
 
     def _bytes(self, number: int, side: int, name: str) -> Any:
-        """The journal's value as the bytes in the event."""
+        """Return the journal's value as the bytes in the event."""
         if self._raw is None:
             self._raw = self._ours.raw_values()
         image = self._raw[number][side]
         return image[name] if image else None
 
     def _column_indexes(self) -> list[tuple[Column, int]] | None:
-        """The journal's columns with the index of each in the reference reader's row; None if that is uncertain."""
+        """Return the columns of the journal, each with its index in the reference row; None if that is uncertain."""
         ours, theirs = self._ours.table.definition.columns, self._seen.columns
         if self._names and self._ours.table.definition.proven:
             found = self._by_name(ours, self._names)
@@ -310,7 +310,7 @@ class _Rows:
 
 
 def _by_type(ours: Sequence[int], theirs: Sequence[int]) -> list[int] | None:
-    """The only indexes that the journal's columns, some of which may be excluded, can have by their types."""
+    """Return the only indexes that the journal's columns, some of which may be excluded, can have by their types."""
     if len(ours) == len(theirs):
         return list(range(len(ours)))
     first = _leftmost(ours, theirs)

@@ -27,7 +27,7 @@ TORN: Final = "its transaction begins in a deleted part of the journal"
 
 
 class Journal:
-    """Reads the journal in a folder. Raises `RelayError` (journal_lost, journal_corrupt)."""
+    """Read the journal in a folder. Raises `RelayError` (journal_lost, journal_corrupt)."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,7 +35,7 @@ class Journal:
         self._tables: dict[int, Table] = {}
 
     def segments(self) -> list[tuple[int, frames.Source]]:
-        """The journal position of each segment, oldest first, and the state of the source at its beginning."""
+        """Return the journal position of each segment, oldest first, and the state of the source at its beginning."""
         found = []
         reader = JournalReader(self._folder)
         for base in sorted(int(path.stem) for path in self._folder.glob("*.seg")):
@@ -130,7 +130,7 @@ class Journal:
 
 
 class _StepBuilder:
-    """Combines frames into steps."""
+    """Combine frames into steps."""
 
     def __init__(self, after: Step | None) -> None:
         self._position = after.position if after else None

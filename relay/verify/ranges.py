@@ -1,4 +1,4 @@
-"""Resolves `--from` and `--to` to boundaries in the journal that the source still has."""
+"""Resolve `--from` and `--to` to boundaries in the journal that the source still has."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _History:
         self._later = [base for base in bases if base > self._first.start]
 
     def boundary(self, text: str, oldest: BinlogPosition) -> Step:
-        """The boundary for a position; `oldest` is the source's oldest binlog position."""
+        """Return the boundary for a position; `oldest` is the source's oldest binlog position."""
         if text == "newest":
             return self._last(lambda _: True)
         if text == "oldest":
@@ -100,7 +100,7 @@ class _History:
         return first
 
     def _last(self, fits: Callable[[Step], bool]) -> Step:
-        """The last step before the first one that does not satisfy `fits`."""
+        """Return the last step before the first one that does not satisfy `fits`."""
         for base in reversed(self._later):
             steps = self._journal.steps(base)
             next(steps, None)  # a segment may begin within a transaction: its first step need not be a boundary

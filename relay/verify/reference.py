@@ -70,7 +70,7 @@ class _Packet(NamedTuple):
 
 
 class _Watcher:
-    """Watches the packets of the stream."""
+    """Watch the packets of the stream."""
 
     def __init__(self, start: BinlogPosition, end: BinlogPosition, checksum: int) -> None:
         self.position = start
@@ -157,7 +157,7 @@ class _Connection(SourceConnection):
 
 
 class ReferenceReader:
-    """Reads from `start`, a boundary between transactions, to `end`."""
+    """Read from `start`, a boundary between transactions, to `end`."""
 
     def __init__(
         self, account: Account, start: BinlogPosition, end: BinlogPosition, checksum: str, server_id: int

@@ -125,7 +125,7 @@ class Report(msgspec.Struct):
         return f"{self.differences:,} difference{'s' if self.differences > 1 else ''}"
 
     def text(self) -> str:
-        """The report for a terminal."""
+        """Return the report for a terminal."""
         return "\n".join([*self._head(), *self._table_lines(), *self._fault_lines(), *self._difference_lines()])
 
     def _head(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Runs one verification: connects, finds the range, reads both sides and counts the findings."""
+"""Run one verification: connect, find the range, read both sides and count the findings."""
 
 from __future__ import annotations
 
@@ -129,19 +129,19 @@ class _Sides:
         return (self.journal_position - first) / (last - first) if last > first else 1.0
 
     def steps(self) -> Iterator[Step]:
-        """The steps of the journal."""
+        """Yield the steps of the journal."""
         for step in self._journal.between(*self._range):
             self.journal_position = step.end
             yield step
 
     def rows(self, step: Step) -> Iterator[JournalRows]:
-        """The rows events of a step."""
+        """Yield the rows events of a step."""
         for ours in self._journal.rows(step):
             self.journal_position = ours.journal_position
             yield ours
 
     def events(self) -> Iterator[ReferenceEvent]:
-        """The events of the reference reader, up to the end or to its failure."""
+        """Yield the events of the reference reader, up to the end or to its failure."""
         try:
             yield from self.reference.events()
         except RelayError as failure:

@@ -71,7 +71,7 @@ class JournalRows(NamedTuple):
     body: bytes
 
     def values(self) -> Images:
-        """The rows in PollMany's msgpack form. Raises `ValueError` if they cannot be decoded."""
+        """Return the rows in PollMany's msgpack form. Raises `ValueError` if they cannot be decoded."""
         return _images(self.table.packed, self.kind, self.body)
 
     def raw_values(self) -> Images:
@@ -119,14 +119,14 @@ class ReferenceEvent(NamedTuple):
 
 
 def as_table(packed: bytes) -> Table:
-    """The definition in a TABLE frame."""
+    """Return the definition in a TABLE frame."""
     definition = msgspec.msgpack.decode(packed, type=Definition)
     columns = [_raw(column) for column in definition.columns]
     return Table(definition, packed, msgspec.msgpack.encode(msgspec.structs.replace(definition, columns=columns)))
 
 
 def _raw(column: Column) -> Column:
-    """The column as raw bytes.
+    """Return the column as raw bytes.
 
     VARCHAR has the layout of CHAR and BINARY, and is never padded.
     """

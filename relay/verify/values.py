@@ -1,4 +1,4 @@
-"""Compares one value on both sides: the same, different, or as a known fault leaves it. No I/O.
+"""Compare one value on both sides: the same, different, or as a known fault leaves it. No I/O.
 
 The journal's values are in PollMany's msgpack form: int, float, bytes, and for everything else the text that the server
 prints. The reference reader's values have mysql-replication's types.
@@ -98,7 +98,7 @@ def _text(column: Column, ours: str | bytes, theirs: Any, known: ReferenceColumn
 
 
 def _decoded(raw: bytes, known: ReferenceColumn) -> str | bytes:
-    """The reference reader's result for the bytes of a string."""
+    """Return the reference reader's result for the bytes of a string."""
     try:
         return raw.decode(known.encoding if known.has_metadata and known.encoding else "utf-8", "ignore")
     except LookupError:
@@ -121,7 +121,7 @@ def _set(column: Column, ours: str, theirs: Any, known: ReferenceColumn) -> str:
 
 
 def _label(column: Column, label: str, known: ReferenceColumn) -> str | None:
-    """The reference reader's label of the same number; None if there is none."""
+    """Return the reference reader's label of the same number; None if there is none."""
     number = column.labels.index(label) if label in column.labels else len(known.labels)
     return known.labels[number] if number < len(known.labels) else None
 
@@ -161,7 +161,7 @@ def _time(column: Column, ours: str, theirs: Any, _: ReferenceColumn) -> str:
 
 
 def _miscounted(ours: str, digits: int) -> timedelta:
-    """The reference reader's result for a negative TIME.
+    """Return the reference reader's result for a negative TIME.
 
     It reads whole part and fraction of a two's complement separately.
     """
@@ -230,7 +230,7 @@ def _exists(text: str) -> bool:
 
 
 def _printed(value: date | timedelta, digits: int) -> str:
-    """A date, datetime or time as the server prints it, with `digits` fractional digits."""
+    """Return a date, datetime or time as the server prints it, with `digits` fractional digits."""
     if isinstance(value, timedelta):
         sign, total = ("-", -value) if value < timedelta() else ("", value)
         seconds, micros = total.days * 86400 + total.seconds, total.microseconds
