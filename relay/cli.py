@@ -16,12 +16,12 @@ from relay.base.errors import ErrorCode, ExitCode, RelayError
 
 
 def main() -> None:
-    """Runs the command line and ends the process with its exit code."""
+    """Run the command line and end the process with its exit code."""
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: list[str]) -> int:
-    """Runs one command line and returns its exit code. Errors go to standard error."""
+    """Run one command line and return its exit code. Errors go to standard error."""
     try:
         # Imported here, so that a missing native module is an error like any other.
         from relay.commands.app import cli

@@ -169,16 +169,16 @@ class RelayClient:
         return int.from_bytes(reply.payload, "little")
 
     def filters(self) -> list[TableFilter]:
-        """The filters of this client."""
+        """Return the filters of this client."""
         return classic.parse_filters(self._call(Command.LIST_FILTERS).payload)
 
     def poll(self, wait: float = 0.0) -> Row | None:
-        """The next row, waiting up to `wait` seconds for one. Confirms everything received before."""
+        """Return the next row, waiting up to `wait` seconds for one. Confirm everything received before."""
         rows = self.poll_many(1, wait)
         return rows[0] if rows else None
 
     def poll_many(self, max_rows: int = BATCH_ROWS, wait: float = 0.0, *, max_bytes: int = 0) -> list[Row]:
-        """The next rows, at least one unless `wait` seconds have passed. Confirms everything received before.
+        """Return the next rows, at least one unless `wait` seconds have passed. Confirm everything received before.
 
         `max_bytes` limits the reply, except its first row; 0 leaves the limit to the relay.
         """
@@ -190,7 +190,7 @@ class RelayClient:
     def poll_arrow(
         self, max_rows: int = BATCH_ROWS, wait: float = 0.0, *, max_bytes: int = 0
     ) -> list[pyarrow.RecordBatch]:
-        """The next rows as columns, otherwise like `poll_many`; empty if `wait` seconds have passed.
+        """Return the next rows as columns, otherwise like `poll_many`; empty if `wait` seconds have passed.
 
         One record batch for each table, or two if its definition has changed, in the order of their first rows;
         docs/protocol.md has their columns. Metadata of their schemas: schema, table, instance. Requires pyarrow, here

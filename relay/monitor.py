@@ -11,7 +11,7 @@ from relay.runtime.context import MonitorContext
 
 
 def run(context: MonitorContext) -> int:
-    """Serves until SIGTERM."""
+    """Serve until SIGTERM."""
     import asyncio
 
     from relay.monitoring import app

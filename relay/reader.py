@@ -81,7 +81,7 @@ def _limits(config: Config) -> Limits:
 
 
 class _Reader:
-    """Connects to the source, reads, and connects again."""
+    """Connect to the source, read, and connect again."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class _Reader:
             handler.commit_after_rollback()
 
     def _request(self, connection: Connection[Any], server: ServerFacts, handler: IngestHandler) -> Request:
-        """The request for the stream. Raises `RelayError`, `SourceLost`."""
+        """Return the request for the stream. Raises `RelayError`, `SourceLost`."""
         config = self._context.config
         start = self._start.decide(config, connection, server, handler)
         self._report.known_until = start.known_until
