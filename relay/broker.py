@@ -27,7 +27,7 @@ IDLE_SECONDS = 1.0
 
 
 def run(context: BrokerContext) -> int:
-    """Serves until it must stop, then stores a last checkpoint."""
+    """Serve until it must stop, then store a last checkpoint."""
     if not context.await_journal():
         return 0
     assert context.state_writer is not None
@@ -90,14 +90,14 @@ class _Loop:
                 self._do_periodic_work()
 
     def _do_periodic_work(self) -> None:
-        """Checkpoints, expires and cuts queues, and sends orders."""
+        """Checkpoint, expire and cut queues, and send orders."""
         self._registry.checkpoint()
         self._registry.expire()
         self._send_orders()
         self._registry.cut_queues()
 
     def _dispatch(self) -> list[int]:
-        """Decides frames until servers send requests, or for a limited time. Returns the servers' descriptors.
+        """Decide frames until servers send requests, or for a limited time. Returns the servers' descriptors.
 
         After a fatal error no frame is decided, but clients are served as before.
         """
@@ -114,7 +114,7 @@ class _Loop:
             return []
 
     def _answer(self, server: socket.socket) -> None:
-        """Handles a server's requests."""
+        """Handle a server's requests."""
         while True:
             try:
                 packet = server.recv(ipc.MAX_MESSAGE)
@@ -123,7 +123,7 @@ class _Loop:
             self._requests.answer(ipc.decode_request(packet), partial(self._reply, server))
 
     def _reply(self, server: socket.socket, reply: ipc.Reply) -> None:
-        """Replies to a server. Drops a reply that does not fit the socket buffer: the server asks again."""
+        """Reply to a server. Drop a reply that does not fit the socket buffer: the server asks again."""
         self._send_orders()
         try:
             server.send(ipc.encode(reply))
@@ -131,7 +131,7 @@ class _Loop:
             self._context.log("reply_dropped", request=reply.request)
 
     def _send_orders(self) -> None:
-        """Sends orders to the servers that own the clients. Those that do not fit the socket buffer are sent later."""
+        """Send orders to the servers that own the clients. Those that do not fit the socket buffer are sent later."""
         while self._registry.orders:
             order = self._registry.orders[-1]
             try:

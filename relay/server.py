@@ -37,7 +37,7 @@ STOP_SECONDS: Final = 2.0
 
 
 def run(context: ServerContext) -> int:
-    """Serves until it must stop, sends the unsent replies, and returns 0."""
+    """Serve until it must stop, send the unsent replies, and return 0."""
     timezone.set_process_zone(context.config.relay.time_zone)
     loop = _Loop(context)
     context.arena.mark_running(context.slot)

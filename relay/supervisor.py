@@ -74,7 +74,7 @@ class Supervisor:
         self._arena.logged = 0 if self._config.logger.schema else NO_CONSUMER
 
     def serve(self) -> int:
-        """Runs until a signal or the command stop. A second signal kills all children at once."""
+        """Run until a signal or the command stop. A second signal kills all children at once."""
         signals = Signals((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
         commands = self._shared.commands[0]
         ready_by = time.monotonic() + READY_PATIENCE
@@ -109,7 +109,7 @@ class Supervisor:
             self._children.fork(child, now)
 
     def _settle_syncs(self) -> None:
-        """Repairs the journal after unfinished syncs, before a reader opens it.
+        """Repair the journal after unfinished syncs, before a reader opens it.
 
         After a failed sync the reader cuts the journal, and no process may be beyond the cut. After a sync with an
         unknown result the journal is rewritten, and no process may read it meanwhile.
@@ -128,7 +128,7 @@ class Supervisor:
             self._arena.paused = paused
 
     def _settle_state(self, due: Child) -> None:
-        """Rewrites SQLite files in doubt before this process opens them.
+        """Rewrite SQLite files in doubt before this process opens them.
 
         Other processes that have them open are restarted.
         """
@@ -167,7 +167,7 @@ class Supervisor:
         self._log("died", process=child.name, code=code, restart_in=decision.wait)
 
     def _check_heartbeats(self) -> None:
-        """Ends a child whose work loop hangs: first by SIGABRT, then by SIGKILL."""
+        """End a child whose work loop hangs: first by SIGABRT, then by SIGKILL."""
         self._watchdog.tick(time.monotonic())
         for child in self._children:
             if child.pid and (
@@ -177,7 +177,7 @@ class Supervisor:
                 os.kill(child.pid, hang.signal)
 
     def _announce(self) -> None:
-        """Prints the ready line, and reports to the log and the service manager that the relay is up."""
+        """Print the ready line, and report to the log and the service manager that the relay is up."""
         stop = self._arena.stop()
         facts = ready.facts(self._config, self._shared.workers, self._arena.source_state, stop)
         # A single write, even without output buffering, so that a waiting program reads a whole line.
@@ -209,7 +209,7 @@ class Supervisor:
                 self._reloads.request(command.removeprefix("reload "))
 
     def _resume(self) -> None:
-        """Ends a pause, and restarts processes that stopped with a fatal error: the operator has repaired the cause."""
+        """End a pause, and restart processes that stopped with a fatal error: the operator has repaired the cause."""
         self._arena.paused = False
         self._arena.clear_stop()
         forget_unreadable()
@@ -225,7 +225,7 @@ class Supervisor:
         return [child.name for child in self._children]
 
     def publish(self, config: Config) -> int:
-        """Publishes this configuration to all current and future processes, and returns its number."""
+        """Publish this configuration to all current and future processes, and return its number."""
         config = self._shared.with_bound_ports(config)
         number = self._settings.publish(config)
         self._config = config
@@ -235,12 +235,12 @@ class Supervisor:
         return number
 
     def _wake_all(self) -> None:
-        """Wakes broker and servers, so that they do not wait for their next heartbeat."""
+        """Wake broker and servers, so that they do not wait for their next heartbeat."""
         for wake in (self._shared.broker_wake, *self._shared.server_wakes):
             os.eventfd_write(wake, 1)
 
     def restart(self, names: Collection[str]) -> None:
-        """Ends these processes, so that their successors begin with the published configuration."""
+        """End these processes, so that their successors begin with the published configuration."""
         for child in self._children:
             if child.name not in names or (child.held and self._arena.draining):
                 continue
@@ -256,16 +256,16 @@ class Supervisor:
         return self._children.lagging(number)
 
     def reloading(self) -> None:
-        """Reports to the service manager that a reload begins."""
+        """Report to the service manager that a reload begins."""
         self._notifier.reloading()
 
     def reloaded(self) -> None:
-        """Reports to the service manager that a reload has ended, and wakes the servers, one of which requested it."""
+        """Report to the service manager that a reload has ended, and wake the servers, one of which requested it."""
         self._notifier.ready()
         self._wake_all()
 
     def _end(self, signals: Signals) -> int:
-        """Ends reader and servers first, so that export, log and the broker's last checkpoint include their work."""
+        """End reader and servers first, so that export, log and the broker's last checkpoint include their work."""
         self._log("stopping")
         self._notifier.stopping()
         self._end_by = time.monotonic() + STOP_WITHIN
@@ -281,7 +281,7 @@ class Supervisor:
         return ExitCode.OK
 
     def _terminate(self, group: list[Child], patience: float, signals: Signals) -> bool:
-        """Ends the processes. True if all of them ended on SIGTERM and without error."""
+        """End the processes. True if all of them ended on SIGTERM and without error."""
         deadline = time.monotonic() + patience
         for child in group:
             if child.pid:

@@ -40,7 +40,7 @@ _TABLES: Final = (
 
 
 def opened(path: Path) -> sqlite3.Connection:
-    """Opens the file, or creates it. Reads all of it and verifies that everything is as it was written.
+    """Open the file, or create it. Read all of it and verify that everything is as it was written.
 
     Raises `RelayError`: state_damaged with what is damaged, `StateLost` for an older file, newer_format. Raises
     `sqlite3.Error` if the file cannot be read or written.
@@ -66,7 +66,7 @@ def opened(path: Path) -> sqlite3.Connection:
 
 
 def damaged(path: Path, cause: str | BaseException) -> RelayError:
-    """The fatal error for a state.db that is not as it was written."""
+    """Return the fatal error for a state.db that is not as it was written."""
     return RelayError(StopCode.STATE_DAMAGED, "open state", cause, position=str(path))
 
 
@@ -81,7 +81,7 @@ def _damage_as_fatal_error(path: Path) -> Iterator[None]:
 
 
 def _seal(database: sqlite3.Connection, path: Path) -> None:
-    """Creates a new file's tables, or seals those of an earlier release."""
+    """Create a new file's tables, or seal those of an earlier release."""
     database.execute("BEGIN IMMEDIATE")
     try:
         [[found]] = database.execute("PRAGMA user_version")
@@ -110,7 +110,7 @@ def _verify(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _require_writable(database: sqlite3.Connection, path: Path) -> None:
-    """Checks the file's header: it may have a version of SQLite's format that can be read but not written."""
+    """Check the file's header: it may have a version of SQLite's format that can be read but not written."""
     try:
         database.execute("BEGIN IMMEDIATE")
         database.execute("UPDATE changes SET number = number")

@@ -64,14 +64,14 @@ class Database(sqlite3.Connection):
             return super().executescript(script)
 
     def __exit__(self, *raised: Any) -> Any:
-        """Commits, or rolls back."""
+        """Commit, or roll back."""
         with self._recorded():
             done = super().__exit__(*raised)
         self._restart_long_log()
         return done
 
     def close(self) -> None:
-        """Closes it. The last connection to close deletes the log, after its content is synced in the file."""
+        """Close it. The last connection to close deletes the log, after its content is synced in the file."""
         with suppress(sqlite3.Error):  # on failure, the log stays
             self._checkpoint()
         super().close()
@@ -99,7 +99,7 @@ class Database(sqlite3.Connection):
         self._note.end()
 
     def _restart_long_log(self) -> None:
-        """Restarts the log once it is long. If another process is syncing, it is left to that process."""
+        """Restart the log once it is long. If another process is syncing, it is left to that process."""
         if self.total_changes == self._changes or self.in_transaction:
             return
         self._changes = self.total_changes
@@ -118,7 +118,7 @@ def failed(folder: Path, process: str) -> bool:
 
 
 def doubtful(folder: Path, process: str) -> list[Path]:
-    """The files of a dead process whose sync failed or may have failed."""
+    """Return the files of a dead process whose sync failed or may have failed."""
     return [path for path, note in _notes(folder, process) if note.failed or note.unknown]
 
 
@@ -135,7 +135,7 @@ def _notes(folder: Path, process: str) -> Iterator[tuple[Path, SyncNote]]:
 
 
 def rewrite(path: Path) -> None:
-    """Writes the file and its log to disk again, as reading returns them now, whatever earlier syncs reported.
+    """Write the file and its log to disk again, as reading returns them now, whatever earlier syncs reported.
 
     No process may have them open. The log is written first: with the log, the old file and the new one are both
     complete. The next process that opens them checks the log, and copies it to the file again, because nothing records

@@ -27,7 +27,7 @@ class ReaderState:
         self._db.close()
 
     def get(self, key: str) -> str:
-        """A fact of the source, such as "server_id", "generation" or "skipped"; "" if there is none."""
+        """Return a fact of the source, such as "server_id", "generation" or "skipped"; "" if there is none."""
         row = self._db.execute("SELECT value FROM source WHERE key = ?", (key,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -36,7 +36,7 @@ class ReaderState:
         self._db.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", (key, value))
 
     def broker_position(self) -> int:
-        """The journal position of the clients' queues, which the broker maintains."""
+        """Return the journal position of the clients' queues, which the broker maintains."""
         row = self._db.execute("SELECT value FROM broker WHERE key = 'position'").fetchone()
         return int.from_bytes(row[0], "big") if row else 0
 
@@ -48,7 +48,7 @@ class ReaderState:
         )
 
     def with_ids(self, definition: Definition) -> Definition:
-        """The definition with its version and the ids of its names. The same definition always gets the same."""
+        """Return the definition with its version and the ids of its names. The same definition always gets the same."""
         content = msgspec.msgpack.encode(_without_ids(definition))
         known = self._with_ids.get(content)
         if known is None:
@@ -88,7 +88,7 @@ class ReaderState:
         return bool(self._db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (state_db.EARLIER,)).fetchone())
 
     def earlier_proofs(self) -> list[tuple[Definition, BinlogPosition]]:
-        """Definitions that a release before the schema history had proven, with the position from which each holds."""
+        """Return what a release before the schema history had proven: definitions, each with its first position."""
         if not self.is_of_earlier_release:
             return []
         rows = self._db.execute(
@@ -112,6 +112,6 @@ class ReaderState:
 
 
 def _without_ids(definition: Definition) -> Definition:
-    """The definition without its version and ids."""
+    """Return the definition without its version and ids."""
     columns: list[Column] = [msgspec.structs.replace(column, name_id=0) for column in definition.columns]
     return msgspec.structs.replace(definition, version=0, schema_id=0, table_id=0, columns=columns)

@@ -1,4 +1,4 @@
-"""Judges the relay's health from the stat document: whether it is alive, and whether it is ready."""
+"""Judge the relay's health from the stat document: whether it is alive, and whether it is ready."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _failure(process: Process) -> str:
 
 
 def _stopped(document: Stat) -> set[str]:
-    """The names of processes that stopped with a fatal error."""
+    """Return the names of processes that stopped with a fatal error."""
     stopped = {"reader", "state-writer"} if document.stop else set()
     if document.lake and document.lake.export.stop:
         stopped.add("exporter")

@@ -1,4 +1,4 @@
-"""Replies to the inquiries of servers for admin commands: stat, clients, explanations.
+"""Reply to the inquiries of servers for admin commands: stat, clients, explanations.
 
 A document may be larger than a packet: it is sent as a file in memory (relay/runtime/memory_files.py).
 """
@@ -27,19 +27,19 @@ class _NoSuchClient(Exception):
 
 
 class Inquiries:
-    """Answers inquiries as they arrive. `collect` returns the stat document as of now."""
+    """Answer inquiries as they arrive. `collect` returns the stat document as of now."""
 
     def __init__(self, context: MonitorContext, collect: Callable[[], Stat]) -> None:
         self._context = context
         self._collect = collect
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Starts to answer in this loop."""
+        """Start to answer in this loop."""
         for sock in self._context.inquiries:
             loop.add_reader(sock.fileno(), self._answer, sock)
 
     def _answer(self, sock: socket.socket) -> None:
-        """Answers all waiting inquiries. A repeated inquiry gets one reply."""
+        """Answer all waiting inquiries. A repeated inquiry gets one reply."""
         waiting: dict[int, Inquiry] = {}
         with suppress(BlockingIOError):
             while True:
@@ -69,6 +69,6 @@ class Inquiries:
 
 
 def _send(sock: socket.socket, answer: Answer, document: bytes) -> None:
-    """Sends the reply if that is possible now. Otherwise the server repeats the inquiry, and gives up in the end."""
+    """Send the reply if that is possible now. Otherwise the server repeats the inquiry, and gives up in the end."""
     with suppress(OSError):
         memory_files.send(sock, ipc.encode(answer), document)

@@ -15,12 +15,12 @@ POLL_SECONDS = 0.5
 
 
 def run(context: StateWriterContext) -> int:
-    """Serves the broker until it must stop."""
+    """Serve the broker until it must stop."""
     assert context.broker is not None
     sock = context.broker
 
     def wait_to_send() -> bool:
-        """Waits for a broker that reads no answers because it decides, or is down. False if this process must stop."""
+        """Wait for a broker that reads no answers because it decides, or is down. False if this process must stop."""
         context.beat()
         select.select([], [sock], [], POLL_SECONDS)
         return not context.stopping

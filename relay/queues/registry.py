@@ -48,7 +48,7 @@ class Busy:
 
 
 class Registry:
-    """Keeps clients consistent in memory, in the arena and on disk."""
+    """Keep clients consistent in memory, in the arena and on disk."""
 
     def __init__(self, context: BrokerContext, broker: Broker, link: StateLink) -> None:
         self._context = context
@@ -69,7 +69,7 @@ class Registry:
         self.orders: list[ipc.Order] = []  # for the servers that own the clients; the loop sends them
 
     def load(self, alive: Callable[[], bool]) -> bool:
-        """Reconciles disk and arena: clients in the arena continue, others are rebuilt from checkpoints.
+        """Reconcile disk and arena: clients in the arena continue, others are rebuilt from checkpoints.
 
         Waits for the state writer, and calls `alive` meanwhile. False if that ended the waiting.
         """
@@ -115,11 +115,11 @@ class Registry:
         return self._link.settle(alive, math.inf)
 
     def _store(self, change: Change) -> None:
-        """Hands over a change of `load`, which cannot continue if it cannot be stored."""
+        """Hand over a change of `load`, which cannot continue if it cannot be stored."""
         self._link.store(change, raise_if_failed)
 
     def _check_stored(self, client: Client, position: int) -> None:
-        """Raises `RelayError` if a client's stored state is impossible. All are checked before any is served."""
+        """Raise `RelayError` if a client's stored state is impossible. All are checked before any is served."""
         flaw = self._broker.flaw(client.checkpoint, position) if client.checkpoint else ""
         if flaw:
             cause = f"client {client.name!r}: {flaw}"
@@ -130,14 +130,14 @@ class Registry:
         return JournalReader(str(self._context.journal_dir))
 
     def _restart_filters(self, client: Client) -> None:
-        """Resets a client after the journal was lost: its filters begin here, and its waiting rows are lost."""
+        """Reset a client after the journal was lost: its filters begin here, and its waiting rows are lost."""
         self._context.log("client_gap", client=client.name, code=StopCode.JOURNAL_LOST, cause="the journal was lost")
         here = self._arena.committed
         client.filters = [replace(each, since=here) for each in client.in_force()]
         self._store(self.filters_of(client))
 
     def restrict(self, config: Config) -> None:
-        """Limits every client to `Tables` of its section in this configuration, from its waiting rows on.
+        """Limit every client to `Tables` of its section in this configuration, from its waiting rows on.
 
         A filter that asks for more is withdrawn as if it had never existed. Waiting rows are decided again, from the
         oldest unconfirmed row on. The client may get some of these rows twice.
@@ -158,14 +158,16 @@ class Registry:
                     self._context.log("filter_withdrawn", client=client.name, schema=each.schema, table=each.table)
 
     def allows(self, name: str, schema: str, table: str) -> bool:
+        """Whether the client called `name` may have rows of the table."""
         return name not in self._tables or patterns.any_matches(self._tables[name], schema, table)
 
     def add(self, client: Client, slot: int) -> None:
+        """Add a client that has this slot of the ring."""
         self.by_name[client.name] = self.by_id[client.id] = client
         self.slots[client.id] = slot
 
     def hand_over(self, name: str, change: Change, on_stored: Callable[[Stored], None], request: int = -1) -> None:
-        """Has a change of a client stored. Until `on_stored` has the answer, requests about the client wait."""
+        """Hand over a change of a client. Until `on_stored` has the answer, requests about the client wait."""
         self.busy[name] = busy = Busy(request)
 
         def stored(answer: Stored) -> None:
@@ -177,7 +179,7 @@ class Registry:
         self._link.store(change, stored)
 
     def set_filters(self, client: Client, filters: list[Filter]) -> None:
-        """Sets the filters in the ring, which may refuse them. They count from now on, and are to be stored.
+        """Set the filters in the ring, which may refuse them. They count from now on, and are to be stored.
 
         Until they are, a broker that continues with these queues finds them in shared memory. If they cannot be stored
         they are handed over again, before any checkpoint of rows that they matched.
@@ -194,26 +196,27 @@ class Registry:
         self.unstored.add(client.id)
 
     def keep_filters(self, client: Client) -> None:
-        """Has a successor of this broker use the filters in force, whatever is stored. Raises `RelayError`."""
+        """Make a successor of this broker use the filters in force, whatever is stored. Raises `RelayError`."""
         self._kept.put(client.id, client.filters)
 
     def use_stored_filters(self, client: Client, change: ReplaceFilters) -> None:
-        """Sets the filters of a change that is stored already in the ring."""
+        """Set the filters of a change that is stored already in the ring."""
         self._broker.set_filters(self.slots[client.id], _native(change.filters))
         client.filters = change.filters
         self.filters_stored(client, change)
 
     def filters_stored(self, client: Client, change: ReplaceFilters) -> None:
-        """Handles that a change is stored: nothing is missing on disk, unless the filters have changed since."""
+        """Handle that a change is stored: nothing is missing on disk, unless the filters have changed since."""
         if client.filters == change.filters:
             self.unstored.discard(client.id)
             self._kept.remove(client.id)
 
     def filters_of(self, client: Client) -> ReplaceFilters:
+        """Return the change that stores the client's present filters."""
         return ReplaceFilters(self._link.next_number(), client.id, client.filters)
 
     def store_filters(self, client: Client) -> None:
-        """Hands over a client's filters without a request."""
+        """Hand over a client's filters without a request."""
         self.unstored.discard(client.id)
         change = self.filters_of(client)
 
@@ -232,6 +235,7 @@ class Registry:
             self.hand_over(client.name, change, stored)
 
     def remove(self, client: Client) -> None:
+        """Remove a client, its slot of the ring and its unstored filters."""
         self._broker.remove_client(self.slots.pop(client.id))
         self.unstored.discard(client.id)
         self._kept.remove(client.id)
@@ -239,9 +243,9 @@ class Registry:
         del self.by_id[client.id], self.by_name[client.name]
 
     def checkpoint(self) -> None:
-        """Has the state of clients that changed stored, unless a checkpoint is being stored.
+        """Hand over the state of clients that changed, unless a checkpoint is being stored.
 
-        Once it is, publishes the oldest position that any client needs.
+        Once it is stored, publish the oldest position that any client needs.
         """
         if self._checkpointing:
             return
@@ -268,13 +272,13 @@ class Registry:
             self._arena.needed = self._broker.needed()
 
     def _note(self, answer: Stored) -> None:
-        """Logs the first of several failures: meanwhile, queues are served from memory."""
+        """Log the first of several failures: meanwhile, queues are served from memory."""
         if answer.error and not self._failing:
             self._context.log("checkpoint_failed", error=answer.error)
         self._failing = bool(answer.error)
 
     def finish(self, alive: Callable[[], bool]) -> None:
-        """Has a last checkpoint stored, behind all that is under way. Raises `RelayError` if that fails."""
+        """Store a last checkpoint, behind all that is under way. Raises `RelayError` if that fails."""
         settled = self._link.settle(alive, FINISH_SECONDS)
         self.checkpoint()
         if not settled or not self._link.settle(alive, FINISH_SECONDS):
@@ -283,7 +287,7 @@ class Registry:
             raise RelayError(ErrorCode.UNEXPECTED, "store clients", "the last checkpoint failed", position="state.db")
 
     def expire(self) -> None:
-        """Forgets clients that were disconnected for longer than ClientExpiry. Each call looks at some clients."""
+        """Forget clients that were disconnected for longer than ClientExpiry. Each call looks at some clients."""
         expiry = self._context.config.relay.client_expiry
         if not expiry:
             return

@@ -1,4 +1,4 @@
-"""Carries out the requests of servers about clients and filters.
+"""Carry out the requests of servers about clients and filters.
 
 A server gets its reply only after the effect of its request is stored, so an acknowledged request survives any process.
 Meanwhile the broker decides on, and further requests about the same client wait.
@@ -40,7 +40,7 @@ class _Change:
 
 
 class Requests:
-    """Answers requests, with the clients of `registry`."""
+    """Answer requests, with the clients of `registry`."""
 
     def __init__(self, context: BrokerContext, broker: Broker, registry: Registry, link: StateLink) -> None:
         self._context = context
@@ -50,7 +50,7 @@ class Requests:
         self._link = link
 
     def answer(self, request: ipc.Request, send: Send) -> None:
-        """Carries out a server's request. `send` gets the reply, now or once the effect is stored.
+        """Carry out a server's request. `send` gets the reply, now or once the effect is stored.
 
         If that fails, the reply has the reason.
         """
@@ -62,7 +62,7 @@ class Requests:
             busy.later[request.request] = partial(self.answer, request, send)
 
     def _name(self, request: ipc.Request) -> str:
-        """The name of the client that the request is about; "" if there is no such client."""
+        """Return the name of the client that the request is about; "" if there is no such client."""
         match request:
             case ipc.Register():
                 return request.name
@@ -204,7 +204,7 @@ class Requests:
         return ipc.Done(request.request, data={"sequence": request.number + 1})
 
     def _once_stored(self, client: Client, reply: ipc.Reply) -> ipc.Reply | _Change:
-        """The reply, which says that the client's filters are stored."""
+        """Return the reply, which says that the client's filters are stored."""
         if client.id not in self._registry.unstored:
             return reply
         self._registry.unstored.discard(client.id)
@@ -227,7 +227,7 @@ class Requests:
         return self._registry.by_name[name]
 
     def _locate(self, position: str) -> int:
-        """The journal position for newest, oldest, FILE:POS or a number."""
+        """Return the journal position for newest, oldest, FILE:POS or a number."""
         if position == "newest":
             return self._arena.committed
         journal = self._registry.journal()
@@ -242,7 +242,7 @@ class Requests:
 
 
 def _reaching_back(filters: list[Filter], position: int) -> list[Filter]:
-    """The filters, so that they also hold for rows from `position` on."""
+    """Return the filters, so that they also hold for rows from `position` on."""
     return [replace(each, since=min(each.since, position)) for each in filters]
 
 

@@ -49,7 +49,7 @@ class Client(msgspec.Struct):
     checkpoint: bytes | None
 
     def in_force(self) -> list[Filter]:
-        """The filters that hold for future rows, oldest first."""
+        """Return the filters that hold for future rows, oldest first."""
         return [f for f in self.filters if f.until == OPEN_END]
 
 
@@ -73,23 +73,25 @@ class ClientState:
         self._position = self.position()
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
     def generation(self) -> int | None:
-        """The generation of the journal that the stored positions belong to; None before the first start."""
+        """Return the generation of the journal that the stored positions belong to; None before the first start."""
         row = self._db.execute("SELECT value FROM broker WHERE key = 'generation'").fetchone()
         return None if row is None else int.from_bytes(row[0], "big")
 
     def set_generation(self, generation: int) -> None:
+        """Store the generation of the journal that the stored positions belong to."""
         self._db.execute("INSERT OR REPLACE INTO broker VALUES ('generation', ?)", (_pack(generation),))
 
     def position(self) -> int:
-        """The journal position before which nothing is left to decide for clients with a checkpoint."""
+        """Return the journal position before which nothing is left to decide for clients with a checkpoint."""
         row = self._db.execute("SELECT value FROM broker WHERE key = 'position'").fetchone()
         return 0 if row is None else int.from_bytes(row[0], "big")
 
     def clients(self) -> list[Client]:
-        """All clients by ascending id. Equal names share one string, since clients often ask for the same tables."""
+        """Return all clients by ascending id. Equal names share one string: clients often ask for the same tables."""
         filters: dict[int, list[Filter]] = {}
         for client, schema, table, kinds, discard, limit, since, until in self._db.execute(
             "SELECT client, schema_name, table_name, kinds, discard, queue_limit, since, until FROM filters ORDER BY id"
@@ -102,22 +104,23 @@ class ClientState:
         return [Client(id, name, filters.get(id, []), checkpoint) for id, name, checkpoint in rows]
 
     def last_id(self) -> int:
-        """The highest id of all clients that ever were."""
+        """Return the highest id of all clients that ever were."""
         row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'clients'").fetchone()
         return int(row[0]) if row else 0
 
     def add_client(self, id: int, name: str) -> None:
-        """Stores a client, whose id is higher than `last_id`; else it was stored before, and perhaps forgotten."""
+        """Store a client, whose id is higher than `last_id`; else it was stored before, and perhaps forgotten."""
         if id > self.last_id():
             self._db.execute("INSERT INTO clients (id, name, created) VALUES (?, ?, ?)", (id, name, time.time()))
             self._unflushed = True
 
     def forget_client(self, id: int) -> None:
+        """Delete a client, and with it its filters and its checkpoint."""
         self._db.execute("DELETE FROM clients WHERE id = ?", (id,))
         self._unflushed = True
 
     def replace_filters(self, client: int, filters: Sequence[Filter]) -> None:
-        """Stores the whole list of a client, including closed filters that waiting rows still need.
+        """Store the whole list of a client, including closed filters that waiting rows still need.
 
         Nothing is stored for a client that does not exist.
         """
@@ -135,7 +138,7 @@ class ClientState:
         self._unflushed = True
 
     def checkpoint(self, position: int, checkpoints: Collection[tuple[int, bytes]]) -> None:
-        """Stores `position` and (client id, packed checkpoint) pairs, all or none, and flushes them to disk.
+        """Store `position` and (client id, packed checkpoint) pairs, all or none, and flush them to disk.
 
         This also flushes everything before, including what the reader wrote. Other clients keep their checkpoints.
         """
@@ -162,12 +165,12 @@ class ClientState:
 
 
 def with_filter(filters: Sequence[Filter], new: Filter) -> list[Filter]:
-    """The list with `new`. A filter in force with the same key ends at `new.since`."""
+    """Return the list with `new`. A filter in force with the same key ends at `new.since`."""
     return [*without_filter(filters, new.key, new.since), new]
 
 
 def without_filter(filters: Sequence[Filter], key: tuple[str, str, int], position: int) -> list[Filter]:
-    """The list in which the filter in force with this key ends at `position`, or is left out if it begins there."""
+    """Return the list without the filter in force with this key, or with its end at `position` if it began earlier."""
     kept = []
     for f in filters:
         if f.key == key and f.until == OPEN_END:
@@ -179,5 +182,5 @@ def without_filter(filters: Sequence[Filter], key: tuple[str, str, int], positio
 
 
 def pruned(filters: Sequence[Filter], decided: int) -> list[Filter]:
-    """The list without filters that ended at or before `decided`: no row of the client before it is matched again."""
+    """Return the list without filters that ended at or before `decided`: no row before it is matched again."""
     return [f for f in filters if f.until > decided]

@@ -36,22 +36,22 @@ class StateLink:
         self._writer = 0
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
+        """Return the descriptor to wait for."""
         return self._socket.fileno()
 
     def next_number(self) -> int:
-        """The number for the next message."""
+        """Return the number for the next message."""
         return next(self._numbers)
 
     def store(self, change: Change, on_stored: OnStored) -> None:
-        """Hands over a change. `on_stored` is called once, by `receive`, with the state writer's answer."""
+        """Hand over a change. `on_stored` is called once, by `receive`, with the state writer's answer."""
         packet = state_messages.encode(change)
         self._unanswered[change.number] = packet, on_stored
         self._unsent.append(packet)
         self._send()
 
     def receive(self) -> None:
-        """Handles all answers that have arrived. An answer to a broker before this one is dropped."""
+        """Handle all answers that have arrived. An answer to a broker before this one is dropped."""
         while True:
             try:
                 message = state_messages.decode_from_writer(state_messages.receive(self._socket))
@@ -84,7 +84,7 @@ class StateLink:
         return self._loaded
 
     def settle(self, alive: Callable[[], bool], seconds: float) -> bool:
-        """Waits until everything is answered. False after so many seconds, and if not `alive()`."""
+        """Wait until everything is answered. False after so many seconds, and if not `alive()`."""
         until = time.monotonic() + seconds
         while self._unanswered:
             if time.monotonic() > until or not self._wait(alive):
@@ -104,7 +104,7 @@ class StateLink:
         self._unsent = deque([state_messages.encode(Resume(self._writer)), *load, *changes])
 
     def _send(self) -> None:
-        """Sends as much as fits the socket; an answer makes room for the rest."""
+        """Send as much as fits the socket; an answer makes room for the rest."""
         while self._unsent:
             try:
                 state_messages.send(self._socket, self._unsent[0])
@@ -114,7 +114,7 @@ class StateLink:
 
 
 def raise_if_failed(answer: Stored) -> None:
-    """Raises the `RelayError` of a change that could not be stored."""
+    """Raise the `RelayError` of a change that could not be stored."""
     if answer.error:
         code = StopCode(answer.code) if answer.code else ErrorCode.UNEXPECTED
         raise RelayError(code, "store clients", answer.error, position="state.db")

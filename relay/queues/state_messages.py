@@ -23,7 +23,7 @@ _IN_FILE: Final = b"\0"  # the packet of a message that is in a file
 
 
 class Load(Message, frozen=True):
-    """Asks for everything that is stored. Reply: `Loaded`."""
+    """Ask for everything that is stored. Reply: `Loaded`."""
 
     number: int
 
@@ -35,7 +35,7 @@ class Resume(Message, frozen=True):
 
 
 class AddClient(Message, frozen=True):
-    """Stores a new client. Ids rise and are never used again. Reply, as to all that follow: `Stored`."""
+    """Store a new client. Ids rise and are never used again. Reply, as to all that follow: `Stored`."""
 
     number: int
     id: int
@@ -43,14 +43,14 @@ class AddClient(Message, frozen=True):
 
 
 class ForgetClient(Message, frozen=True):
-    """Deletes the client with its filters and checkpoint."""
+    """Delete the client with its filters and checkpoint."""
 
     number: int
     id: int
 
 
 class ReplaceFilters(Message, frozen=True):
-    """Stores the client's whole list, if the client exists."""
+    """Store the client's whole list, if the client exists."""
 
     number: int
     id: int
@@ -58,7 +58,7 @@ class ReplaceFilters(Message, frozen=True):
 
 
 class Checkpoint(Message, frozen=True):
-    """Stores the position and (client id, packed checkpoint) pairs, and flushes everything so far to disk."""
+    """Store the position and (client id, packed checkpoint) pairs, and flush everything so far to disk."""
 
     number: int
     position: int
@@ -66,7 +66,7 @@ class Checkpoint(Message, frozen=True):
 
 
 class SetGeneration(Message, frozen=True):
-    """Stores the generation of the journal that the positions belong to."""
+    """Store the generation of the journal that the positions belong to."""
 
     number: int
     generation: int
@@ -104,17 +104,17 @@ ToWriter: TypeAlias = Load | Resume | Change
 FromWriter: TypeAlias = Began | Loaded | Stored
 
 encode: Final = msgspec.msgpack.Encoder().encode
-"""Encodes a message."""
+"""Encode a message."""
 
 decode_to_writer: Final[Callable[[bytes], ToWriter]] = msgspec.msgpack.Decoder(ToWriter).decode
-"""Decodes the broker's message."""
+"""Decode the broker's message."""
 
 decode_from_writer: Final[Callable[[bytes], FromWriter]] = msgspec.msgpack.Decoder(FromWriter).decode
-"""Decodes the state writer's message."""
+"""Decode the state writer's message."""
 
 
 def send(sock: socket.socket, message: bytes) -> None:
-    """Sends an encoded message. Raises BlockingIOError if it does not fit now."""
+    """Send an encoded message. Raises BlockingIOError if it does not fit now."""
     if len(message) <= MAX_MESSAGE:
         sock.send(message)
     else:
@@ -122,7 +122,7 @@ def send(sock: socket.socket, message: bytes) -> None:
 
 
 def receive(sock: socket.socket) -> bytes:
-    """The next encoded message. Raises OSError: BlockingIOError if there is none."""
+    """Return the next encoded message. Raises OSError: BlockingIOError if there is none."""
     packet, descriptors, _, _ = socket.recv_fds(sock, MAX_MESSAGE, 1)
     if packet != _IN_FILE:
         return packet

@@ -29,7 +29,7 @@ from relay.queues.state_messages import (
 
 
 class StateWriting:
-    """Carries out the messages that arrive at `sock`, in order.
+    """Carry out the messages that arrive at `sock`, in order.
 
     `wait_to_send` waits until the socket may have room; it returns false if nobody needs the answer any more.
 
@@ -47,18 +47,18 @@ class StateWriting:
         self._resumed = False
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         if self._state is not None:
             self._state.close()
             self._state = None
 
     def announce(self) -> None:
-        """Reports to the broker that this state writer has begun, until the broker knows it. Call it regularly."""
+        """Report to the broker that this state writer has begun, until the broker knows it. Call it regularly."""
         if not self._resumed:
             self._send(Began(self._id))
 
     def receive(self) -> None:
-        """Carries out all messages that have arrived."""
+        """Carry out all messages that have arrived."""
         while True:
             try:
                 message = state_messages.decode_to_writer(state_messages.receive(self._socket))

@@ -25,7 +25,7 @@ class UnstoredFilters:
         self._folder = folder
 
     def put(self, client_id: int, filters: list[Filter]) -> None:
-        """Keeps all filters of a client. Raises `RelayError` if there is no room."""
+        """Keep all filters of a client. Raises `RelayError` if there is no room."""
         made = self._folder / "new"
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -38,11 +38,11 @@ class UnstoredFilters:
             ) from error
 
     def remove(self, client_id: int) -> None:
-        """Forgets what is kept of a client."""
+        """Forget what is kept of a client."""
         (self._folder / str(client_id)).unlink(missing_ok=True)
 
     def all(self) -> dict[int, list[Filter]]:
-        """The filters by client id."""
+        """Return the filters by client id."""
         if not self._folder.exists():
             return {}
         return {int(file.name): _decode(file.read_bytes()) for file in self._folder.iterdir() if file.name != "new"}

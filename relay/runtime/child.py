@@ -22,7 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def run_child(context: Context, supervisor: int, run: Callable[[], int]) -> int:
-    """Makes the process just forked by `supervisor` (a pid) the child that `context` describes, and calls `run`.
+    """Make the process just forked by `supervisor` (a pid) the child that `context` describes, and call `run`.
 
     Returns its exit code: 0 if it ended after SIGTERM; STOPPED after a fatal error, which it has already reported.
     """
@@ -57,7 +57,7 @@ def run_child(context: Context, supervisor: int, run: Callable[[], int]) -> int:
 
 
 def _disk_failure(context: Context, error: Exception) -> RelayError | None:
-    """The fatal error for an error of the disk, in a process that stops because of it."""
+    """Return the fatal error for an error of the disk, in a process that stops because of it."""
     stops = isinstance(context, (ReaderContext, BrokerContext, StateWriterContext, StreamsContext))
     file = "cdc.db" if isinstance(context, StreamsContext) else "state.db"
     return disk_errors.fatal_error(error, file) if stops else None
@@ -79,13 +79,13 @@ def succeeds_in_child(work: Callable[[], None], log: Log) -> bool:
 
 
 def tie_to(supervisor: int) -> bool:
-    """Makes this process, just forked by `supervisor` (a pid), die with it. False if the supervisor is already dead."""
+    """Make this process, just forked by `supervisor` (a pid), die with it. False if the supervisor is already dead."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == supervisor
 
 
 def schedule_as_batch() -> None:
-    """Makes this thread, and the threads that it starts, wait for an idle processor or their turn when they are woken.
+    """Make this thread, and the threads that it starts, wait for an idle processor or their turn when they are woken.
 
     Otherwise, processes that pass small pieces of work to each other on few cores interrupt each other and the source
     for each piece. With this policy, several pieces are processed together. A policy or priority that was set is kept.

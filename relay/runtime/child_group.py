@@ -41,20 +41,20 @@ class Child:
         return self.context.name
 
     def make_due(self) -> None:
-        """Has the process started at once, however its predecessor ended."""
+        """Make the process due now, however its predecessor ended."""
         self.held, self.due, self.quick_deaths, self.restart_requested = False, 0.0, 0, 0.0
 
     def terminate(self) -> None:
-        """Sends SIGTERM."""
+        """Send SIGTERM."""
         os.kill(self.pid, signal.SIGTERM)
 
     def request_restart(self) -> None:
-        """Ends the process so that a successor takes the new configuration."""
+        """End the process so that a successor takes the new configuration."""
         self.restart_requested = time.monotonic()
         self.terminate()
 
     def kill(self) -> None:
-        """Kills the process if it runs."""
+        """Kill the process if it runs."""
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -73,7 +73,7 @@ class ChildGroup:
         return iter(self._children)
 
     def due(self, now: float) -> list[Child]:
-        """The processes to start at that time."""
+        """Return the processes to start at that time."""
         return [child for child in self._children if not child.pid and not child.held and child.due <= now]
 
     def all_up(self) -> bool:
@@ -89,7 +89,7 @@ class ChildGroup:
         )
 
     def fork(self, child: Child, now: float) -> None:
-        """Starts the process."""
+        """Start the process."""
         supervisor = os.getpid()
         self._arena.beat(child.context.slot, 0)
         self._settings.acknowledge(child.context.slot, 0)
@@ -100,14 +100,14 @@ class ChildGroup:
         child.pid, child.started = pid, now
 
     def kill_and_restart(self, children: Iterable[Child]) -> None:
-        """Kills these processes; those that are not held are due."""
+        """Kill these processes; those that are not held are due."""
         for child in children:
             child.kill()
             if not child.held:
                 child.make_due()
 
     def ended(self) -> Iterator[tuple[Child, int]]:
-        """The processes that have ended since the last call, with their exit codes; negative: a signal."""
+        """Return the processes that have ended since the last call, with their exit codes; negative: a signal."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -123,7 +123,7 @@ class ChildGroup:
                     yield child, code
 
     def signal_again(self) -> None:
-        """Repeats SIGTERM: a signal that arrives before a process has set its handler is lost."""
+        """Repeat SIGTERM: a signal that arrives before a process has set its handler is lost."""
         now = time.monotonic()
         for child in self._children:
             if child.pid and child.restart_requested and now - child.restart_requested > SIGNAL_AGAIN:

@@ -44,18 +44,18 @@ class Context:
     apply: Callable[[Config], None] = lambda config: None  # makes the process work with it, or raises `RelayError`
 
     def begin(self) -> None:
-        """Sets up the process after the fork, with `config`."""
+        """Set up the process after the fork, with `config`."""
         if self.settings is not None:
             self.settings.acknowledge(self.slot, self.number)
         self.beat()
 
     def beat(self) -> None:
-        """Sends a heartbeat, and switches to a new configuration. The work loop itself calls it every few seconds."""
+        """Send a heartbeat, and switch to a new configuration. The work loop itself calls it every few seconds."""
         self.arena.beat(self.slot, os.getpid())
         self.take_config()
 
     def take_config(self) -> None:
-        """Switches to the newest configuration. Loops that are woken for a new one call it."""
+        """Switch to the newest configuration. Loops that are woken for a new one call it."""
         if self.settings is None or self.settings.number == self.number:
             return
         number, config = self.settings.read()
@@ -70,7 +70,7 @@ class Context:
         self.settings.acknowledge(self.slot, number)
 
     def await_journal(self) -> bool:
-        """Waits until the beginning of the journal is on disk. False if the process is to stop before that."""
+        """Wait until the beginning of the journal is on disk. False if the process is to stop before that."""
         while not self.arena.committed:
             if self.stopping:
                 return False
@@ -79,21 +79,25 @@ class Context:
         return True
 
     def failed(self, error: RelayError) -> None:
-        """Reports the fatal error that ends this process."""
+        """Report the fatal error that ends this process."""
         if isinstance(error.code, StopCode):
             self.arena.set_stop(str(error.code), str(error), error.hint)
 
     @property
     def data_dir(self) -> Path:
+        """The folder of all state."""
         return Path(self.config.relay.data_dir)
 
     @property
     def journal_dir(self) -> Path:
+        """The journal's folder in DataDir."""
         return self.data_dir / "journal"
 
 
 @dataclass
 class ReaderContext(Context):
+    """The context of the reader."""
+
     broker_wake: int = -1  # the broker's eventfd
     accept_gap: bool = False  # continue after something that cannot be resumed, and record the gap
     status_page: StatusPage = field(default_factory=StatusPage)  # a `PassedOver`
@@ -101,6 +105,8 @@ class ReaderContext(Context):
 
 @dataclass
 class BrokerContext(Context):
+    """The context of the broker."""
+
     wake: int = -1  # this process's eventfd
     server_wakes: list[int] = field(default_factory=list)  # the servers' eventfds, by index
     servers: list[socket.socket] = field(default_factory=list)  # control messages, by server index (SOCK_SEQPACKET)
@@ -111,11 +117,15 @@ class BrokerContext(Context):
 
 @dataclass
 class StateWriterContext(Context):
+    """The context of the state writer."""
+
     broker: socket.socket | None = None  # the other end of `BrokerContext.state_writer`
 
 
 @dataclass
 class ServerContext(Context):
+    """The context of a server."""
+
     index: int = 0
     workers: int = 1
     listener: socket.socket | None = None  # shared by all servers, non-blocking
@@ -132,6 +142,8 @@ class ServerContext(Context):
 
 @dataclass
 class MonitorContext(Context):
+    """The context of the monitor."""
+
     listener: socket.socket | None = None  # already listens, non-blocking
     processes: list[str] = field(default_factory=list)  # names of the heartbeat slots, in order
     status_pages: StatusPages = field(default_factory=StatusPages)
@@ -152,7 +164,7 @@ class SideContext(Context):
     accept_gap: bool = False  # continue after what the journal has lost, and record the gap
 
     def report(self, state: str) -> None:
-        """Shows `status` with this state. A fatal error is shown until the process continues."""
+        """Show `status` with this state. A fatal error is shown until the process continues."""
         self.status.state = state
         self.status.at = time.time()
         if state not in ("starting", "stopped"):
@@ -160,13 +172,15 @@ class SideContext(Context):
         self.status_page.write(msgspec.msgpack.encode(self.status))
 
     def failed(self, error: RelayError) -> None:
-        """Shows any error, also one after which the process is restarted at once."""
+        """Show any error, also one after which the process is restarted at once."""
         self.status.stop = Stop(str(error.code), str(error)[:1000], error.hint[:500])
         self.report("stopped")
 
 
 @dataclass
 class StreamsContext(SideContext):
+    """The context of a process of the CDC port."""
+
     private: ClassVar[bool] = True
 
     listener: socket.socket | None = None  # of the CDC port, shared by its processes, non-blocking

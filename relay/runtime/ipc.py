@@ -219,24 +219,24 @@ Reply: TypeAlias = Registered | Done | Filters
 Inquiry: TypeAlias = InquireStat | InquireClients | InquireTable
 
 encode: Final = msgspec.msgpack.Encoder().encode
-"""Encodes a message."""
+"""Encode a message."""
 
 decode_request: Final[Callable[[bytes], Request]] = msgspec.msgpack.Decoder(Request).decode
-"""Decodes a server's message to the broker. Like all decoders here, raises msgspec.DecodeError for anything else."""
+"""Decode a server's message to the broker. Like all decoders here, raises msgspec.DecodeError for anything else."""
 
 decode_from_broker: Final[Callable[[bytes], Reply | Order]] = msgspec.msgpack.Decoder(Reply | Order).decode
-"""Decodes the broker's message to a server."""
+"""Decode the broker's message to a server."""
 
 decode_inquiry: Final[Callable[[bytes], Inquiry]] = msgspec.msgpack.Decoder(Inquiry).decode
-"""Decodes a server's inquiry to the monitor."""
+"""Decode a server's inquiry to the monitor."""
 
 decode_answer: Final[Callable[[bytes], Answer]] = msgspec.msgpack.Decoder(Answer).decode
-"""Decodes the monitor's answer to a server."""
+"""Decode the monitor's answer to a server."""
 
 decode_handover: Final[Callable[[bytes], Handover]] = msgspec.msgpack.Decoder(Handover).decode
-"""Decodes a server's message to another server."""
+"""Decode a server's message to another server."""
 
 
 def request_ids(pid: int) -> Iterator[int]:
-    """Ids for the requests of the process `pid`, distinct from those of every other living process."""
+    """Return ids for the requests of the process `pid`, distinct from those of every other living process."""
     return count((pid & 0x7FFFFFFF) << 32)

@@ -1,5 +1,6 @@
-"""Files in memory, for what is larger than a packet: the packet carries the descriptor. It arrives whole or not at all,
-even if a process is killed meanwhile.
+"""Send files in memory, for what is larger than a packet.
+
+The packet carries the descriptor. It arrives whole or not at all, even if a process is killed meanwhile.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _MFD_NOEXEC_SEAL: Final = 8
 
 
 def send(sock: socket.socket, packet: bytes, content: bytes) -> None:
-    """Sends the packet with a file that has this content. Raises OSError: BlockingIOError if it does not fit now."""
+    """Send the packet with a file that has this content. Raises OSError: BlockingIOError if it does not fit now."""
     with open(_memory_file(), "wb", buffering=0) as file:
         left = memoryview(content)
         while left:
@@ -22,7 +23,7 @@ def send(sock: socket.socket, packet: bytes, content: bytes) -> None:
 
 
 def read(descriptor: int) -> bytes:
-    """The content of a received file. Closes the descriptor."""
+    """Return the content of a received file, and close its descriptor."""
     with open(descriptor, "rb", buffering=0) as file:
         file.seek(0)
         return file.read()

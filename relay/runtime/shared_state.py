@@ -71,10 +71,11 @@ class SharedState:
 
     @property
     def workers(self) -> int:
+        """The number of servers."""
         return len(self.server_wakes)
 
     def with_bound_ports(self, config: Config) -> Config:
-        """The configuration, with the actual ports instead of 0."""
+        """Return the configuration, with the actual ports instead of 0."""
         ports = {"server_port": self.listener.getsockname()[1], "http_port": self.http.getsockname()[1]}
         bound = msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **ports))
         if self.cdc is None:
@@ -83,7 +84,7 @@ class SharedState:
 
 
 def listen(config: Config) -> Listeners:
-    """Binds the ports. No other step needs more rights than the relay has while it runs."""
+    """Bind the ports. No other step needs more rights than the relay has while it runs."""
     return Listeners(
         listener=_listen(config.server.bind_address, config.server.server_port, "clients"),
         http=_listen(config.server.http_address, config.server.http_port, "the monitoring page"),
@@ -92,7 +93,7 @@ def listen(config: Config) -> Listeners:
 
 
 def assemble(config: Config, listeners: Listeners, data_dir: Path) -> SharedState:
-    """Creates the rest of the shared state. Uses the arena of a killed predecessor if that has the same layout."""
+    """Create the rest of the shared state. Use the arena of a killed predecessor if that has the same layout."""
     workers = config.relay.workers or len(os.sched_getaffinity(0))
     arena, block = _arena(config, data_dir, workers)
     return SharedState(
@@ -114,7 +115,7 @@ def assemble(config: Config, listeners: Listeners, data_dir: Path) -> SharedStat
 
 
 def renew(shared: SharedState, config: Config) -> None:
-    """Empties the shared state. No process may be alive. Their successors begin with what is on disk."""
+    """Empty the shared state. No process may be alive. Their successors begin with what is on disk."""
     for pair in (*shared.control, shared.stored, *shared.inboxes, *shared.inquiries):
         for end in pair:
             _drain(end)
@@ -145,7 +146,7 @@ def _formatted(block: shm.Block, shape: tuple[int, int, int]) -> Arena:
 
 
 def _drain(end: socket.socket) -> None:
-    """Discards the messages that wait in the socket, and their descriptors."""
+    """Discard the messages that wait in the socket, and their descriptors."""
     with suppress(BlockingIOError):
         while True:
             _, descriptors, _, _ = socket.recv_fds(end, _MESSAGE_BUFFER, 8)

@@ -42,12 +42,12 @@ class Block(SharedMemory):
         return self.buf
 
     def __del__(self) -> None:
-        """Does nothing: the parent's method would unmap the block."""
+        """Do nothing: the parent's method would unmap the block."""
 
 
 @contextmanager
 def _untracked() -> Iterator[None]:
-    """Keeps the resource tracker from hearing of a block, and so from starting."""
+    """Keep the resource tracker from hearing of a block, and so from starting."""
     register = resource_tracker.register
     resource_tracker.register = lambda *_: None
     try:
@@ -57,7 +57,7 @@ def _untracked() -> Iterator[None]:
 
 
 def allocate(block: Block, offset: int, size: int) -> None:
-    """Allocates the pages. Without this, a full /dev/shm would cause a SIGBUS at the first access."""
+    """Allocate the pages. Without this, a full /dev/shm would cause a SIGBUS at the first access."""
     fd = os.open(f"/dev/shm/{block.name}", os.O_RDWR)
     try:
         os.posix_fallocate(fd, offset, size)
@@ -72,12 +72,12 @@ def allocate(block: Block, offset: int, size: int) -> None:
 
 
 def beside(block: Block) -> Path:
-    """The folder for files that belong to what the block holds, and end with it."""
+    """Return the folder for files that belong to what the block holds, and end with it."""
     return Path(f"/dev/shm/{block.name}.files")
 
 
 def wipe(block: Block) -> None:
-    """Resets the block to zeros, frees its pages, and removes the files beside it. No process may use it meanwhile."""
+    """Reset the block to zeros, free its pages, and remove the files beside it. No process may use it meanwhile."""
     path = f"/dev/shm/{block.name}"
     os.truncate(path, 0)
     os.truncate(path, block.size)
@@ -85,7 +85,7 @@ def wipe(block: Block) -> None:
 
 
 def find(data_dir: Path) -> Block | None:
-    """The block that a killed supervisor of this DataDir has left, if it still exists."""
+    """Return the block that a killed supervisor of this DataDir has left, if it still exists."""
     try:
         name = (data_dir / "arena").read_text().strip()
         return Block(name) if _NAME.fullmatch(name) else None  # after a power failure the file may hold zeros
@@ -98,7 +98,7 @@ def find(data_dir: Path) -> Block | None:
 
 
 def create(data_dir: Path, size: int) -> Block:
-    """Creates a block of zeros, and records it in DataDir. Its pages are not allocated yet."""
+    """Create a block of zeros, and record it in DataDir. Its pages are not allocated yet."""
     block = Block(create=True, size=size)
     note = data_dir / "arena.new"
     note.write_text(block.name + "\n")
@@ -107,7 +107,7 @@ def create(data_dir: Path, size: int) -> Block:
 
 
 def discard(data_dir: Path, block: Block) -> None:
-    """Removes the block and the files beside it, after an orderly stop or because it cannot be used."""
+    """Remove the block and the files beside it, after an orderly stop or because it cannot be used."""
     (data_dir / "arena").unlink(missing_ok=True)
     Path(f"/dev/shm/{block.name}").unlink(missing_ok=True)
     shutil.rmtree(beside(block), ignore_errors=True)
