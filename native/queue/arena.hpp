@@ -61,7 +61,7 @@ struct BrokerRecord {
   uint64_t cut_at = 0;
   uint64_t flush_at = 0;
   uint64_t most_waiting = 0;     // the longest queue from which a floor dropped rows
-  uint64_t accepted_offset = 0;  // in the arena, bytes: the list of rows that drop-newest limits accepted after `lag`
+  uint64_t accepted_offset = 0;  // in the arena, bytes: the list of accepted rows after `lag`
   uint64_t accepted_room = 0;    // entries, a power of two; 0: no list
   uint64_t accepted_head = 0;    // entries ever removed,
   uint64_t accepted_tail = 0;    // and ever added
@@ -116,7 +116,7 @@ struct Queued {
   uint64_t before = 0;  // rows of the same class that were queued before
   uint32_t rows = 0;
   bool is_limited = false;
-  bool is_newest = false;  // a drop-newest limit accepted them
+  bool is_newest = false;  // a filter that drops the newest matches them
 
   uint64_t end() const { return before + rows; }
   Counts reach() const { return is_limited ? Counts{0, end()} : Counts{end(), 0}; }
@@ -142,7 +142,7 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 32);
 
-// An entry of the list of rows that drop-newest limits accepted. Only brokers use it.
+// An entry of the list of accepted rows: those that a filter which drops the newest matches. Only brokers use it.
 struct Accepted {
   Word frame;
   Word before;  // limited rows that were queued before

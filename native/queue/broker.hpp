@@ -51,8 +51,8 @@ struct Filter {
 };
 
 // What a cold start needs to know of a client besides its name and filters. Valid once the journal is flushed up to
-// broker.scan. Waiting rows begin with the frame at broker.lag; those that drop-newest limits accepted are in
-// `accepted`.
+// broker.scan. Waiting rows begin with the frame at broker.lag; those that a
+// filter which drops the newest matches are in `accepted`.
 struct Checkpoint {
   BrokerRecord broker;
   ServerRecord server;

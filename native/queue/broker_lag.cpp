@@ -1,9 +1,9 @@
-// The part of a client's queue beyond its ring: a position in the journal (the lag), and a list of the rows that
-// drop-newest limits accepted.
+// The part of a client's queue beyond its ring: a position in the journal (the lag), and a list of accepted
+// rows.
 //
 // After the lag, rows are found again in the journal by the filters that were in force there. That gives everything
-// except how many rows a limit accepted that drops the newest, which depended on how many waited at the time. So these
-// rows are listed. A limit bounds its list. Rows are accepted only while fewer wait than the limit. A row that displaces
+// except how many rows were accepted that a filter which drops the newest matches: that depended on how many waited at
+// the time. So these rows are listed. A limit bounds its list. Rows are accepted only while fewer wait than the limit. A row that displaces
 // a listed one leaves as many waiting, and no limited row behind it can be taken before it leaves the list.
 #include <algorithm>
 
@@ -32,7 +32,7 @@ Queued Broker::accepted(size_t slot, uint64_t index) const {
   return {entry.frame.relaxed(), entry.before.relaxed(), static_cast<uint32_t>(entry.rows.relaxed()), true, true};
 }
 
-// Lists rows that a limit accepted.
+// Lists accepted rows.
 void Broker::accept(size_t slot, const Queued& queued) {
   BrokerRecord& w = clients_[slot].w;
   if (w.accepted_tail - w.accepted_head == w.accepted_room) {

@@ -37,7 +37,7 @@ cdef class Arena:
 
     @staticmethod
     def size(uint64_t max_clients, uint64_t workers, uint64_t pool_bytes):
-        """The size of an arena in bytes; `pool_bytes` are for the lists of clients with drop-newest limits."""
+        """The size of an arena in bytes; `pool_bytes` are for the lists of clients with filters that drop the newest."""
         return CArena.size_for(max_clients, pool_bytes, workers)
 
     @staticmethod
