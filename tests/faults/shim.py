@@ -16,12 +16,13 @@ _ORDERS: Final = struct.Struct("<qqqii256s")
 _WATCH: Final = struct.Struct("<64siiqq")
 _WATCHES: Final = 16
 WRITE, SYNC, ALLOCATE, NAME = 1, 2, 4, 8
+KILL: Final = -1
 
 
 class Watch(NamedTuple):
     """Calls of these kinds (WRITE and so on, as bits) about files whose path has this part.
 
-    The one with number `at` fails with `error`; 0: it writes half of what it is given.
+    The one with number `at` fails with `error`; 0: it writes half of what it is given; KILL: its process is killed.
     """
 
     part: str

@@ -5,20 +5,16 @@ from __future__ import annotations
 import random
 import signal
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 import msgspec
-import pymysql
 import pytest
 
 from examples.dbserver import DatabaseServer
 from relay.binlog import BinlogFile, events
-from relay.binlog.events.position import BinlogPosition
 from relay.client import RelayClient
 from relay.ddl.syntax import TableName
 from relay.journal import frames
@@ -27,6 +23,7 @@ from relay.schema.store import SCHEMA_FILE, Store
 from relay.schema.table import Table, Unknown
 from tests.binlog.test_binlog_files import folder_of
 from tests.support.cdc_source import KINDS, relay_on
+from tests.support.changing_tables import changing_tables, history_in
 from tests.support.exported_lake import Lake
 from tests.support.lagging_reader import delivered, identity, write
 from tests.support.purging import purge
@@ -122,19 +119,6 @@ def test_a_new_relay_serves_rows_of_before_statements_about_their_table(
             assert [{name: row[name] for name in row if name in names} for row in found] == rows, table
 
 
-def _statements(dice: random.Random, db: str) -> list[str]:
-    """What a life of a table is made of; every column has the name of its value."""
-    spare, other = f"{db}.spare", f"{db}.u"
-    return dice.choice([
-        [f"ALTER TABLE {db}.t RENAME COLUMN a TO b, RENAME COLUMN b TO a"],
-        [f"ALTER TABLE {db}.t ADD c INT FIRST", f"ALTER TABLE {db}.t DROP c"],
-        [f"ALTER TABLE {db}.t MODIFY a INT AFTER b", f"ALTER TABLE {db}.t MODIFY a INT FIRST"],
-        [f"RENAME TABLE {db}.t TO {spare}, {other} TO {db}.t, {spare} TO {other}"],
-        [f"DROP TABLE {other}", f"CREATE TABLE {other} LIKE {db}.t"],
-        [f"CREATE INDEX i ON {db}.t (a)", f"DROP INDEX i ON {db}.t"],
-    ])  # fmt: skip
-
-
 def test_a_reader_killed_again_and_again_has_the_history_of_one_that_lived(
     server: DatabaseServer, db: str, make_reader: Read, tmp_path: Path
 ) -> None:
@@ -143,53 +127,21 @@ def test_a_reader_killed_again_and_again_has_the_history_of_one_that_lived(
     lived = make_reader(server, settings).streaming()
     (tmp_path / "killed").mkdir()
     killed = Reader(server, tmp_path / "killed", settings).start().streaming()
-    working = threading.Event()
-
-    def work() -> None:
-        dice = random.Random(7)
-        with server.connect(database=db) as connection, connection.cursor() as cursor:
-            for table in "tu":
-                cursor.execute(f"CREATE TABLE {table} (a INT, b INT)")
-            while not working.is_set():
-                for statement in _statements(dice, db):
-                    cursor.execute(statement)
-                    for table in "tu":
-                        with suppress(pymysql.err.ProgrammingError):  # it is dropped, for the moment
-                            write(cursor, db, table)
-                    connection.commit()
-
-    worker = threading.Thread(target=work)
-    worker.start()
     moments = random.Random(8)
-    try:
+    with changing_tables(server, db):
         for _ in range(8):
             time.sleep(moments.uniform(0.2, 0.8))
             killed.signal(signal.SIGKILL)
             killed.start().streaming()
-    finally:
-        working.set()
-        worker.join()
     server.execute(f"CREATE TABLE {db}.last (id INT)", f"INSERT INTO {db}.last VALUES ({identity('id')})")
     for each in (lived, killed):
-        each.until(partial(_has_ended, each))
+        each.until(partial(each.count, "last"))
         each.signal(signal.SIGTERM)
     rows = [delivered(each.journal_dir, each.arena.committed) for each in (lived, killed)]
     assert rows[1] == rows[0], "kills changed rows or their names"
     assert all(row.true and row.proven for row in rows[1])
-    one, other = (_history(each.journal_dir.parent) for each in (lived, killed))
+    one, other = (history_in(each.journal_dir.parent) for each in (lived, killed))
     assert other == one
-
-
-def _has_ended(reader: Reader) -> bool:
-    return reader.count("last") == 1
-
-
-def _history(folder: Path) -> dict[TableName, list[tuple[BinlogPosition, object]]]:
-    store = Store(folder / SCHEMA_FILE, read_only=True)
-    try:
-        return {table: [(each.since, each.state) for each in store.versions(table)] for table in store.tables()}
-    finally:
-        store.close()
 
 
 def test_what_the_release_before_had_proven_is_taken_over(
