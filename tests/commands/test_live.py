@@ -254,18 +254,20 @@ def test_a_real_terminal_shows_it_follows_its_size_and_gets_its_screen_back(
 ) -> None:
     port = free_port()
     relay = start_relay(mariadb1011, {"CDC.Enabled": "yes", "CDC.Address": "127.0.0.1", "CDC.Port": port})
-    with watched(relay, 80, 24) as terminal, CdcClient(port) as stream:
+    with watched(relay, 80, 24) as terminal:
         shown = terminal.until(lambda lines: any("rows/s     0 (" in line for line in lines))
         assert {len(line) for line in shown} == {80}, "written to the edge: nothing of the frame before is left"
         assert len(shown) == 24
-        stream.login(USER, PASSWORD).register().request("shop.not_there")
-        asked = [USER, "shop.not_there", "registered"]
-        port_line = "cdc        serving, 1 connection, "
-        shown = terminal.until(
-            lambda lines: (
-                any(line.split()[:3] == asked for line in lines) and any(line.startswith(port_line) for line in lines)
+        with CdcClient(port) as stream:  # only now: the port waits some seconds for a login
+            stream.login(USER, PASSWORD).register().request("shop.not_there")
+            asked = [USER, "shop.not_there", "registered"]
+            port_line = "cdc        serving, 1 connection, "
+            shown = terminal.until(
+                lambda lines: (
+                    any(line.split()[:3] == asked for line in lines)
+                    and any(line.startswith(port_line) for line in lines)
+                )
             )
-        )
         assert any(line.startswith("CDC USER") for line in shown)
         terminal.resize(100, 30)
         assert len(terminal.until(lambda lines: len(lines[0]) == 100)) == 30
