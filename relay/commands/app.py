@@ -121,7 +121,7 @@ def start(context: click.Context, load: Callable[[], Config], accept_gap: bool) 
 @cli.command()
 @click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
 def completion(shell: str) -> None:
-    """Print a script that lets a shell complete commands and options.
+    """Print a script for the completion of commands and options.
 
     For bash: source <(relay completion bash)
     """

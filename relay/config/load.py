@@ -109,9 +109,11 @@ def load(
     from_file = _from_file(path, warnings) if path is not None else iter(())
     for layer in (from_file, _from_environment(environment), _from_flags(flags)):
         settings |= _indexed(layer, warnings)
+    if path is None and not settings:
+        raise _error("", f"there is no configuration: no file {', '.join(SEARCH_PATH)}", "`relay init` writes one")
     config = _build(settings)
     warnings += _readable_secrets(path, settings.values())
-    _validate(config, path or f"no file ({', '.join(SEARCH_PATH)}; `relay init` writes one)", warnings)
+    _validate(config, path or "the environment and --set", warnings)
     return config, warnings
 
 

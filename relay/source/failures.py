@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Final
 
 from relay.base.errors import MEANINGS, ErrorCode, RelayError, StopCode
@@ -75,7 +76,8 @@ class SourceLost(Exception):
 def classify(error: ServerError, operation: str, position: str = "") -> BinlogError | SourceLost:
     """Return the exception for a server's error: `BinlogError` if it is fatal, else `SourceLost`."""
     origin = "" if error.code in _CLIENT_ERRORS else "the source says: "
-    cause = f"{origin}{error.text} ({error.code})"
+    shown = re.sub(r"\[Errno -?\d+\] ", "", error.text)
+    cause = f"{origin}{shown} ({error.code})"
 
     def fatal(code: StopCode, hint: str = "") -> BinlogError:
         return BinlogError(code, operation, cause, position=position, hint=hint, errno=error.code, text=error.text)

@@ -32,6 +32,11 @@ def unwatched(stat: Stat) -> None:
     stat.source.watch = Watch(trouble="Access denied for user 'relay'")
 
 
+def unreached(stat: Stat) -> None:
+    stat.state, stat.source.state, stat.source.file = "starting", "reconnecting", ""
+    stat.source.watch = Watch(trouble="Connection refused")
+
+
 def near_its_end(stat: Stat) -> None:
     """What was not read yet will be purged within the hour."""
     stat.source.loss_seconds = 3500.0
@@ -89,6 +94,7 @@ def test_a_stop_is_the_first_thing_said_with_its_hint(told: StandIn, open_page: 
     ("change", "said"),
     [
         (unwatched, ["Lag and time to data loss are unknown", "Access denied for user 'relay'", "relay check"]),
+        (unreached, ["The source was never reached", "Connection refused", "relay check"]),
         (near_its_end, ["Data will be lost in 58 min 20 s", "keeps its binlog for 10 d"]),
         (far_behind, ["Behind the source", "2 h 1 min", "5 GiB"]),
         (silent, ["The source is silent", "1 min 40 s"]),

@@ -119,6 +119,14 @@ def test_a_named_stop_is_shown_with_its_hint() -> None:
     assert "mend it" in shown
 
 
+def test_a_source_that_was_never_reached_is_shown_with_what_to_do() -> None:
+    new = document()
+    new.source.state, new.source.file, new.source.silent_seconds = "reconnecting", "", 0.0
+    shown = stat.stat(new)
+    assert "reconnecting, no event yet" in shown and "`relay check` reports what is wrong" in shown
+    assert "position" not in shown and "none; `relay tail` prints rows" in shown
+
+
 def test_before_the_first_transaction_nothing_is_said_to_be_unflushed() -> None:
     new = document()
     assert "100 B not flushed" in stat.stat(new)

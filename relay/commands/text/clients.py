@@ -17,13 +17,14 @@ from relay.protocol.classic import Discard
 
 _WIDTH: Final = 80
 _NAME: Final = 23
+NO_CLIENT: Final = "none; `relay tail` prints rows as a client gets them"
 
 
 def table(clients: Sequence[Client]) -> str:
     """One line per client, by name."""
     head = f"{'CLIENT':<{_NAME}} {'STATUS':<9} {'ADDRESS':<15}{'WAITING':>10}{'CONFIRMED':>12}{'DROPPED':>9}"
     lines = [_line(each) for each in sorted(clients, key=lambda each: each.name)]
-    return "\n".join([head, *(lines or ["none"])])
+    return "\n".join([head, *(lines or [NO_CLIENT])])
 
 
 def details(client: Client, last: Sequence[Delivery]) -> str:

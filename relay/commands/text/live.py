@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 from relay.commands.text import cdc as cdc_text
 from relay.commands.text.clients import dropped_rows
 from relay.commands.text.columns import cut, fact, fit, moment, short, size_text, span
-from relay.commands.text.stat import lag, loss, source_text, stopped
+from relay.commands.text.stat import lag, loss, retries, source_text, stopped
 from relay.monitoring.stat import CDC, Client, Process, Stat
 from relay.runtime.process_status import CDCStream, Stop, TableUsage
 
@@ -94,13 +94,14 @@ def _head(rates: Rates, width: int) -> list[Line]:
     lines = [Line(first + f"{clock:>{max(len(clock) + 1, width - len(first))}}", Style.HEADING)]
     lines += _stop(now.stop, width)
     disconnected = source.state != "streaming" and now.stop is None
-    lines += _lines(fact("source", f"{source_text(now)}, at {source.file}:{source.position}", width),
-                    Style.ALARM if disconnected else Style.PLAIN)  # fmt: skip
+    at = f", at {source.file}:{source.position}" if source.file else ""
+    shown = fact("source", source_text(now) + at, width) + retries(now, width)
+    lines += _lines(shown, Style.ALARM if disconnected else Style.PLAIN)
     lines += _lines(fact("lag", lag(source), width))
     soon = source.loss_seconds is not None and source.loss_seconds < _SOON
     lines += _lines(fact("loss", loss(source), width), Style.ALARM if soon else Style.PLAIN)
     journal = now.journal
-    text = f"{size_text(journal.bytes)} on disk, {size_text(journal.committed - journal.flushed)} not flushed"
+    text = f"{size_text(journal.bytes)} on disk, {size_text(max(0, journal.committed - journal.flushed))} not flushed"
     text += f", {size_text(journal.committed - journal.decided)} not queued"
     lines += _lines(fact("journal", text, width))
     kinds = [(kind, rates.rows(kind)) for kind in now.rows]

@@ -8,7 +8,7 @@ import msgspec
 
 from relay.client import Row
 from relay.commands.text import cdc as cdc_text
-from relay.commands.text.clients import dropped_rows, filter_text
+from relay.commands.text.clients import NO_CLIENT, dropped_rows, filter_text
 from relay.commands.text.columns import counts, cut, fact, fit, moment, right, size_text, span
 from relay.monitoring.stat import CDC, Client, Journal, Lake, LineLog, Process, Source, Stat
 from relay.runtime.process_status import Counts, PassedOver, Stop, Usage
@@ -25,8 +25,8 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     lines += stopped(document.stop, width)
     for gap in document.gaps:
         lines += fact("gap", f"{gap.before} to {gap.after}, accepted {moment(gap.at)} UTC: {gap.cause}", width)
-    lines += fact("source", source_text(document), width)
-    lines += fact("position", f"{source.file}:{source.position}", width)
+    lines += fact("source", source_text(document), width) + retries(document, width)
+    lines += fact("position", f"{source.file}:{source.position}", width) if source.file else []
     lines += fact("gtid", source.gtid_set, width) if source.gtid_set else []
     lines += fact("lag", lag(source), width)
     lines += fact("loss", loss(source), width)
@@ -45,7 +45,7 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     for client in document.clients:
         lines += [_client(client, width), *_details(client, document.at, width)]
     if not document.clients:
-        lines.append("none")
+        lines.append(NO_CLIENT)
     if document.cdc and cdc_text.connections(document.cdc):
         lines += ["", *cdc_text.table(document.cdc, document.at, width)]
     return "\n".join(lines + _tables(document.usage, width))
@@ -60,7 +60,14 @@ def source_text(document: Stat) -> str:
     """Return the source, the state of the connection, and the time since the last event."""
     source = document.source
     state = "not read" if document.stop else source.state
-    return f"{source.host}:{source.port} {state}, last event {span(source.silent_seconds)} ago"
+    heard = f"last event {span(source.silent_seconds)} ago" if source.file else "no event yet"
+    return f"{source.host}:{source.port} {state}, {heard}"
+
+
+def retries(document: Stat, width: int) -> list[str]:
+    """Return what to do about a source that was never reached; empty for any other."""
+    waits = document.source.state == "reconnecting" and not document.source.file
+    return fact("hint", "the relay retries by itself; `relay check` reports what is wrong", width) if waits else []
 
 
 def lag(source: Source) -> str:

@@ -20,7 +20,7 @@ export class Clients {
     this.grid = new Grid(byId("clients-list"), {
       title: "clients-title",
       noun: "client",
-      empty: "No client has logged in yet.",
+      empty: "No client has logged in yet. The command relay tail prints rows as a client gets them.",
       order: { column: "queue", descending: true },
       key: ({ id }) => String(id),
       search: (client) => `${client.id} ${client.name} ${client.address} ${client.status} ${filters(client)}`,

@@ -84,9 +84,19 @@ function* loss({ source: { loss_seconds: left, watch } }) {
 function* source({
   stop,
   state,
-  source: { host, port, state: link, silent_seconds: silent, lag_seconds, lag_bytes, watch },
+  source: { host, port, file, state: link, silent_seconds: silent, lag_seconds, lag_bytes, watch },
 }) {
   if (stop) return;
+  if (link === "reconnecting" && !file) {
+    yield finding(
+      "source",
+      "warn",
+      "The source was never reached",
+      watch.trouble || `No connection to ${host}:${port} yet.`,
+      "The relay retries by itself. `relay check` reports what is wrong.",
+    );
+    return;
+  }
   if (link === "reconnecting") {
     const text = `No event from ${host}:${port} for ${duration(silent)}. Clients get the rows in the journal.`;
     yield finding(

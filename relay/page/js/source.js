@@ -25,7 +25,7 @@ export class Source {
     const list = this.source;
     list.show("Server", `${source.host}:${source.port}`);
     list.show("State", stop ? "not read" : source.state);
-    list.show("Last signal", ago(at - source.silent_seconds, at));
+    list.show("Last signal", source.file ? ago(at - source.silent_seconds, at) : "none yet");
     list.show("Binlog file", source.file, "code");
     list.show("Binlog position", source.file && String(source.position), "code");
     list.show("End of binlog", watch.file && `${watch.file}:${watch.position}`, "code");
@@ -62,7 +62,7 @@ export class Source {
     const list = this.journal;
     list.show("On disk", `${bytes(size)}, at most ${bytes(cap)}`);
     list.show("History", bytes(committed - first));
-    list.show("Not flushed yet", bytes(committed - flushed));
+    list.show("Not flushed yet", bytes(Math.max(0, committed - flushed)));
     list.show("Not queued yet", bytes(committed - decided));
     list.show("Begins at", exact(first));
     list.show("Committed", exact(committed));
