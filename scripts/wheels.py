@@ -73,27 +73,8 @@ def build(kind: str) -> Path:
     target, folder = KINDS[kind], BUILD / kind
     for old in (folder, *(ROOT / "build").glob("*.linux-*")):  # setuptools has one folder for both C libraries
         shutil.rmtree(old, ignore_errors=True)
-    (folder / "include").mkdir(parents=True)
-    for name in ZLIB_HEADERS:
-        shutil.copy(Path("/usr/include") / name, folder / "include")
     zig = f"{sys.executable} -m ziglang"
-    stub = folder / "zlib.c"
-    stub.write_text("".join(f"void {name}(void) {{}}\n" for name in ZLIB_NAMES))
-    run(
-        [
-            *zig.split(),
-            "cc",
-            "-target",
-            target,
-            "-w",
-            "-shared",
-            "-Wl,-soname,libz.so.1",
-            "-o",
-            folder / "libz.so.1",
-            stub,
-        ]
-    )
-    (folder / "libz.so").symlink_to("libz.so.1")
+    offer_zlib(folder, target)
     processor = target.split("-")[0]
     # Python's headers are those of this machine: they differ only between 32 and 64 bits.
     environment = os.environ | {
@@ -120,6 +101,18 @@ def build(kind: str) -> Path:
     run([*AUDITWHEEL, "--plat", "auto", "--only-plat", *libraries, "--wheel-dir", named, built], environment)
     (wheel,) = named.glob("*.whl")
     return wheel.replace(DIST / wheel.name)
+
+
+def offer_zlib(folder: Path, target: str) -> None:
+    """Put zlib's headers into folder/include, and what the linker needs of zlib for this target into the folder."""
+    (folder / "include").mkdir(parents=True)
+    for name in ZLIB_HEADERS:
+        shutil.copy(Path("/usr/include") / name, folder / "include")
+    stub = folder / "zlib.c"
+    stub.write_text("".join(f"void {name}(void) {{}}\n" for name in ZLIB_NAMES))
+    zig = (sys.executable, "-m", "ziglang", "cc", "-target", target)
+    run([*zig, "-w", "-shared", "-Wl,-soname,libz.so.1", "-o", folder / "libz.so.1", stub])
+    (folder / "libz.so").symlink_to("libz.so.1")
 
 
 def build_client() -> Path:

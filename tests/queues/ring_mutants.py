@@ -337,7 +337,7 @@ def write_mutated(folder: Path, mutants: Sequence[Mutant] = MUTANTS) -> None:
     (folder / "mutant.hpp").write_text("#pragma once\nextern int relay_mutant;\n")
 
 
-def compile_kill_test(folder: Path, *flags: str, mutants: bool = False) -> Path:
+def compile_kill_test(folder: Path, *flags: str, mutants: bool = False, compiler: Sequence[str] = ("g++",)) -> Path:
     """Builds the kill test in `folder`; the path of the program."""
     source = NATIVE
     extra = list(flags)
@@ -347,6 +347,6 @@ def compile_kill_test(folder: Path, *flags: str, mutants: bool = False) -> Path:
         extra += ["-DRING_MUTANTS", "-include", str(folder / "mutant.hpp"), "-Wno-error", "-w"]
     program = folder / ("mutants" if mutants else "ring_kill")
     sources = [str(source / name) for name in SOURCES] + [str(TESTS / name) for name in KILL_TEST]
-    command = ["g++", *FLAGS, *extra, f"-I{source}", *sources, "-o", str(program)]
+    command = [*compiler, *FLAGS, *extra, f"-I{source}", *sources, "-o", str(program)]
     subprocess.run(command, check=True, text=True)
     return program

@@ -14,7 +14,10 @@ import pytest
 from examples.dbserver import DatabaseServer
 from examples.debian import MACHINES, Unpacked
 from relay.client import RelayClient
+from scripts.wheels import KINDS, offer_zlib
+from tests.queues.ring_mutants import compile_kill_test
 from tests.support import ROOT
+from tests.support.core_tests import PROGRAMS, compile_test
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 from tests.support.waiting import patience
 
@@ -39,14 +42,20 @@ print(_native.__file__, digest.hexdigest())
 """
 
 
+def python_of(version: str, processor: str) -> Unpacked:
+    """A Python of Debian, with the libraries that it needs."""
+    name = f"python-{SUITES[version]}-{processor}"
+    packages = Unpacked(name, f"Python {version}", SUITES[version], ("python3", "tzdata"), print, processor)
+    with packages.lock():
+        packages.fetch()
+    return packages
+
+
 class Place:
     """A Python of Debian with the wheel and what it depends on, in a folder of their own."""
 
     def __init__(self, version: str, processor: str, folder: Path) -> None:
-        name = f"python-{SUITES[version]}-{processor}"
-        packages = Unpacked(name, f"Python {version}", SUITES[version], ("python3", "tzdata"), print, processor)
-        with packages.lock():
-            packages.fetch()
+        packages = python_of(version, processor)
         machine, _ = MACHINES[processor]
         (wheel,) = (ROOT / "dist").glob(f"*-manylinux_*_{machine}.whl")
         self.site = folder / "site"
@@ -101,6 +110,27 @@ def test_tests_of_the_core_pass(place: Place, tmp_path: Path) -> None:
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     place.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], tmp_path)
+
+
+@pytest.fixture(scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """zig for aarch64, and what it needs of zlib."""
+    folder, target = tmp_path_factory.mktemp("zlib") / "of", KINDS["glibc-aarch64"]
+    offer_zlib(folder, target)
+    return (sys.executable, "-m", "ziglang", "c++", "-target", target, f"-I{folder / 'include'}", f"-L{folder}")
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "ring"])
+def test_tests_of_the_core_in_cpp_pass_on_aarch64(name: str, compiler: tuple[str, ...], tmp_path: Path) -> None:
+    packages = python_of("3.13", "arm64")
+    if name == "ring":
+        program, arguments = compile_kill_test(tmp_path, "-O2", compiler=compiler), ["1", "3", "3", "0"]
+    else:
+        program, arguments = compile_test(name, tmp_path, (*compiler, "-O2")), []
+    done = subprocess.run(
+        [*packages.program(str(program)), *arguments], capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_relay_serves_rows(

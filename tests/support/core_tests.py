@@ -1,0 +1,34 @@
+"""The C++ tests of the core: the sources of each program, compiled by any compiler for any processor."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support import ROOT
+
+_NATIVE: Final = ROOT / "native"
+_TESTS: Final = ROOT / "tests" / "native"
+_CRC: Final = ("base/crc", "base/crc_x86", "base/crc_arm")
+_ROWS: Final = ("base/inflate", "values/charset", "values/definition", "values/layout", "values/rows")
+# What each program needs of the core. The queue's tests have programs of their own (tests/queues).
+PROGRAMS: Final = {
+    "checksums": _CRC,
+    "journal": (
+        *_CRC, *_ROWS, "base/gtid", "base/gtid_set", "journal/journal", "journal/journal_recovery",
+        "journal/journal_writer", "journal/segment", "journal/sync_note", "journal/unreadable",
+    ),
+    "rows": _ROWS,
+    "values": (*_ROWS, "base/numbers", "values/json", "values/json_format", "values/temporal"),
+}  # fmt: skip
+
+
+def compile_test(name: str, folder: Path, compiler: Sequence[str]) -> Path:
+    """Compile the program `name` into the folder with this compiler and its flags."""
+    program = folder / f"{name}_test"
+    sources = [_TESTS / f"{name}_test.cpp", *(_NATIVE / f"{part}.cpp" for part in PROGRAMS[name])]
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{_NATIVE}", "-o", program)
+    subprocess.run([*compiler, *flags, *sources, "-lz"], check=True)
+    return program
