@@ -24,7 +24,9 @@ setup: .venv/stamp-native .venv/stamp-venv  ## install system packages and .venv
 .venv/stamp-native: .venv/stamp-run setup.py scripts/setup-native.sh $(NATIVE)
 	@scripts/setup-native.sh
 
+# A test traces the relay's system calls.
 .venv/stamp-venv: .venv/stamp-run requirements.lock
+	@. scripts/common.sh; command -v strace >/dev/null || install_packages strace
 	@. scripts/common.sh && install_lock requirements.lock && touch $@
 
 # Only the Spark jobs need this: the relay itself, `make demo` and `make test` do not.
