@@ -15,8 +15,8 @@ from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.waiting import patience
 
 ROWS: Final = 100
-# What the main thread of each process calls, besides reading and writing of sockets and eventfds. `getpid` and `futex`
-# are Python's: its random numbers, and its lock, which the thread that flushes shares. A server sets its timer once a
+# What the main thread of each process calls, besides reading and writing of sockets and eventfds. `getpid` belongs to
+# the heartbeat, `futex` to Python's lock, which the thread that flushes shares. A server sets its timer once a
 # second. The broker hands checkpoints to the state writer by a socket. `restart_syscall` is strace's.
 ALLOWED: Final = {
     "reader": {"recvfrom", "poll", "getpid", "futex"},
