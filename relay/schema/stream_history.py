@@ -46,7 +46,7 @@ class StreamHistory:
         self._charset_of = charset_of
         self._server = ""
         self._dialect: Dialect | None = None
-        self._history = History(MemoryStore(), lambda table, error: None)
+        self._history = History(MemoryStore(), lambda table, error: None, has_source=False)
         self._statements = 0
         self._unfinished = False  # the next statement is the first part of an ALTER in two phases, or its rollback
         # By the identity of the columns object, which table maps share, and the table's name.
