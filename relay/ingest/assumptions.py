@@ -18,11 +18,12 @@ from relay._native import JournalReader, JournalWriter
 from relay.base.log import Log
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl.statements import Statement, fold
-from relay.ddl.syntax import AlterSchema, CreateSchema, DropSchema, TableName
+from relay.ddl.syntax import TableName
 from relay.ingest.reader_state import ReaderState
 from relay.journal import frames
 from relay.journal.decoding import decoding
 from relay.runtime.process_status import AssumedRows, AssumedTable, StatusPage
+from relay.schema.apply import schemas_set_by
 
 BEHIND_BYTES: Final = 256 << 20
 """The part of the journal after which rows are counted although nothing contradicts the assumption: before retention
@@ -157,7 +158,7 @@ class Assumptions:
         """End the assumptions about schemas whose character set a statement sets, or may set."""
         if not self._schemas:
             return
-        affected = _schemas_set_by(statement)
+        affected = schemas_set_by(statement)
         cause = f"{' '.join(text.split())[:200]!r} at {position}"
         self._contradict([each for each in self._schemas if affected is None or fold(each) in affected], cause)
 
@@ -257,22 +258,6 @@ class Assumptions:
 
     def _put(self, items: Mapping[str, msgspec.Struct]) -> None:
         self._reader_state.put_all({key: msgspec.json.encode(each).decode() for key, each in items.items()})
-
-
-def _schemas_set_by(statement: Statement) -> set[str] | None:
-    """Return the folded names of the schemas whose character set a statement may set; None for any schema."""
-    if statement.opaque:
-        return None if statement.mentioned.everything else set(statement.mentioned.schemas)
-    found = set[str]()
-    for change in statement.changes:
-        match change:
-            case AlterSchema(schema, options) if options.charset or options.collation:
-                found.add(fold(schema))
-            case DropSchema(schema):
-                found.add(fold(schema))
-            case CreateSchema() if change.or_replace or not change.if_not_exists:
-                found.add(fold(change.schema))
-    return found
 
 
 def _version_at(journal: JournalReader, position: int) -> int:

@@ -13,7 +13,6 @@ import msgspec
 from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.binlog.events import incomplete_metadata, table_maps
-from relay.binlog.events.column_types import TEXTUAL
 from relay.binlog.events.position import BinlogPosition
 from relay.binlog.events.table_maps import TableMap
 from relay.ddl.dialect import Dialect
@@ -26,7 +25,7 @@ from relay.journal.frames import Definition
 from relay.schema.columntype import lacks_charset
 from relay.schema.facts import ANY, SKIPPED, Fact, Reply
 from relay.schema.history import History, Outcome
-from relay.schema.matching import definition, mismatch, table_of, with_charsets
+from relay.schema.matching import definition, depends_on_charset, mismatch, table_of, with_charsets
 from relay.schema.queries import Query
 from relay.schema.source_tables import uncertain_labels
 from relay.schema.table import Absent, Table, Unknown
@@ -336,17 +335,6 @@ def _is_incomplete(state: Fact, dialect: Dialect) -> bool:
     if isinstance(state, Table):
         return not dialect.has_charsets_in_table_maps and any(lacks_charset(column.type) for column in state.columns)
     return isinstance(state, Unknown)
-
-
-def depends_on_charset(described: Definition, table_map: TableMap, dialect: Dialect) -> bool:
-    """Whether values of the rows depend on a character set that the table map does not show."""
-    if table_map.full:
-        return False
-    return any(
-        (column.type in TEXTUAL and not dialect.has_charsets_in_table_maps)
-        or any(not label.isascii() for label in column.labels)
-        for column in described.columns
-    )
 
 
 def without_excluded(definition: Definition, keep: Sequence[bool]) -> Definition:

@@ -9,7 +9,7 @@ import msgspec
 
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
-from relay.ddl.statements import Statement
+from relay.ddl.statements import Statement, fold
 from relay.ddl.syntax import (
     AlterSchema,
     AlterSequence,
@@ -76,6 +76,22 @@ def keeps_columns(statement: Statement) -> bool:
         else isinstance(change, TruncateTable | AlterSequence)
         for change in statement.changes
     )
+
+
+def schemas_set_by(statement: Statement) -> set[str] | None:
+    """Return the folded names of the schemas whose character set a statement may set; None for any schema."""
+    if statement.opaque:
+        return None if statement.mentioned.everything else set(statement.mentioned.schemas)
+    found = set[str]()
+    for change in statement.changes:
+        match change:
+            case AlterSchema(schema, options) if options.charset or options.collation:
+                found.add(fold(schema))
+            case DropSchema(schema):
+                found.add(fold(schema))
+            case CreateSchema() if change.or_replace or not change.if_not_exists:
+                found.add(fold(change.schema))
+    return found
 
 
 def _is_neutral(clause: Clause) -> bool:
