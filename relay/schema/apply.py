@@ -16,6 +16,7 @@ from relay.ddl.syntax import (
     AlterTable,
     Change,
     Clause,
+    ConvertTo,
     CreateLike,
     CreateSchema,
     CreateSequence,
@@ -32,7 +33,7 @@ from relay.ddl.syntax import (
     Unchanged,
 )
 from relay.schema.alter import altered_table
-from relay.schema.columntype import UNKNOWN_CHARSET
+from relay.schema.columntype import UNKNOWN_CHARSET, with_known_charset
 from relay.schema.create import charset_of, created_table, sequence_table, with_indexes
 from relay.schema.table import ABSENT, Absent, Schema, State, Table, Unknown
 
@@ -164,7 +165,9 @@ class _Application:
 
     def _created(self, change: CreateTable | CreateLike | CreateSequence) -> State:
         if isinstance(change, CreateTable):
-            return self._by_default(change.table.schema, lambda default: created_table(change, default, self._dialect))
+            return self._by_default(
+                change.table.schema, lambda default, _: created_table(change, default, self._dialect)
+            )
         if isinstance(change, CreateSequence):
             return sequence_table(change.table, change.type, self._charset(change.table.schema))
         like = self._state(change.like)
@@ -201,26 +204,33 @@ class _Application:
                     self.tables[other] = ABSENT
 
     def _altered(self, table: Table, change: AlterTable) -> Table:
-        return self._by_default(
-            table.schema, lambda default: altered_table(table, change.clauses, default, self._dialect)
-        )
+        converts = any(isinstance(clause, ConvertTo) and not clause.charset for clause in change.clauses)
+        # MySQL converts to the default of the session's schema, not of the table's.
+        schema = self._default_schema if converts and not self._dialect.mariadb else table.schema
+        if not schema:
+            return altered_table(table, change.clauses, self._dialect.server_charset or "", self._dialect)
 
-    def _by_default(self, schema: str, make: Callable[[str], Table]) -> Table:
+        def make(default: str, assumed: str) -> Table:
+            return altered_table(_filled(table, assumed), change.clauses, default, self._dialect)
+
+        return self._by_default(schema, make)
+
+    def _by_default(self, schema: str, make: Callable[[str, str], Table]) -> Table:
         """Return what `make` makes of the schema's character set: the known one, or the assumed one if it matters.
 
-        Raises `NotUnderstood`.
+        The second argument of `make` is the assumed one, or empty. Raises `NotUnderstood`.
         """
         known = self._charset(schema)
         assumed = "" if known else self._before.assumed(schema)
         if not assumed:
-            return make(known)
+            return make(known, "")
         try:
-            made = make("")
+            made = make("", "")
         except NotUnderstood:
             made = None
         if made is not None and self._dialect.has_charsets_in_table_maps:
             return made
-        filled = make(assumed)
+        filled = make(assumed, assumed)
         if filled == made:
             return filled
         return msgspec.structs.replace(filled, assumed=tuple(sorted({*filled.assumed, schema})))
@@ -248,6 +258,16 @@ class _Application:
             return charset_of(options, otherwise, self._dialect)
         except NotUnderstood:
             return ""
+
+
+def _filled(table: Table, assumed: str) -> Table:
+    """Return the table with the assumed character set in columns that have an unknown one; "" assumes nothing."""
+    if not assumed:
+        return table
+    columns = tuple(
+        msgspec.structs.replace(column, type=with_known_charset(column.type, assumed)) for column in table.columns
+    )
+    return msgspec.structs.replace(table, columns=columns)
 
 
 def _renamed(state: State, new: TableName) -> State:

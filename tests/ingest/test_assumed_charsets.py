@@ -235,3 +235,37 @@ def test_a_schema_made_by_if_not_exists_after_the_first_look_is_known_without_a_
     assert read(laggard) == wanted
     assert all(row.proven for row in laggard.rows())
     assert (laggard.asked, laggard.assumed(), laggard.logged) == (0, {}, []), "the source was asked"
+
+
+def test_convert_to_the_default_is_to_that_of_the_schema_that_the_server_uses(
+    server: DatabaseServer, make_db: Database, make_laggard: Make
+) -> None:
+    db, other = make_db(server), make_db(server)
+    server.execute(f"ALTER DATABASE {db} CHARACTER SET latin1", f"ALTER DATABASE {other} CHARACTER SET ucs2")
+    laggard = make_laggard(server, db)
+    laggard.look()
+    with server.connect(database=other, charset="utf8mb4") as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, t TEXT, v VARCHAR(20)) CHARACTER SET utf8mb4")
+        cursor.execute(f"ALTER TABLE {db}.t CONVERT TO CHARACTER SET DEFAULT")  # MySQL: that of the session's schema
+        wanted = insert(cursor, f"{db}.t", 1)
+    laggard.catch_up()
+    assert read(laggard) == [wanted]
+    assert (laggard.asked, laggard.logged) == (0, []), "the source was asked"
+
+
+def test_a_conversion_on_mysql_knows_the_sizes_of_texts_by_an_assumed_character_set(
+    mysql97: DatabaseServer, make_db: Database, make_laggard: Make
+) -> None:
+    db = make_db(mysql97)
+    mysql97.execute(f"ALTER DATABASE {db} CHARACTER SET latin1")
+    laggard = make_laggard(mysql97, db)
+    wanted = []
+    with mysql97.connect(charset="utf8mb4") as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY, t TEXT, v VARCHAR(20), x TEXT(100))")
+        wanted.append(insert(cursor, f"{db}.t", 1))
+        cursor.execute(f"ALTER TABLE {db}.t CONVERT TO CHARACTER SET utf8mb4")
+        wanted.append(insert(cursor, f"{db}.t", 2))
+    laggard.look()
+    laggard.catch_up()
+    assert read(laggard) == wanted
+    assert (laggard.asked, laggard.assumed()) == (0, {}), "the source was asked, or rows count as wrong"

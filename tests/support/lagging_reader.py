@@ -39,6 +39,8 @@ from tests.support.random_tables import quoted
 from tests.support.reader_process import definition_at
 from tests.types.payloads import cells
 
+_DELETE = 4
+
 
 class Delivered(NamedTuple):
     """A row in the journal: its kind (1 insert, 2 update, 4 delete), whether its names are proven, (name, value)s."""
@@ -212,7 +214,8 @@ def delivered(journal_dir: Path, committed: int) -> list[Delivered]:
         packed = definition_at(journal, frame.table)
         table = msgspec.msgpack.decode(packed, type=Definition)
         for row in RowImages(packed, frame.kind, frame.body).render("poll"):
-            values = tuple((cell.name, _text(cell.after or cell.before)) for cell in cells(row)[0])
+            shown = "before" if frame.kind == _DELETE else "after"
+            values = tuple((cell.name, _text(getattr(cell, shown))) for cell in cells(row)[0])
             found.append(Delivered(table.schema, table.table, frame.kind, table.proven, values))
     return found
 
