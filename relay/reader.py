@@ -114,6 +114,7 @@ class _Reader:
         self._pending: dict[int, PendingDefinition] = {}
         self._passed_over = StatementCounts(context.log, context.status_page)
         self._assumptions = Assumptions(reader_state, writer, context.journal_dir, self._log, context.assumed_page)
+        maintenance.uncounted = self._assumptions.uncounted
         self._heard = 0.0
 
     def run(self) -> None:

@@ -22,12 +22,13 @@ from relay.ddl.syntax import TableName
 from relay.ingest.reader_state import ReaderState
 from relay.journal import frames
 from relay.journal.decoding import decoding
+from relay.journal.maintenance import ALL_COUNTED
 from relay.runtime.process_status import AssumedRows, AssumedTable, StatusPage
 from relay.schema.apply import schemas_set_by
 
-BEHIND_BYTES: Final = 256 << 20
-"""The part of the journal after which rows are counted although nothing contradicts the assumption: before retention
-may delete them."""
+BEHIND_BYTES: Final = 16 << 20
+"""The part of the journal after which rows are counted although nothing contradicts the assumption: retention waits for
+the count, and a long one would hold up the stream."""
 _KINDS: Final = (1, 2, 4, 5)  # TABLE, ROWS, FILE, SOURCE
 _SCHEMA, _VERSION, _TABLE = "assumed schema ", "assumed version ", "assumed rows "
 _COUNTED: Final = "assumed counted"
@@ -186,6 +187,10 @@ class Assumptions:
             self._put({_SCHEMA + schema: self._schemas[schema]})
         if fresh:
             self._count()
+
+    def uncounted(self) -> int:
+        """Return the journal position from which rows may have to be counted. Any thread may call it."""
+        return self._counted.position if self._versions else ALL_COUNTED
 
     def report(self) -> None:
         """Count the rows that have to be counted by now, and show the numbers."""

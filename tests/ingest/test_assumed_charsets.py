@@ -10,6 +10,8 @@ import pytest
 from pymysql.cursors import Cursor
 
 from examples.dbserver import DatabaseServer
+from relay.ingest import assumptions
+from relay.journal.maintenance import ALL_COUNTED
 from tests.support.lagging_reader import Laggard
 from tests.support.purging import purge
 from tests.support.reader_process import Reader
@@ -157,6 +159,27 @@ def test_a_reader_killed_while_it_assumes_counts_every_wrong_row(
         laggard.restart()
     laggard.catch_up()
     assert len(laggard.rows()) == 40
+    assert {name: count.rows for name, count in laggard.assumed().items()} == {f"{db}.t": 40}
+
+
+def test_rows_that_retention_waits_for_are_counted_once(
+    mariadb1011: DatabaseServer, make_db: Database, make_laggard: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db = make_db(mariadb1011)
+    mariadb1011.execute(f"ALTER DATABASE {db} CHARACTER SET latin1")
+    laggard = make_laggard(mariadb1011, db)
+    mariadb1011.execute(
+        f"CREATE TABLE {db}.t (id INT PRIMARY KEY, t TEXT)",
+        *(f"INSERT INTO {db}.t VALUES ({number}, 'é')" for number in range(40)),
+        f"ALTER DATABASE {db} CHARACTER SET utf8mb4",
+    )
+    laggard.look()
+    laggard.catch_up(laggard.catch_up(0) // 2)
+    uncounted = laggard.assumptions.uncounted()
+    monkeypatch.setattr(assumptions, "BEHIND_BYTES", 0)
+    laggard.assumptions.report()
+    assert uncounted < laggard.assumptions.uncounted() < ALL_COUNTED
+    laggard.catch_up()
     assert {name: count.rows for name, count in laggard.assumed().items()} == {f"{db}.t": 40}
 
 
