@@ -135,10 +135,12 @@ class Definitions:
         if not isinstance(state, Unknown):
             self._history.mark_contradicted(table, known, position, sequence)
             self._log("schema_contradicted", table=table, position=position, cause=known)
-        has_all_types = not (self._incomplete_types and incomplete_metadata.may_lack_type(table_map))
+        has_all_types = not incomplete_metadata.may_lack_type(table_map, dialect)
         types_complete = table_map.full and has_all_types
         if types_complete and not incomplete_metadata.may_lack_display(table_map):
             return self._from_table_map(table_map, fallback, position, sequence, dialect)
+        # Without a reply, BINARY cannot be distinguished from UUID and INET.
+        shown = fallback if has_all_types else msgspec.structs.replace(fallback, proven=False)
         reply = self._reply(table, table_map, position, dialect)
         found = self._matching(table_map, reply.state, dialect) if reply else "a later statement changes it"
         if types_complete and (isinstance(found, str) or not incomplete_metadata.has_display(found)):
@@ -146,15 +148,14 @@ class Definitions:
         if reply is None or isinstance(found, str):
             cause = str(found)
             self._require_lengths(fallback, position, cause)
-            if not table_map.full:  # otherwise only BINARY cannot be distinguished from UUID and INET
-                self._leave_unproven(fallback, position, cause)
-            return self._verdict(table_map, fallback, fallback)
+            self._leave_unproven(fallback, position, cause, table_map.full)
+            return self._verdict(table_map, shown, shown)
         if table_map.full:
             found = incomplete_metadata.completed(fallback, found)
         elif isinstance(reply.state, Table) and (uncertain := uncertain_labels(reply.state)):
             cause = f"labels of {', '.join(uncertain)} may be others: the source cannot distinguish them"
             self._log("labels_uncertain", table=table_map.name, position=position, cause=cause)
-        verdict = self._verdict(table_map, incomplete_metadata.with_lengths(fallback, found), found)
+        verdict = self._verdict(table_map, incomplete_metadata.with_lengths(shown, found), found)
         pending = PendingDefinition(table, position, reply.until, found, verdict.keep, table_map.full)
         return verdict._replace(pending=pending)
 

@@ -109,7 +109,7 @@ class StreamHistory:
                 return found
             return incomplete_metadata.completed(table_maps.definition(table_map, self._charset_of), found)
         if table_map.full and not (
-            incomplete_metadata.may_lack_type(table_map) or incomplete_metadata.may_lack_display(table_map)
+            incomplete_metadata.may_lack_type(table_map, dialect) or incomplete_metadata.may_lack_display(table_map)
         ):
             described = table_maps.definition(table_map, self._charset_of)
             self._history.add_from_table_map(table, table_of(described, dialect), self._position, 0)

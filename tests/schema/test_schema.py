@@ -254,6 +254,31 @@ def test_binary_that_may_be_a_uuid_is_asked_for(world: World, mariadb: World) ->
     assert sql_types(pending.definition) == ["uuid"]
 
 
+def test_binary_that_may_have_been_a_uuid_is_unproven_but_has_its_name(mariadb: World) -> None:
+    body = table_map([(Type.STRING, b"\xfe\x10")], names("u") + field(2, b"\x3f"), nullable=1)
+    mariadb.said = made("u INT", MARIADB)
+    early = mariadb.known(body, at(50))
+    mariadb.said = made("u UUID", MARIADB)
+    shown = mariadb.decide(body, at(100)).definition
+    [resolution] = mariadb.execute("ALTER TABLE users ADD x INT", at(200))
+    assert resolution.definition is None, "it stays as it is shown"
+    for each in (early, shown):
+        assert (column_names(each), sql_types(each), each and each.proven) == (["u"], ["binary(16)"], False)
+    assert mariadb.logged.count("schema_unproven") == 2
+
+
+def test_binary_is_binary_before_the_release_that_brought_types_like_it(mariadb: World) -> None:
+    ipv4, ipv6 = (
+        table_map([(Type.STRING, size)], names("b") + field(2, b"\x3f"), nullable=1)
+        for size in (b"\xfe\4", b"\xfe\x10")
+    )
+    mariadb.dialect = Dialect(True, 100_919)
+    assert mariadb.known(ipv4, at(100)).proven
+    mariadb.dialect = Dialect(True, 100_431)
+    assert mariadb.known(ipv6, at(200)).proven
+    assert not mariadb.asked
+
+
 # -- what statements tell
 
 

@@ -269,6 +269,10 @@ class RandomWorkload:
     def _copy(self, table: Table) -> bool:
         """As `_recreate`, with columns and rows of another table, without a key."""
         other = self.chance.choice([each for each in self.tables if each is not table])
+        if self._mariadb and any("X'" in case.sql for _, case in other.columns):
+            # The binlog has such labels as bytes. The relay asks the source, and rows before a next statement are
+            # unproven.
+            return False
         self._run(f"DROP TABLE {quoted(table.name)}")
         self._run(f"CREATE TABLE {quoted(table.name)} AS SELECT * FROM {quoted(other.name)} WHERE n % 2 = 0")
         even = [n for n in other.live if n % 2 == 0]

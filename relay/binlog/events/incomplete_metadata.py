@@ -14,20 +14,26 @@ import msgspec
 from relay.base.errors import RelayError, StopCode
 from relay.binlog.events.column_types import NUMERIC, OLD_TEMPORAL, MapColumn, Type
 from relay.binlog.events.table_maps import TableMap
+from relay.ddl.dialect import Dialect
 from relay.journal.frames import Column, Definition
 
 _LIKE_BINARY: Final = frozenset({"uuid", "inet4", "inet6"})
-_LIKE_BINARY_SIZES: Final = frozenset({4, 16})
+_LIKE_BINARY_SINCE: Final = {4: 101_000, 16: 100_500}
+"""MariaDB's first release with such a type, by its size: INET4, and INET6 before UUID."""
 _FLOATS: Final = frozenset({Type.FLOAT, Type.DOUBLE})
 
 
-def may_lack_type(table_map: TableMap) -> bool:
+def may_lack_type(table_map: TableMap, dialect: Dialect) -> bool:
     """Whether a column may have one of MariaDB's types that table maps describe only in part."""
-    return any(
-        column.type in OLD_TEMPORAL
-        or (column.type == Type.STRING and column.meta in _LIKE_BINARY_SIZES and column.collation in (None, 63))
-        for column in table_map.columns
+    return dialect.mariadb and any(
+        column.type in OLD_TEMPORAL or _may_be_like_binary(column, dialect.version) for column in table_map.columns
     )
+
+
+def _may_be_like_binary(column: MapColumn, version: int) -> bool:
+    if column.type != Type.STRING or column.collation not in (None, 63):
+        return False
+    return version >= _LIKE_BINARY_SINCE.get(column.meta, version + 1)
 
 
 def may_lack_display(table_map: TableMap) -> bool:
