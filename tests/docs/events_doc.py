@@ -22,8 +22,9 @@ This page lists every event of `relay.binlog`, for programs that read a binlog (
 `python -m tests.docs.events_doc` generates it from the code; a test compares the two.
 
 Each event is a frozen msgspec struct of `relay.binlog.events`, whose first field is `header`. Field names follow
-MariaDB's C API (MARIADB_RPL_EVENT) if it has the event. `msgspec.json.encode(event)` returns JSON in which `event` is the
-name in capitals below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns the struct.
+MariaDB's C API (MARIADB_RPL_EVENT) if it has the event. `msgspec.json.encode(event)` returns JSON in which `event` is
+the name in capitals below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns
+the struct.
 """
 FEW = 4
 """An event with at most so many fields is a row of the table of events; one with more has a section."""
