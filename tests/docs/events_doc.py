@@ -8,6 +8,7 @@ import re
 import textwrap
 import typing
 from enum import IntFlag
+from functools import cache
 from itertools import pairwise
 
 import msgspec
@@ -117,11 +118,12 @@ def _lines(struct: type[msgspec.Struct]) -> list[str]:
     return [f"`{name}`: `{kind}`. {text}" for name, kind, text in _fields(struct)]
 
 
-def _fields(struct: type[msgspec.Struct]) -> list[tuple[str, str, str]]:
+@cache
+def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, str, str], ...]:
     """Name, type and text of each field that the struct does not share with all others."""
     told, typed = _documented(struct), _annotated(struct)
     names = [field.name for field in msgspec.structs.fields(struct) if field.name != "header"]
-    return [(name, typed[name].replace("|", "\\|"), told.get(name, "")) for name in names]
+    return tuple((name, typed[name].replace("|", "\\|"), told.get(name, "")) for name in names)
 
 
 def _body(documented: type) -> list[ast.stmt]:
