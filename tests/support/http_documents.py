@@ -68,7 +68,7 @@ def _referred(struct: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
 
 @cache
 def sections() -> tuple[type[msgspec.Struct], ...]:
-    """The structs with a section: documents, parts of Stat, and what more than one field refers to."""
+    """The structs with a section: documents, and what more than one field refers to."""
     found: list[type[msgspec.Struct]] = []
 
     def visit(struct: type[msgspec.Struct]) -> None:
@@ -80,5 +80,4 @@ def sections() -> tuple[type[msgspec.Struct], ...]:
     for document in DOCUMENTS:
         visit(document)
     references = Counter(part for struct in found for part in _referred(struct))
-    of_stat = {*DOCUMENTS, *_referred(Stat)}
-    return tuple(struct for struct in found if struct in of_stat or references[struct] > 1)
+    return tuple(struct for struct in found if struct in DOCUMENTS or references[struct] > 1)
