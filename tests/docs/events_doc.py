@@ -46,11 +46,11 @@ def page() -> str:
         elif issubclass(found, msgspec.Struct) and found.__struct_config__.tag is None and found is not events.Header:
             structs.append(found)
     structs = [struct for struct in structs if struct not in (events.BinlogEvent, events.RowsEvent)]
-    parts = [INTRODUCTION, "## The header of every event\n", _section(events.Header), "## Events\n"]
+    longer: list[type[msgspec.Struct]] = [events.Header, *(event for event in EVERY if _is_long(event))]
+    parts = [INTRODUCTION, "## Events\n"]
     parts += ["| event | struct | | fields |\n|---|---|---|---|\n" + "".join(map(_row, EVERY))]
-    parts += [f"### {_tag(event)}\n\n{_table(event)}" for event in EVERY if _is_long(event)]
-    parts += ["## Parts of events\n"]
-    parts += [f"### {struct.__name__}\n\n{_section(struct)}" for struct in structs]
+    parts += ["## Fields of the header, and of events with more than a few\n", _table("event", *map(_tagged, longer))]
+    parts += ["## Fields of parts of events\n", _table("part", *((struct.__name__, struct) for struct in structs))]
     members = ", ".join(f"{member.value}\N{NO-BREAK SPACE}`{member.name}`" for member in events.EventType)
     parts += ["## Event types\n", f"`EventType`. {_text(events.EventType)}\n"]
     parts += [textwrap.fill(members, 120, break_long_words=False) + ".\n"]
@@ -95,7 +95,7 @@ def _bits(flags: type[IntFlag]) -> str:
     told = _documented(flags)
     rows = [f"| {bit.value:#x} | `{bit.name}` | {told[str(bit.name)]} |\n" for bit in flags]
     return "".join(
-        f"| {of[0] + f' (`{flags.__name__}`)' if not number else ''} {row}" for number, row in enumerate(rows)
+        f"| {of[0] + f' (`{flags.__name__}`) ' if not number else ''}{row}" for number, row in enumerate(rows)
     )
 
 
@@ -103,14 +103,18 @@ def _text(documented: type) -> str:
     return " ".join((inspect.getdoc(documented) or "").split())
 
 
-def _section(struct: type[msgspec.Struct]) -> str:
-    return f"`{struct.__name__}`. {_text(struct)}\n\n{_table(struct)}"
+def _tagged(struct: type[msgspec.Struct]) -> tuple[str, type[msgspec.Struct]]:
+    """A struct with the name that the tables have: that of an event is its tag."""
+    return (_tag(struct) if struct is not events.Header else "Header", struct)
 
 
-def _table(struct: type[msgspec.Struct]) -> str:
-    """A row for each field."""
-    rows = "".join(f"| `{name}` | `{kind}` | {text} |\n" for name, kind, text in _fields(struct))
-    return f"| field | type | |\n|---|---|---|\n{rows}"
+def _table(what: str, *structs: tuple[str, type[msgspec.Struct]]) -> str:
+    """A row for each struct, and below it one for each of its fields."""
+    lines = [f"| {what} | field | type | |", "|---|---|---|---|"]
+    for name, struct in structs:
+        lines.append(f'| <a id="{name.lower()}"></a>`{name}` | | | {_text(struct)} |')
+        lines += [f"| | `{field}` | `{kind}` | {text} |" for field, kind, text in _fields(struct)]
+    return "\n".join(lines) + "\n"
 
 
 def _lines(struct: type[msgspec.Struct]) -> list[str]:
