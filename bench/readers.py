@@ -18,6 +18,7 @@ from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay._native import Ingest, JournalWriter
 from relay.binlog.events.compression import zstd_parts
 from relay.ddl.syntax import TableName
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.left_out import StatementCounts
@@ -138,7 +139,10 @@ def ingest(shape: Shape, folder: Path) -> tuple[JournalWriter, float]:
         writer.source(4, shape.file, "", source.identity)
         ingest = Ingest(writer, folder, zstd_parts)
         charset_of, history = facts.collations(connection), History(store, lambda *_: None)
-        definitions = Definitions(reader_state, history, Rules(), charset_of, _unasked, _silent, incomplete_types=False)
+        definitions = Definitions(
+            reader_state, history, Rules(), charset_of, _unasked, _silent,
+            assumptions=Assumptions(reader_state, writer, folder, _silent), incomplete_types=False,
+        )  # fmt: skip
         answers = IngestHandler(
             ingest, writer, definitions, store, charset_of, Policy(False, False), StatementCounts(_silent), _silent
         )

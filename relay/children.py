@@ -56,6 +56,7 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
         broker_wake=shared.broker_wake,
         accept_gap=accept_gap,
         status_page=shared.status_pages.reader,
+        assumed_page=shared.status_pages.assumed,
     )
     broker_context = BrokerContext(
         *common("broker"),

@@ -21,6 +21,7 @@ from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
 from relay.ingest import reading, resume
 from relay.ingest.agreement import Agreement
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import PendingDefinition
 from relay.ingest.gaps import AcceptedGap
 from relay.ingest.handler import IngestHandler
@@ -112,6 +113,8 @@ class _Reader:
         self._report = PositionReport(self._arena, self._ingest, writer, context.log)
         self._pending: dict[int, PendingDefinition] = {}
         self._passed_over = StatementCounts(context.log, context.status_page)
+        self._assumptions = Assumptions(reader_state, writer, context.journal_dir, self._log, context.assumed_page)
+        maintenance.uncounted = self._assumptions.uncounted
         self._heard = 0.0
 
     def run(self) -> None:
@@ -210,7 +213,7 @@ class _Reader:
         reading.history(self._store, self._log).set_lower_case(source_tables.lower_case(connection))
         return reading.make_handler(
             self._context.config, self._ingest, self._writer, self._reader_state, self._store, self._sources,
-            (connection, server), self._passed_over, self._log, self._pending,
+            (connection, server), self._passed_over, self._assumptions, self._log, self._pending,
         )  # fmt: skip
 
     def _log(self, event: str, **fields: object) -> None:
@@ -278,6 +281,7 @@ class _Reader:
     def _report_position(self, now: float) -> None:
         self._update_low_position()
         self._passed_over.show()
+        self._assumptions.report()
         self._report.update(now, self._sources.host, self._heard)
 
     def _update_low_position(self) -> None:

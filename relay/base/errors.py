@@ -42,6 +42,7 @@ class StopCode(StrEnum):
     PARTIAL_IMAGE = "partial_image"
     CHECKSUM_MISMATCH = "checksum_mismatch"
     SCHEMA_UNPROVEN = "schema_unproven"
+    CHARSET_ASSUMED = "charset_assumed"
     SOURCE_DENIED = "source_denied"
     STATEMENT_FORMAT = "statement_format"
     JOURNAL_LOST = "journal_lost"
@@ -157,6 +158,10 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     StopCode.SCHEMA_UNPROVEN: Meaning(
         "set binlog_row_metadata = FULL on the source, or `OnUnproven = positional` in [Relay]"
+    ),
+    StopCode.CHARSET_ASSUMED: Meaning(
+        "start at a later StartPosition, or set `OnAssumedCharset = send` in [Relay]: it sends such rows, and counts "
+        "them if the assumption was wrong"
     ),
     StopCode.SOURCE_DENIED: Meaning(
         "check Login, Password and LoginCert in [Server]; `relay check` prints the needed grants", ExitCode.SOURCE

@@ -80,6 +80,15 @@ EVENTS: Final[Mapping[str, Event]] = {
         _I, "table position",
         "a statement changed rows of a table that nobody can get; later statements about it are only counted"
     ),
+    "charset_assumed": Event(
+        _I, "schema charset position",
+        "the character set of a schema is assumed from here on; without `charset_contradicted` it was right",
+    ),
+    "charset_contradicted": Event(
+        _W, "table charset rows first last cause",
+        "rows from `first` to `last` were read with an assumed character set that was wrong, or may have been; "
+        "later ones of the table are only counted",
+    ),
     "labels_uncertain": Event(_W, "table position cause", "the source cannot distinguish labels of an ENUM or SET"),
     "schema_account_unusable": Event(
         _W, "account cause", "the account of [MySQL] does not work; the relay reads definitions with that of [Server]"

@@ -29,7 +29,7 @@ from relay.binlog.events.compression import inflate_zstd
 from relay.binlog.events.cursor import Cursor, reading
 from relay.binlog.rowvalues import Row, RowReader, event_position
 from relay.journal.frames import Definition
-from relay.schema.stream_history import StreamHistory
+from relay.schema.stream_history import AssumedCharset, StreamHistory
 
 _READ: Final = "read an event"
 _HEADER: Final = struct.Struct("<IBIIIH")
@@ -83,6 +83,11 @@ class Decoder:
         elif isinstance(event, RotateEvent):
             self._file = event.filename
         return event
+
+    @property
+    def assumed_charsets(self) -> Mapping[str, AssumedCharset]:
+        """The character sets that were assumed so far, by schema: no earlier statement showed the schema's own."""
+        return self._history.assumed
 
     def rows(self, event: RowsEvent, definition: Definition | None = None) -> list[Row]:
         """Return the rows of a rows event, in order: column names and values, before and after the change.

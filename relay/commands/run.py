@@ -195,7 +195,7 @@ def tail(
         if start is None:
             found = events.from_files([Path(name) for name in arguments], form, _note)
         else:
-            found = events.from_source(load(), start, to_end, form)
+            found = events.from_source(load(), start, to_end, form, _note)
         for line in found:
             click.echo(line)
 

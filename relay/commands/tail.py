@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,28 @@ from pymysql.connections import Connection
 from relay.base.errors import ErrorCode
 from relay.base.log import logger
 from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream
+from relay.binlog.eventstream import EventStream
 from relay.commands.text.events import Form, lines
 from relay.config.tree import Config
 from relay.ingest import resume
 from relay.ingest.hosts import Sources
+from relay.schema.stream_history import AssumedCharset
 from relay.source import facts
 from relay.source.facts import ServerFacts
 from relay.source.failures import SourceLost
 
+_SHOWN = 100  # characters of a statement in a note
 
-def from_source(config: Config, start: str, to_end: bool, form: Form) -> Iterator[str]:
+
+def from_source(config: Config, start: str, to_end: bool, form: Form, note: Callable[[str], None]) -> Iterator[str]:
     """Events of the source as lines, from `start` on: oldest, newest, FILE:POS or a GTID set.
 
-    With `to_end` it stops at the end of the binlog, else never. Raises `RelayError`; if the connection to the source
-    is lost, the hint has the position to continue from.
+    With `to_end` it stops at the end of the binlog, else never. Assumed character sets are reported to `note`. Raises
+    `RelayError`; if the connection to the source is lost, the hint has the position to continue from.
     """
     with _opened(config, start, to_end) as stream:
         try:
-            yield from lines(stream, form)
+            yield from _noting(stream, form, set(), note)
         except BinlogError as error:
             if error.code is ErrorCode.SOURCE_UNREACHABLE:
                 here = stream.replication
@@ -42,17 +47,44 @@ def from_files(paths: Sequence[Path], form: Form, note: Callable[[str], None]) -
     """Events of binlog files, in the given order, as lines. Raises `RelayError`.
 
     Table definitions from a file also apply to the next file if that is its successor. An incomplete last event is not
-    an error; it is reported to `note`.
+    an error; it is reported to `note`, and so is each character set that is assumed, and what contradicts it.
     """
     before: BinlogFile | None = None
+    noted = set[str]()
     for path in paths:
         follows = before is not None and before.next_file == path.name
         with BinlogFile(path, decoder=before.decoder if before and follows else None) as log:
-            yield from lines(log, form)
+            yield from _noting(log, form, noted, note, f"{path}: ")
             before = log
             if log.incomplete:
                 end = log.replication.position
                 note(f"{path}:{end}: the last event is incomplete: the file is still being written, or is truncated")
+
+
+def _noting(
+    stream: EventStream, form: Form, noted: set[str], note: Callable[[str], None], where: str = ""
+) -> Iterator[str]:
+    """Events as lines. Each assumed character set, and what contradicts it, is reported if it is not in `noted`."""
+    for line in chain(lines(stream, form), [""]):
+        for text in _about(stream.decoder.assumed_charsets):
+            if text not in noted:
+                noted.add(text)
+                note(where + text)
+        if line:
+            yield line
+
+
+def _about(assumed: Mapping[str, AssumedCharset]) -> Iterator[str]:
+    for schema, each in assumed.items():
+        subject = f"the character set of the schema {schema}"
+        yield f"{subject} is assumed to be {each.charset}: {_short(each.statement)}"
+        if each.contradicted:
+            yield f"{subject} was assumed to be {each.charset}, and may be another: {_short(each.contradicted)}"
+
+
+def _short(statement: str) -> str:
+    text = " ".join(statement.split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 @contextmanager

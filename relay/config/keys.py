@@ -202,6 +202,9 @@ KEYS: Final[tuple[Key, ...]] = (
         "unknown event or column: stop with a fatal error, or skip and count it", applies=_READER),
     Key("Relay", "OnPartialImage", "on_partial_image", choice("stop", "send"), "stop",
         "row that lacks columns: stop with a fatal error, or send the columns present", applies=_READER),
+    Key("Relay", "OnAssumedCharset", "on_assumed_charset", choice("send", "stop"), "send",
+        "row whose character set is assumed: send it, and count it if the assumption was wrong; or stop with a fatal "
+        "error", applies=_READER),
     Key("Relay", "OnUnproven", "on_unproven", choice("stop", "positional"), "stop",
         "row with unproven column names: stop with a fatal error, or send it with names @1, @2, ...",
         applies=_UNPROVEN),

@@ -99,6 +99,7 @@ class RelayConfig(msgspec.Struct, frozen=True):
     time_zone: str
     on_unknown: str
     on_partial_image: str
+    on_assumed_charset: str
     on_unproven: str
     journal_keep_bytes: int
     journal_keep_age: int

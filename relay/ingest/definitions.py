@@ -18,13 +18,14 @@ from relay.binlog.events.table_maps import TableMap
 from relay.ddl.dialect import Dialect
 from relay.ddl.syntax import TableName
 from relay.ingest import left_out
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
 from relay.schema.columntype import lacks_charset
 from relay.schema.facts import ANY, SKIPPED, Fact, Reply
 from relay.schema.history import History, Outcome
-from relay.schema.matching import definition, mismatch, table_of, with_charsets
+from relay.schema.matching import definition, depends_on_charset, mismatch, table_of, with_charsets
 from relay.schema.queries import Query
 from relay.schema.source_tables import uncertain_labels
 from relay.schema.table import Absent, Table, Unknown
@@ -72,14 +73,17 @@ class Definitions:
         query_table: Callable[[TableName], None],
         log: Log,
         *,
+        assumptions: Assumptions,
         incomplete_types: bool,
         names_expected: bool = False,
+        stop_at_assumed: bool = False,
         pending: dict[int, PendingDefinition] | None = None,
     ) -> None:
         """`query_table` queries the source about a table, and puts the reply into the store of the history.
 
         `incomplete_types`: table maps lack some types (MariaDB). `names_expected`: table maps have names, so the source
-        is not asked about a table before its first row. `pending` is what an earlier stream from the same source left.
+        is not asked about a table before its first row. `stop_at_assumed`: a row that needs an assumed character set is
+        a fatal error. `pending` is what an earlier stream from the same source left.
         """
         self._reader_state = reader_state
         self._history = history
@@ -88,14 +92,17 @@ class Definitions:
         self._query_table = query_table
         self._log = log
         self._incomplete_types = incomplete_types
+        self._assumptions = assumptions
         self._names_expected = names_expected
+        self._stop_at_assumed = stop_at_assumed
         self._pending = {} if pending is None else pending
 
     def decide(self, body: bytes | memoryview, position: BinlogPosition, sequence: int, dialect: Dialect) -> Verdict:
         """Decide about a TABLE_MAP event, given its body, at `position`.
 
         `sequence` is the number that its first row will have, `dialect` that of the server which wrote it. Raises
-        `RelayError` (unsupported_column, unknown_event, schema_unproven), and any error of `query_table`.
+        `RelayError` (unsupported_column, unknown_event, schema_unproven, charset_assumed), and any error of
+        `query_table`.
         """
         owner, table = table_maps.table_name(body, str(position))
         if not self._rules.wants(owner, table):
@@ -114,9 +121,17 @@ class Definitions:
         table = self._history.key(table_map.schema, table_map.table)
         state = with_charsets(self._history.state(table, position), table_map, self._charset_of)
         known = self._matching(table_map, state, dialect)
+        if isinstance(state, Table) and state.assumed and self._is_doubtful(state, position):
+            known = "its character set was assumed, which was contradicted"
         if not isinstance(known, str):
             known = incomplete_metadata.completed(fallback, known) if table_map.full else known
-            return self._verdict(table_map, known, known)
+            verdict = self._verdict(table_map, known, known)
+            if isinstance(state, Table) and state.assumed and depends_on_charset(known, table_map, dialect):
+                self._begin_assumptions(state, position, dialect)
+                self._register(table, state, verdict, position)
+            return verdict
+        if isinstance(state, Table):
+            self._assumptions.contradict(self._keys(state.assumed), f"{table} at {position}: {known}")
         if not isinstance(state, Unknown):
             self._history.mark_contradicted(table, known, position, sequence)
             self._log("schema_contradicted", table=table, position=position, cause=known)
@@ -142,6 +157,24 @@ class Definitions:
         verdict = self._verdict(table_map, incomplete_metadata.with_lengths(fallback, found), found)
         pending = PendingDefinition(table, position, reply.until, found, verdict.keep, table_map.full)
         return verdict._replace(pending=pending)
+
+    def _register(self, table: TableName, state: Table, verdict: Verdict, position: BinlogPosition) -> None:
+        """Register the definition of a verdict whose rows need an assumed character set."""
+        assumed = self._assumptions.of(self._keys(state.assumed))
+        if not assumed or verdict.definition is None:
+            return
+        if self._stop_at_assumed:
+            schema, charset = next(iter(assumed.items()))
+            cause = f"the character set of the schema {schema} is assumed to be {charset}, and nothing proves it yet"
+            raise RelayError(StopCode.CHARSET_ASSUMED, f"read rows of {table}", cause, position=str(position))
+        self._assumptions.register(verdict.definition.version, table, assumed, position)
+
+    def _is_doubtful(self, table: Table, position: BinlogPosition) -> bool:
+        """Whether a contradicted assumption is left of the time before the source was asked about all tables."""
+        return self._history.is_listed(position) and self._assumptions.is_contradicted(self._keys(table.assumed))
+
+    def _keys(self, schemas: Iterable[str]) -> list[str]:
+        return [self._history.key(schema, "").schema for schema in schemas]
 
     def _matching(self, table_map: TableMap, state: object, dialect: Dialect) -> Definition | str:
         """Return the definition of the rows if the table map matches the table's state, else why it does not."""
@@ -193,10 +226,35 @@ class Definitions:
         """Apply the outcomes of a statement that ends at `end`; return the resolutions. Raises as `decide` does."""
         self._history.add(outcomes, end, sequence, statement=query.text, gtid=gtid)
         changed = {TableName(schema, table) for schema, table, _ in outcomes}
+        self._assumptions.apply(query.statement, query.text, end)
+        for _, _, state in outcomes:
+            if isinstance(state, Table):
+                self._begin_assumptions(state, end, query.dialect)
         resolutions = self._end_pending(changed, f"the statement {query.statement.verb.upper()} at {end}")
         if not self._names_expected:
             self._query_unknown(outcomes, end, query.dialect)
         return resolutions
+
+    def _begin_assumptions(self, table: Table, position: BinlogPosition, dialect: Dialect) -> None:
+        """Begin the assumptions that a table depends on, if they have not begun."""
+        if not table.assumed or self._history.is_listed(position):
+            return
+        for schema in self._keys(table.assumed):
+            changed = self._history.has_earlier_charset(schema, position)
+            doubt = f"a session may still use the one that {schema} had before" if changed else ""
+            charset = self._history.assumed_charset(schema, position, dialect)
+            self._assumptions.begin(schema, charset, position, doubt)
+
+    def finish_assumptions(self, position: BinlogPosition) -> bool:
+        """End the assumptions if the stream has reached what the source said of all tables.
+
+        Returns whether definitions depended on any: then all tables have to be decided again.
+        """
+        return self._assumptions.is_open and self._history.is_listed(position) and self._assumptions.finish()
+
+    def abandon_assumptions(self) -> None:
+        """End the assumptions about an earlier epoch."""
+        self._assumptions.abandon("the stream continues elsewhere, with definitions of its own")
 
     def record_skipped(self, position: str) -> None:
         """Record that an event was skipped at `position` that may have changed a definition."""
@@ -206,6 +264,7 @@ class Definitions:
     def forget_all(self, why: str, position: BinlogPosition, sequence: int) -> list[Resolution]:
         """Apply a skipped event that may have changed any definition. Raises as `decide` does."""
         self._history.mark_all_unknown(why, position, sequence)
+        self._assumptions.contradict_all(why)
         return self._end_pending({ANY}, why)
 
     def _end_pending(self, changed: Set[TableName], what: str) -> list[Resolution]:

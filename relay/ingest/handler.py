@@ -89,9 +89,11 @@ class IngestHandler:
         return self._definitions.has_pending
 
     def resolve_proven(self) -> None:
-        """Publish the pending definitions that the stream's position proves."""
+        """Publish the pending definitions that the stream's position proves, and end proven assumptions."""
+        position = BinlogPosition(self._ingest.file, self._ingest.position)
         if self.has_pending:
-            self._resolve(self._definitions.resolve_proven(BinlogPosition(self._ingest.file, self._ingest.position)))
+            self._resolve(self._definitions.resolve_proven(position))
+        self._finish_assumptions(position)
 
     def commit(self) -> None:
         """Commit new definitions, once the journal has their statements."""
@@ -100,6 +102,10 @@ class IngestHandler:
     def abandon_pending(self) -> None:
         """Prepare for a stream from another server."""
         self._resolve(self._definitions.abandon_pending())
+
+    def abandon_assumptions(self) -> None:
+        """Prepare for definitions of another epoch."""
+        self._definitions.abandon_assumptions()
 
     def _table(self, attention: Attention) -> None:
         position = BinlogPosition(attention.file, attention.start)
@@ -183,8 +189,7 @@ class IngestHandler:
 
     def _redefine(self, outcomes: list[Outcome], found: Query, attention: Attention, sequence: int) -> None:
         """Apply the outcomes of a statement: resolve pending definitions; the ingest asks about its tables again."""
-        # What is proven before the statement begins stays proven.
-        self._resolve(self._definitions.resolve_proven(BinlogPosition(attention.file, attention.start)))
+        self._prove_before(attention)
         end = BinlogPosition(attention.file, attention.position)
         self._resolve(self._definitions.apply_statement(outcomes, found, end, sequence, attention.gtid))
         for schema, table, _ in outcomes:
@@ -193,8 +198,18 @@ class IngestHandler:
             elif table or (schema, table) == ANY:
                 self._ingest.new_epoch()
 
+    def _prove_before(self, attention: Attention) -> None:
+        """Keep what is proven before the event begins."""
+        start = BinlogPosition(attention.file, attention.start)
+        self._resolve(self._definitions.resolve_proven(start))
+        self._finish_assumptions(start)
+
+    def _finish_assumptions(self, position: BinlogPosition) -> None:
+        if self._definitions.finish_assumptions(position):
+            self._ingest.new_epoch()
+
     def _forget_all(self, attention: Attention, why: str) -> None:
-        self._resolve(self._definitions.resolve_proven(BinlogPosition(attention.file, attention.start)))
+        self._prove_before(attention)
         end = BinlogPosition(attention.file, attention.position)
         self._resolve(self._definitions.forget_all(why, end, self._unnumbered))
         self._ingest.new_epoch()

@@ -5,6 +5,7 @@ The clients' tables in the same file belong to the state writer. All writes are 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -34,6 +35,29 @@ class ReaderState:
     def put(self, key: str, value: str) -> None:
         """Store a fact of the source."""
         self._db.execute("INSERT OR REPLACE INTO source VALUES (?, ?)", (key, value))
+
+    def put_all(self, facts: Mapping[str, str]) -> None:
+        """Store facts of the source together."""
+        self._together("INSERT OR REPLACE INTO source VALUES (?, ?)", facts.items())
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete facts of the source together."""
+        self._together("DELETE FROM source WHERE key = ?", ((key,) for key in keys))
+
+    def _together(self, sql: str, rows: Iterable[tuple[str, ...]]) -> None:
+        """Execute a statement for each of the rows, in one transaction."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany(sql, rows)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def all(self, prefix: str) -> dict[str, str]:
+        """Return the facts of the source whose keys begin with `prefix`, by the rest of the key."""
+        rows = self._db.execute("SELECT key, value FROM source WHERE substr(key, 1, ?) = ?", (len(prefix), prefix))
+        return {str(key)[len(prefix) :]: str(value) for key, value in rows}
 
     def broker_position(self) -> int:
         """Return the journal position of the clients' queues, which the broker maintains."""

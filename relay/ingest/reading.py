@@ -17,6 +17,7 @@ from relay.binlog.dump import Request
 from relay.binlog.replication import Flag
 from relay.config.tree import Config
 from relay.ddl.syntax import TableName
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions, PendingDefinition
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.hosts import Sources
@@ -64,6 +65,7 @@ def make_handler(
     sources: Sources,
     connected: tuple[Connection[Any], ServerFacts],
     passed_over: StatementCounts,
+    assumptions: Assumptions,
     log: Log,
     pending: dict[int, PendingDefinition],
 ) -> IngestHandler:
@@ -81,8 +83,10 @@ def make_handler(
         charset_of,
         query_table,
         log,
+        assumptions=assumptions,
         incomplete_types=server.mariadb,
         names_expected=server.names_columns,
+        stop_at_assumed=config.relay.on_assumed_charset == "stop",
         pending=pending,
     )
     policy = Policy(config.relay.on_unknown == "skip", config.relay.on_partial_image == "send")

@@ -78,7 +78,7 @@ class StreamStart:
             self.store.new_epoch()
             self.ingest.moved()
             self._begin(BinlogStatus("", 4, self.writer.state().gtid_set), server)
-        self._query_tables(config, server)
+        self._query_tables(config, server, handler)
         return start
 
     def _begin(self, start: BinlogStatus, server: ServerFacts) -> None:
@@ -101,13 +101,14 @@ class StreamStart:
         self.reader_state.add_gap(time.time(), before, after, reason)
         self.log("gap_accepted", cause=reason, before=before, after=after)
 
-    def _query_tables(self, config: Config, server: ServerFacts) -> None:
+    def _query_tables(self, config: Config, server: ServerFacts, handler: IngestHandler) -> None:
         """Query all tables if that was not done in this epoch: at the first start, and on a new history."""
         connection, binlog = self.sources.schema_connections()
         if self.store.fact(SOURCE) != server.identity:
             self.store.put_fact(SOURCE, server.identity)
         if self.store.fact(_QUERIED) == str(self.store.epoch):
             return
+        handler.abandon_assumptions()
         began = logged = time.monotonic()
 
         def progress(done: int, of: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -14,19 +15,23 @@ if TYPE_CHECKING:
     from relay._native import Arena, JournalWriter
 
 SECONDS: Final = 1.0
+ALL_COUNTED: Final = 2**64 - 1
+"""As `uncounted`: no row has to be counted."""
 PREPARED_BYTES: Final = 64 << 20  # of journal kept in memory ahead of the stream, for bursts
 
 
 class Maintenance:
     """The maintenance thread; it runs inside its `with` block.
 
-    A failure ends it; `check` raises the failure in the thread that appends. `limits` may be replaced at any time.
+    A failure ends it; `check` raises the failure in the thread that appends. `limits` and `uncounted` may be replaced
+    at any time. Nothing from the position `uncounted()` on is deleted.
     """
 
     def __init__(self, writer: JournalWriter, arena: Arena, limits: Limits, log: Log) -> None:
         self._writer = writer
         self._arena = arena
         self.limits = limits
+        self.uncounted: Callable[[], int] = lambda: ALL_COUNTED
         self._log = log
         self._ending = threading.Event()
         self._failure: Exception | None = None
@@ -68,10 +73,14 @@ class Maintenance:
         # Nothing beyond the flushed position may be deleted: a recovery would have nothing to start from.
         needed = min(self._arena.needed, self._arena.flushed)
         exported = min(self._arena.exported, self._arena.logged)
-        cut = decide(self._writer.segments(), needed, exported, time.time(), self.limits)
+        segments = self._writer.segments()
+        cut = decide(segments, needed, exported, time.time(), self.limits)
         if cut.near and not self._announced:
             self._log("journal_cap_near", cap=self.limits.max_bytes, hint="clients, lake or log will soon lose rows")
         self._announced = cut.near
+        if cut.delete_before > (uncounted := self.uncounted()):
+            counted = max((segment.end for segment in segments if segment.end <= uncounted), default=0)
+            cut = cut._replace(delete_before=counted)
         if cut.delete_before > self._arena.first:
             if cut.delete_before > exported:
                 self._log("journal_cap_reached", cut=cut.delete_before, exported=exported)

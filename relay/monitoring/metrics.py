@@ -166,6 +166,8 @@ FAMILIES: Final = (
              _value(lambda d: d.traffic["skipped"])),
     _counter("relay_source_passed_over", "Statements about a table that nobody can get, since the relay started.",
              lambda d: [((t.schema, t.table), t.statements) for t in d.passed_over.tables], "schema", "table"),
+    _counter("relay_table_assumed_rows", "Rows of a table read with an assumed character set that is contradicted.",
+             lambda d: [((t.schema, t.table), t.rows) for t in d.assumed.tables], "schema", "table"),
     # Journal.
     _gauge("relay_journal_size_bytes", "Bytes of the journal on disk.", _value(lambda d: d.journal.bytes)),
     _gauge("relay_journal_max_size_bytes", "Size at which the journal is cut even if a client needs it.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from relay.runtime.process_status import (
+    AssumedRows,
     CDCStatus,
     ExportStatus,
     LogStatus,
@@ -160,7 +161,8 @@ class CDC(msgspec.Struct):
 class Stat(msgspec.Struct):
     """The whole document. `stop`: the fatal error because of which nothing more is read from the source.
 
-    `passed_over`: statements in the binlog that changed only rows that nobody can get.
+    `passed_over`: statements in the binlog that changed only rows that nobody can get. `assumed`: rows that were read
+    with an assumed character set that is contradicted.
     """
 
     version: str
@@ -183,3 +185,4 @@ class Stat(msgspec.Struct):
     cdc: CDC | None
     addresses: dict[str, str]
     passed_over: PassedOver = msgspec.field(default_factory=PassedOver)
+    assumed: AssumedRows = msgspec.field(default_factory=AssumedRows)

@@ -23,6 +23,7 @@ from relay.monitoring.stat import CDC, Client, Dropped, Filter, Gap, Journal, La
 from relay.protocol import classic
 from relay.queues import state
 from relay.runtime.process_status import (
+    AssumedRows,
     CDCStatus,
     ExportStatus,
     LogStatus,
@@ -225,6 +226,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
             "http": f"http://{server.http_address}:{server.http_port}/",
         },
         passed_over=status_pages.reader.decode(PassedOver),
+        assumed=status_pages.assumed.decode(AssumedRows),
     )
 
 

@@ -18,6 +18,7 @@ from relay.binlog.events.compression import zstd_parts
 from relay.binlog.events.position import BinlogPosition
 from relay.config.tree import Config
 from relay.ingest import reading, resume
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.hosts import Sources
 from relay.ingest.left_out import StatementCounts
 from relay.ingest.reader_state import ReaderState
@@ -106,8 +107,9 @@ def _read(
         writer = JournalWriter(folder / "journal", 4 * size + (16 << 20))
         writer.source(begin.binlog.position, begin.binlog.file, begin.gtid_set, begin.identity)
         ingest = Ingest(writer, folder / "journal", zstd_parts)
+        assumptions = Assumptions(reader_state, writer, folder / "journal", log)
         handler = reading.make_handler(
-            config, ingest, writer, reader_state, store, sources, connected, StatementCounts(log), log, {}
+            config, ingest, writer, reader_state, store, sources, connected, StatementCounts(log), assumptions, log, {}
         )
         where = resume.JournalEnd(begin.binlog.file, begin.binlog.position, begin.gtid_set, begin.identity)
         start = resume.plan(where, server, resume.LowPosition(reader_state))

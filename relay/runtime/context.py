@@ -101,6 +101,7 @@ class ReaderContext(Context):
     broker_wake: int = -1  # the broker's eventfd
     accept_gap: bool = False  # continue after something that cannot be resumed, and record the gap
     status_page: StatusPage = field(default_factory=StatusPage)  # a `PassedOver`
+    assumed_page: StatusPage = field(default_factory=StatusPage)  # an `AssumedRows`
 
 
 @dataclass

@@ -25,6 +25,9 @@ CDC_BYTES: Final = 8 << 20
 PASSED_OVER_BYTES: Final = 64 << 10
 """Bytes for `PassedOver`."""
 
+ASSUMED_BYTES: Final = 1 << 20
+"""Bytes for `AssumedRows`."""
+
 OUTCOME_BYTES: Final = 1 << 20
 """Bytes for the outcomes of the last reloads."""
 
@@ -227,6 +230,33 @@ class PassedOver(msgspec.Struct):
     others: int = 0
 
 
+class AssumedTable(msgspec.Struct):
+    """The rows of a table that the reader read with a character set that it had assumed, and that is contradicted.
+
+    `first` and `last` are the binlog positions of the first and the last of these rows (FILE:POS). `assumed` are the
+    schemas whose character set was assumed, `charset` is that of one of them, and `cause` says what contradicts it.
+    """
+
+    schema: str
+    table: str
+    rows: int = 0
+    first: str = ""
+    last: str = ""
+    charset: str = ""
+    cause: str = ""
+    assumed: list[str] = []
+
+
+class AssumedRows(msgspec.Struct):
+    """Rows with an assumed character set that is contradicted, by table; most first.
+
+    `others`: the rows of tables that do not fit.
+    """
+
+    tables: list[AssumedTable] = []
+    others: int = 0
+
+
 class StatusPage:
     """A status page, which shows one text of at most `size` - 16 bytes; `size` is a multiple of 8.
 
@@ -274,9 +304,10 @@ class StatusPage:
 
 @dataclass
 class StatusPages:
-    """All status pages, each named after the process that writes it."""
+    """All status pages, most of them named after the process that writes it."""
 
     reader: StatusPage = field(default_factory=lambda: StatusPage(PASSED_OVER_BYTES))  # a `PassedOver`
+    assumed: StatusPage = field(default_factory=lambda: StatusPage(ASSUMED_BYTES))  # of the reader: an `AssumedRows`
     exporter: StatusPage = field(default_factory=StatusPage)
     snapshotter: StatusPage = field(default_factory=StatusPage)
     logger: StatusPage = field(default_factory=StatusPage)

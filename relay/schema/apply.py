@@ -9,13 +9,14 @@ import msgspec
 
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
-from relay.ddl.statements import Statement
+from relay.ddl.statements import Statement, fold
 from relay.ddl.syntax import (
     AlterSchema,
     AlterSequence,
     AlterTable,
     Change,
     Clause,
+    ConvertTo,
     CreateLike,
     CreateSchema,
     CreateSequence,
@@ -32,6 +33,7 @@ from relay.ddl.syntax import (
     Unchanged,
 )
 from relay.schema.alter import altered_table
+from relay.schema.columntype import UNKNOWN_CHARSET, with_known_charset
 from relay.schema.create import charset_of, created_table, sequence_table, with_indexes
 from relay.schema.table import ABSENT, Absent, Schema, State, Table, Unknown
 
@@ -40,12 +42,13 @@ class Schemas(NamedTuple):
     """Functions that look up definitions before a statement.
 
     `state` returns that of a table, `schema` that of a schema, None if unknown. `tables` returns the tables of a schema
-    that exist, or may exist.
+    that exist, or may exist. `assumed` returns the character set to assume for a schema, empty for none.
     """
 
     state: Callable[[TableName], State]
     schema: Callable[[str], Schema | None]
     tables: Callable[[str], Iterable[TableName]]
+    assumed: Callable[[str], str]
 
 
 class Effects(NamedTuple):
@@ -74,6 +77,22 @@ def keeps_columns(statement: Statement) -> bool:
         else isinstance(change, TruncateTable | AlterSequence)
         for change in statement.changes
     )
+
+
+def schemas_set_by(statement: Statement) -> set[str] | None:
+    """Return the folded names of the schemas whose character set a statement may set; None for any schema."""
+    if statement.opaque:
+        return None if statement.mentioned.everything else set(statement.mentioned.schemas)
+    found = set[str]()
+    for change in statement.changes:
+        match change:
+            case AlterSchema(schema, options) if options.charset or options.collation:
+                found.add(fold(schema))
+            case DropSchema(schema):
+                found.add(fold(schema))
+            case CreateSchema() if change.or_replace or not change.if_not_exists:
+                found.add(fold(change.schema))
+    return found
 
 
 def _is_neutral(clause: Clause) -> bool:
@@ -107,6 +126,8 @@ class _Application:
             case AlterSchema():
                 before = self._schema(change.schema)
                 charset = self._schema_charset(change.options, before.charset)
+                if charset and not before.charset:  # sessions may still use the one that it had
+                    before = msgspec.structs.replace(before, charset=UNKNOWN_CHARSET)
                 self.schemas[change.schema] = before.with_charset(charset)
             case DropSchema():
                 self._empty(change.schema, "")
@@ -144,7 +165,9 @@ class _Application:
 
     def _created(self, change: CreateTable | CreateLike | CreateSequence) -> State:
         if isinstance(change, CreateTable):
-            return created_table(change, self._charset(change.table.schema), self._dialect)
+            return self._by_default(
+                change.table.schema, lambda default, _: created_table(change, default, self._dialect)
+            )
         if isinstance(change, CreateSequence):
             return sequence_table(change.table, change.type, self._charset(change.table.schema))
         like = self._state(change.like)
@@ -167,7 +190,7 @@ class _Application:
             made = Unknown("a statement alters it, and it was not known to exist")
         elif isinstance(before, Table):
             try:
-                made = altered_table(before, change.clauses, self._charset(before.schema), self._dialect)
+                made = self._altered(before, change)
             except NotUnderstood as error:
                 made = Unknown(str(error))
         self.tables[change.table] = made
@@ -179,6 +202,38 @@ class _Application:
                     self.tables[other] = _renamed(self._state(change.table), other)
                 case Partition("attach", TableName() as other):
                     self.tables[other] = ABSENT
+
+    def _altered(self, table: Table, change: AlterTable) -> Table:
+        converts = any(isinstance(clause, ConvertTo) and not clause.charset for clause in change.clauses)
+        # MySQL converts to the default of the session's schema, not of the table's.
+        schema = self._default_schema if converts and not self._dialect.mariadb else table.schema
+        if not schema:
+            return altered_table(table, change.clauses, self._dialect.server_charset or "", self._dialect)
+
+        def make(default: str, assumed: str) -> Table:
+            return altered_table(_filled(table, assumed), change.clauses, default, self._dialect)
+
+        return self._by_default(schema, make)
+
+    def _by_default(self, schema: str, make: Callable[[str, str], Table]) -> Table:
+        """Return what `make` makes of the schema's character set: the known one, or the assumed one if it matters.
+
+        The second argument of `make` is the assumed one, or empty. Raises `NotUnderstood`.
+        """
+        known = self._charset(schema)
+        assumed = "" if known else self._before.assumed(schema)
+        if not assumed:
+            return make(known, "")
+        try:
+            made = make("", "")
+        except NotUnderstood:
+            made = None
+        if made is not None and self._dialect.has_charsets_in_table_maps:
+            return made
+        filled = make(assumed, assumed)
+        if filled == made:
+            return filled
+        return msgspec.structs.replace(filled, assumed=tuple(sorted({*filled.assumed, schema})))
 
     def _rename(self, old: TableName, new: TableName) -> None:
         before = self._state(old)
@@ -193,7 +248,8 @@ class _Application:
             self._empty(change.schema, charset)
         elif not (before := self._schema(change.schema)).charset:
             # Unless it is known not to exist, it may have existed before, with another character set.
-            self.schemas[change.schema] = before.with_charset(charset) if before.complete else Schema("")
+            perhaps = msgspec.structs.replace(before, perhaps=before.perhaps or charset)
+            self.schemas[change.schema] = before.with_charset(charset) if before.complete else perhaps
 
     def _schema_charset(self, options: Options, otherwise: str) -> str:
         if options.charset == "default" or options.collation == "default":
@@ -202,6 +258,16 @@ class _Application:
             return charset_of(options, otherwise, self._dialect)
         except NotUnderstood:
             return ""
+
+
+def _filled(table: Table, assumed: str) -> Table:
+    """Return the table with the assumed character set in columns that have an unknown one; "" assumes nothing."""
+    if not assumed:
+        return table
+    columns = tuple(
+        msgspec.structs.replace(column, type=with_known_charset(column.type, assumed)) for column in table.columns
+    )
+    return msgspec.structs.replace(table, columns=columns)
 
 
 def _renamed(state: State, new: TableName) -> State:

@@ -140,6 +140,13 @@ def in_charset(kind: DataType, charset: str) -> DataType:
     return kind._replace(name=name, charset="")
 
 
+def with_known_charset(kind: DataType, charset: str) -> DataType:
+    """Return the type in a character set if its own is unknown."""
+    if kind.charset != UNKNOWN_CHARSET:
+        return kind
+    return kind._replace(charset=charset) if kind.name in ("enum", "set") else in_charset(kind, charset)
+
+
 def lacks_charset(kind: DataType) -> bool:
     """Whether the bytes of rows cannot be read because the character set is unknown. Those of ENUM and SET can."""
     return kind.charset == UNKNOWN_CHARSET and kind.name not in ("enum", "set")

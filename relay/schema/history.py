@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from relay.binlog.events.position import BinlogPosition
+from relay.ddl.dialect import Dialect
 from relay.ddl.statements import fold
 from relay.ddl.syntax import TableName
 from relay.schema.apply import Effects, Schemas, effects, keeps_columns
@@ -40,10 +41,14 @@ def unpacked(data: bytes) -> list[Outcome]:
 class History:
     """The definitions of all tables. Changes are durable once the store's `commit` is called."""
 
-    def __init__(self, store: Facts, damaged: Callable[[TableName, Damaged], None]) -> None:
-        """`damaged` is called for each table whose history is lost; its state is then unknown."""
+    def __init__(self, store: Facts, damaged: Callable[[TableName, Damaged], None], *, has_source: bool = True) -> None:
+        """`damaged` is called for each table whose history is lost; its state is then unknown.
+
+        Without `has_source`, no source can be asked: what a schema's character set is must always be assumed.
+        """
         self._store = store
         self._damaged = damaged
+        self._has_source = has_source
         case = store.fact(_LOWER_CASE)
         self._lowers_names = int(case) != 0 if case else None
 
@@ -83,6 +88,7 @@ class History:
             lambda table: self.state(self.key(*table), start),
             lambda schema: self._schema(self._lowered_schema(schema), start),
             lambda schema: self._existing(self._lowered_schema(schema), start),
+            lambda schema: self.assumed_charset(self._lowered_schema(schema), start, query.dialect),
         )
         if query.statement.opaque:
             return self._opaque(query, start)
@@ -163,7 +169,44 @@ class History:
 
     def _schema(self, schema: str, position: BinlogPosition) -> Schema | None:
         found = self._fact(TableName(schema, ""), position)
+        if found is None and self._is_absent(schema, position):
+            return Schema("", complete=True)
         return found if isinstance(found, Schema) else None
+
+    def _is_absent(self, schema: str, position: BinlogPosition) -> bool:
+        """Whether a schema that no statement is about did not exist when the source listed all schemas."""
+        listed = self._reply(ANY)
+        if listed is None or listed.until > position:
+            return False
+        if not (isinstance(listed.state, Schema) and listed.state.complete):
+            return False
+        doubts = (next(self._versions(name), None) for name in (ANY, TableName(fold(schema), "")))
+        return all(each is None or each.since <= listed.asked for each in doubts)
+
+    def assumed_charset(self, schema: str, position: BinlogPosition, dialect: Dialect) -> str:
+        """Return the character set to assume for a schema whose own is unknown at that position; "" for none.
+
+        It is the one of now, if no statement has shown another one. A schema that does not exist now is assumed to
+        have that of the CREATE DATABASE IF NOT EXISTS before it, or else that of the statement's session. Once the
+        stream has reached the list of schemas, nothing has to be assumed: the source can be asked about each table.
+        """
+        listed = self._reply(ANY)
+        if self._has_source and (listed is None or listed.until <= position):
+            return ""
+        known = self._schema(schema, position) or Schema("")
+        reply = self._reply(TableName(schema, ""))
+        now = reply.state.charset if reply is not None and isinstance(reply.state, Schema) else ""
+        return known.charset or now or known.perhaps or dialect.server_charset or ""
+
+    def is_listed(self, position: BinlogPosition) -> bool:
+        """Whether the stream has reached the position up to which the source was asked about all tables."""
+        listed = self._reply(ANY)
+        return listed is not None and listed.until <= position
+
+    def has_earlier_charset(self, schema: str, position: BinlogPosition) -> bool:
+        """Whether statements have changed the character set of a schema."""
+        found = self._schema(schema, position)
+        return found is not None and bool(found.earlier)
 
     def _existing(self, schema: str, position: BinlogPosition) -> list[TableName]:
         return [table for table in self._store.tables(schema) if not isinstance(self._fact(table, position), Absent)]
@@ -199,6 +242,7 @@ class History:
                 if mentioned.schemas:
                     known = known.with_charset("")
                 found.append((schema, "", msgspec.structs.replace(known, complete=False)))
+        found += [(name, "", Schema("")) for name in mentioned.schemas - {fold(each) for each, *_ in found}]
         return found
 
     def _is_change(self, table: TableName, state: State, start: BinlogPosition) -> bool:

@@ -120,6 +120,17 @@ def _column(known: Column, seen: MapColumn | None, table: Table, dialect: Dialec
     )
 
 
+def depends_on_charset(described: Definition, table_map: TableMap, dialect: Dialect) -> bool:
+    """Whether values of the rows depend on a character set that the table map does not show."""
+    if table_map.full:
+        return False
+    return any(
+        (column.type in TEXTUAL and not dialect.has_charsets_in_table_maps)
+        or any(not label.isascii() for label in column.labels)
+        for column in described.columns
+    )
+
+
 def _labels(kind: DataType) -> tuple[str, list[str]]:
     """Return the labels for a definition, and their character set: binary if some are not text, else empty."""
     texts = [label for label in kind.labels if isinstance(label, str)]

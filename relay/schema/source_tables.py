@@ -21,7 +21,7 @@ from relay.ddl.lexer import Unreadable, tokens
 from relay.ddl.statements import Kind
 from relay.ddl.syntax import CreateTable, TableName
 from relay.schema.create import column_of, created_table
-from relay.schema.facts import Reply
+from relay.schema.facts import ANY, Reply
 from relay.schema.table import ABSENT, Schema, State, Table, Unknown
 from relay.source.connect import query
 from relay.source.facts import ServerFacts, binlog_position
@@ -65,8 +65,9 @@ def query_all(
 ) -> Iterator[list[Reply]]:
     """Query all wanted tables and all schemas; yield some replies at a time.
 
-    `progress` is called with the number of tables queried and their total; `binlog` is as in `query_tables`. Raises
-    `SourceLost`, `RelayError`.
+    The last reply, about `ANY`, ends after all others. If it is complete, schemas without a reply did not exist when
+    the schemas were listed. `progress` is called with the number of tables queried and their total; `binlog` is as in
+    `query_tables`. Raises `SourceLost`, `RelayError`.
     """
     asked = _binlog_position(binlog or connection, server)
     charsets, tables = _schemas(connection), _tables(connection)
@@ -81,6 +82,7 @@ def query_all(
     for start in range(0, len(names), AT_A_TIME):
         yield query_tables(connection, server, names[start : start + AT_A_TIME], binlog)
         progress(min(start + AT_A_TIME, len(names)), len(names))
+    yield [Reply(ANY, Schema("", is_complete), asked, _binlog_position(binlog or connection, server))]
 
 
 def query_tables(

@@ -40,7 +40,7 @@ class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
     `key` has the names of the columns that identify a row: those of the primary key, or of the unique index that the
     server uses as one. `charset` is that of new columns without one, empty if unknown. If the indexes are unknown,
-    `indexes` is None and `charset` is empty.
+    `indexes` is None and `charset` is empty. `assumed` are the schemas whose assumed character set it depends on.
     """
 
     schema: str
@@ -52,6 +52,7 @@ class Table(msgspec.Struct, frozen=True, array_like=True, tag=1):
     engine: str = ""
     versioned: bool = False
     periods: tuple[Period, ...] = ()
+    assumed: tuple[str, ...] = ()
 
 
 class Absent(msgspec.Struct, frozen=True, array_like=True, tag=0):
@@ -72,12 +73,14 @@ class Schema(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """A schema.
 
     `charset` is that of new tables without one, empty if unknown. `complete`: all its tables are known, so that others
-    do not exist. `earlier` are its earlier character sets.
+    do not exist. `earlier` are its earlier character sets. `perhaps` is the character set that it has if a CREATE
+    DATABASE IF NOT EXISTS made it.
     """
 
     charset: str
     complete: bool = False
     earlier: tuple[str, ...] = ()
+    perhaps: str = ""
 
     def with_charset(self, charset: str) -> Schema:
         """Return the schema after a change to that character set."""

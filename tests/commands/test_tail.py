@@ -245,3 +245,23 @@ def test_in_a_terminal_lines_are_cut_at_its_width(
     lines = shown.decode().splitlines()
     assert max(map(len, lines)) == columns
     assert [line for line in lines if line.endswith("…")]
+
+
+def test_a_file_alone_is_read_with_an_assumed_character_set_and_says_so(
+    mariadb1011: DatabaseServer, make_db: Callable[[DatabaseServer], str], tail: Tail
+) -> None:
+    db = make_db(mariadb1011)
+    mariadb1011.execute(f"ALTER DATABASE {db} CHARACTER SET latin1", "FLUSH BINARY LOGS")
+    name = here(mariadb1011).file_name
+    mariadb1011.execute(
+        "SET collation_server = latin1_swedish_ci",
+        f"CREATE TABLE {db}.t (id INT, a TEXT, b VARCHAR(20))", f"INSERT INTO {db}.t VALUES (1, 'é', 'é')",
+        f"ALTER DATABASE {db} CHARACTER SET utf8mb4", f"CREATE TABLE {db}.u (a TEXT)",
+        f"INSERT INTO {db}.u VALUES ('é')", "FLUSH BINARY LOGS",
+    )  # fmt: skip
+    shown = tail("--file", str(folder_of(mariadb1011) / name), "--json", "--rows")
+    rows = [json.loads(line) for line in shown.stdout.splitlines()]
+    assert [row["after"] for row in rows if row.get("schema") == db] == [{"id": "1", "a": "é", "b": "é"}, {"a": "é"}]
+    assumed, contradicted = [line for line in shown.stderr.splitlines() if db in line]
+    assert "is assumed to be latin1: CREATE TABLE" in assumed
+    assert "may be another: ALTER DATABASE" in contradicted

@@ -16,6 +16,7 @@ from relay._native import Attention
 from relay.ddl import Dialect, parse_statement
 from relay.ddl.syntax import TableName
 from relay.errors import ExitCode, RelayError
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.left_out import StatementCounts, doubt
@@ -235,8 +236,9 @@ def test_a_load_that_cannot_be_read_completely_is_a_fatal_error(body: bytes, tmp
     fed.begin(start)
     with closing(ReaderState(tmp_path / "state.db")) as reader_state, closing(Store(tmp_path / SCHEMA_FILE)) as store:
         definitions = Definitions(
-            reader_state, History(store, lambda *_: None), Rules(), {}, silent, silent, incomplete_types=False
-        )
+            reader_state, History(store, lambda *_: None), Rules(), {}, silent, silent,
+            assumptions=Assumptions(reader_state, fed.writer, tmp_path, silent), incomplete_types=False,
+        )  # fmt: skip
         counts = StatementCounts(silent)
         handler = IngestHandler(fed.ingest, fed.writer, definitions, store, {}, Policy(False, False), counts, silent)
 

@@ -19,6 +19,7 @@ from relay.config.load import load
 from relay.config.tree import Config
 from relay.errors import ErrorCode, RelayError, StopCode
 from relay.ingest import reading, resume
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.gaps import AcceptedGap
 from relay.ingest.hosts import Sources
 from relay.ingest.left_out import StatementCounts
@@ -137,7 +138,8 @@ class Begun:
         self.events: list[str] = []
         self.begun = 0
         self.reader_state = ReaderState(folder / "state.db")
-        self.writer = JournalWriter(folder / "journal", 1 << 20)
+        self._journal = folder / "journal"
+        self.writer = JournalWriter(self._journal, 1 << 20)
         self.ingest = Ingest(self.writer, folder / "journal", zstd_parts)
         self.store = reading.open_store(folder, self.writer, self.reader_state, self.log)
         self.sources = Sources(self.config, self.log)
@@ -158,7 +160,8 @@ class Begun:
         connected: tuple[Any, ServerFacts] = connection, server
         handler = reading.make_handler(
             self.config, self.ingest, self.writer, self.reader_state, self.store, self.sources, connected,
-            StatementCounts(self.log), self.log, {},
+            StatementCounts(self.log), Assumptions(self.reader_state, self.writer, self._journal, self.log), self.log,
+            {},
         )  # fmt: skip
         with closing(connection):
             return self.start.decide(self.config, connection, server, handler)

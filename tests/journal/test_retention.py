@@ -79,30 +79,54 @@ def test_for_the_cap_clients_are_asked_also_where_the_lake_needs_it() -> None:
     assert decide(files(5), 100, 0, NOW, Limits(100, 60, 350)) == Cut(100, 200, True)
 
 
-@pytest.mark.parametrize("word", ["exported", "logged"])
-def test_the_keeper_waits_for_the_export_and_for_the_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
-) -> None:
+@pytest.fixture
+def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
     shape = (4, 1, 0)
-    arena = Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
-    assert arena.exported == arena.logged == NOBODY
+    return Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
+
+
+@pytest.fixture
+def made(tmp_path: Path, arena: Arena) -> Made:
+    """A journal of several segments that no client needs."""
     made = Made(tmp_path)
     for number in range(5000):
         made.inserted(number)
-    bases = [segment.base for segment in made.writer.segments()]
-    assert len(bases) > 3
+    assert len(made.writer.segments()) > 3
     arena.needed = made.writer.committed()
+    return made
+
+
+def keeper(made: Made, arena: Arena) -> maintenance.Maintenance:
+    """Maintenance that keeps nothing for its age or size."""
+    return maintenance.Maintenance(made.writer, arena, Limits(0, -3600, 1 << 40), logger("reader"))
+
+
+def dropped(made: Made, first: int) -> bool:
+    until(lambda: made.writer.first() >= first, pause=0.01)
+    return made.writer.first() == first
+
+
+@pytest.mark.parametrize("word", ["exported", "logged"])
+def test_the_keeper_waits_for_the_export_and_for_the_log(made: Made, arena: Arena, word: str) -> None:
+    assert arena.exported == arena.logged == NOBODY
+    bases = [segment.base for segment in made.writer.segments()]
     setattr(arena, word, bases[1] + 1)
-
-    def dropped(first: int) -> bool:
-        until(lambda: made.writer.first() >= first, pause=0.01)
-        return made.writer.first() == first
-
-    limits = Limits(0, -3600, 1 << 40)  # nothing is kept for its age or size
-    with maintenance.Maintenance(made.writer, arena, limits, logger("reader")):
-        assert dropped(bases[1])
+    with keeper(made, arena):
+        assert dropped(made, bases[1])
         setattr(arena, word, bases[3])
-        assert dropped(bases[3])
+        assert dropped(made, bases[3])
         setattr(arena, word, NOBODY)
-        assert dropped(bases[-1])
+        assert dropped(made, bases[-1])
+
+
+def test_the_keeper_deletes_only_what_is_counted(made: Made, arena: Arena) -> None:
+    bases = [segment.base for segment in made.writer.segments()]
+    kept = keeper(made, arena)
+    kept.uncounted = lambda: bases[2] - 1
+    with kept:
+        assert dropped(made, bases[1])
+        kept.uncounted = lambda: bases[2]
+        assert dropped(made, bases[2])
+        kept.uncounted = lambda: maintenance.ALL_COUNTED
+        assert dropped(made, bases[-1])

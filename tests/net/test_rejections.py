@@ -12,6 +12,7 @@ import pytest
 from relay._native import EVENT_NAMES, Attention
 from relay.ddl.syntax import TableName
 from relay.errors import MEANINGS, RelayError, StopCode
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.left_out import StatementCounts
@@ -91,8 +92,9 @@ def test_skipping_is_logged_with_the_cause_and_stopping_is_not_passed_over(tmp_p
     with closing(ReaderState(tmp_path / "state.db")) as reader_state, closing(Store(tmp_path / SCHEMA_FILE)) as store:
         history = History(store, lambda *_: None)
         definitions = Definitions(
-            reader_state, history, Rules(), {}, no_question, lambda *_, **__: None, incomplete_types=False
-        )
+            reader_state, history, Rules(), {}, no_question, lambda *_, **__: None,
+            assumptions=Assumptions(reader_state, fed.writer, tmp_path, lambda *_, **__: None), incomplete_types=False,
+        )  # fmt: skip
 
         def let(skip_unknown: bool) -> Callable[[Attention], bool]:
             policy = Policy(skip_unknown, send_partial=False)

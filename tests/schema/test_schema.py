@@ -12,12 +12,14 @@ import pytest
 from pymysql.connections import Connection
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay._native import JournalWriter
 from relay.binlog.events import QueryStatus
 from relay.binlog.events.column_types import Type
 from relay.binlog.events.position import BinlogPosition
 from relay.ddl import Dialect, parse_statement
 from relay.ddl.syntax import CreateTable, TableName
 from relay.errors import RelayError, StopCode
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions, Resolution, Verdict, without_excluded
 from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
@@ -84,6 +86,7 @@ class World:
         self.history.set_lower_case(0)
         self.definitions = Definitions(
             self._reader_state, self.history, rules or Rules(), CHARSETS, self._ask, self._log,
+            assumptions=Assumptions(self._reader_state, JournalWriter(folder / "journal", 1 << 20), folder, self._log),
             incomplete_types=mariadb, names_expected=names_expected,
         )  # fmt: skip
 

@@ -205,7 +205,7 @@ def test_all_commands_log_in_with_what_the_command_prints(
         return verify.run(config, "oldest", "newest", lambda _: None).differences
 
     def events() -> list[str]:
-        return list(tail.from_source(config, "oldest", True, Form()))
+        return list(tail.from_source(config, "oldest", True, Form(), print))
 
     def failed_checks() -> list[str]:
         return [str(finding) for finding in check(config, HERE, None) if "PasswordCommand" in finding.text]

@@ -19,6 +19,7 @@ from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay._native import Ingest, JournalReader, JournalWriter, RowImages
 from relay.binlog.events.compression import zstd_parts
 from relay.ddl.syntax import TableName
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.left_out import StatementCounts
@@ -26,6 +27,7 @@ from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal import frames
 from relay.journal.frames import Definition
+from relay.runtime.process_status import ASSUMED_BYTES, AssumedRows, AssumedTable, StatusPage
 from relay.schema import source_tables
 from relay.schema.history import History
 from relay.schema.restore import restore
@@ -36,6 +38,8 @@ from tests.support.binlogs import StreamPosition, place, record
 from tests.support.random_tables import quoted
 from tests.support.reader_process import definition_at
 from tests.types.payloads import cells
+
+_DELETE = 4
 
 
 class Delivered(NamedTuple):
@@ -96,6 +100,7 @@ class Laggard:
         self.asked = 0
         self.logged: list[tuple[str, str]] = []
         self._first = start or place(server)
+        self._assumed_page = StatusPage(ASSUMED_BYTES)
         with closing(server.connect()) as connection:
             self._facts = facts.query_facts(connection)
             self._collations = facts.collations(connection)
@@ -123,17 +128,28 @@ class Laggard:
         restore(self._store, self._writer, self.folder, self._reader_state.earlier_proofs)
         history = History(self._store, lambda table, error: self.logged.append(("schema_damaged", str(error))))
         history.set_lower_case(source_tables.lower_case(self._connection))
+        self.assumptions = Assumptions(self._reader_state, self._writer, self.folder, self._log, self._assumed_page)
         self._definitions = Definitions(
             self._reader_state,
             history,
             Rules((f"{self.database}*.*",)),
             self._collations,
             self._ask,
-            lambda event, **fields: self.logged.append((event, str(fields.get("cause", "")))),
+            self._log,
+            assumptions=self.assumptions,
             incomplete_types=self._facts.mariadb,
             names_expected=facts.query_facts(self._connection).names_columns,
         )
         self._ingest = Ingest(self._writer, self.folder, zstd_parts)
+
+    def _log(self, event: str, **fields: object) -> None:
+        self.logged.append((event, str(fields.get("cause", ""))))
+
+    def assumed(self) -> dict[str, AssumedTable]:
+        """The tables whose rows are counted as read with a wrong character set, by name."""
+        self.assumptions.report()
+        found = self._assumed_page.decode(AssumedRows).tables
+        return {f"{each.schema}.{each.table}": each for each in found}
 
     def look(self) -> None:
         """Queries all tables, as at a first start."""
@@ -198,10 +214,11 @@ def delivered(journal_dir: Path, committed: int) -> list[Delivered]:
         packed = definition_at(journal, frame.table)
         table = msgspec.msgpack.decode(packed, type=Definition)
         for row in RowImages(packed, frame.kind, frame.body).render("poll"):
-            values = tuple((cell.name, _text(cell.after or cell.before)) for cell in cells(row)[0])
+            shown = "before" if frame.kind == _DELETE else "after"
+            values = tuple((cell.name, _text(getattr(cell, shown))) for cell in cells(row)[0])
             found.append(Delivered(table.schema, table.table, frame.kind, table.proven, values))
     return found
 
 
 def _text(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+    return None if value is None else value.decode("utf-8", "replace")

@@ -6,6 +6,8 @@ import msgspec
 
 from relay.monitoring.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
 from relay.runtime.process_status import (
+    AssumedRows,
+    AssumedTable,
     CDCStatus,
     CDCStream,
     Counts,
@@ -88,5 +90,8 @@ def document(*clients: Client, stop: Stop | None = None, **changes: object) -> S
         cdc=CDC("0.0.0.0", 4001, [CDCStatus(state="serving", position=700, streams=[STREAM])]),
         addresses={"classic": "0.0.0.0:6001", "http": "http://0.0.0.0:6081/"},
         passed_over=PassedOver([StatementCount("mysql", "rds_heartbeat2", 12, "binlog.000007:8800")], 3),
+        assumed=AssumedRows(
+            [AssumedTable("shop", "old", 40, "binlog.000007:400", "binlog.000007:4100", "utf8mb4", "?", ["shop"])], 2
+        ),
     )  # fmt: skip
     return msgspec.structs.replace(made, **changes)

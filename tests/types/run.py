@@ -14,6 +14,7 @@ import pymysql
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, JournalReader
 from relay.errors import RelayError
+from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions
 from relay.ingest.handler import IngestHandler, Policy
 from relay.ingest.left_out import StatementCounts
@@ -201,6 +202,7 @@ def _journaled(
             charset_of,
             lambda table: store.put_replies(source_tables.query_tables(asking, server_facts, [table])),
             log,
+            assumptions=Assumptions(reader_state, fed.writer, folder, log),
             incomplete_types=server_facts.mariadb,
         )
         policy = Policy(skip_unknown=True, send_partial=True)

@@ -171,13 +171,14 @@ def followed(server: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -
         server.execute(f"SET GLOBAL binlog_row_metadata = {before}", f"DROP DATABASE {db}")
 
 
-WITHOUT_METADATA = {faults.NO_NAMES, faults.NO_SIGNS, faults.NO_LABELS, faults.NO_CHARSET}
+WITHOUT_METADATA = {faults.NO_SIGNS, faults.NO_LABELS, faults.NO_CHARSET}
 WITH_METADATA = {faults.CHARSET, faults.LABEL_CHARSET, faults.PADDING, faults.EMPTY_SET}
 ALWAYS = {faults.NEGATIVE_TIME, faults.ZERO_DATE, faults.ZERO_TIMESTAMP, faults.ZERO_YEAR}
 FAULTS_OF = {
     "mysql97": {faults.VECTOR, faults.OPAQUE_JSON, faults.UNREADABLE_JSON},
     "mariadb118": {faults.NO_TYPES, faults.LATE_TIMESTAMP},
-    "mariadb1011": {faults.NO_TYPES},
+    # Its default is latin1. The schema, from before the range, has utf8mb4: a row contradicts the assumption.
+    "mariadb1011": {faults.NO_TYPES, faults.NO_NAMES},
 }
 
 

@@ -11,7 +11,7 @@ from relay.commands.text import cdc as cdc_text
 from relay.commands.text.clients import NO_CLIENT, dropped_rows, filter_text
 from relay.commands.text.columns import counts, cut, fact, fit, moment, right, size_text, span
 from relay.monitoring.stat import CDC, Client, Journal, Lake, LineLog, Process, Source, Stat
-from relay.runtime.process_status import Counts, PassedOver, Stop, Usage
+from relay.runtime.process_status import AssumedRows, Counts, PassedOver, Stop, Usage
 
 WIDTH: Final = 80
 _CLIENT: Final = 59  # columns of a client's line after its name
@@ -35,6 +35,7 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     lines += fact("traffic", counts(document.traffic), width)
     lines += fact("events", counts(document.events), width)
     lines += _passed_over(document.passed_over, width)
+    lines += _assumed(document.assumed, width)
     lines += _lake(document.lake, width) if document.lake else []
     lines += _log(document.log, width) if document.log else []
     lines += _cdc(document.cdc, width) if document.cdc else []
@@ -106,6 +107,17 @@ def _passed_over(passed_over: PassedOver, width: int) -> list[str]:
     shown = [f"{each.schema}.{each.table} {each.statements:,}" for each in passed_over.tables]
     shown += [f"other tables {passed_over.others:,}"] if passed_over.others else []
     return fact("statements", "passed over: " + ", ".join(shown), width) if shown else []
+
+
+def _assumed(assumed: AssumedRows, width: int) -> list[str]:
+    """Return the tables with rows in an assumed character set that is contradicted."""
+    lines: list[str] = []
+    for each in assumed.tables:
+        text = f"assumed {each.charset}: {each.rows:,} rows of {each.schema}.{each.table}"
+        lines += fact("charset", f"{text} from {each.first} to {each.last}; {each.cause}", width)
+    if assumed.others:
+        lines += fact("charset", f"assumed: {assumed.others:,} rows of other tables", width)
+    return lines
 
 
 def _lake(lake: Lake, width: int) -> list[str]:
