@@ -49,8 +49,8 @@ def page() -> str:
     longer: list[type[msgspec.Struct]] = [events.Header, *(event for event in EVERY if _is_long(event))]
     parts = [INTRODUCTION, "## Events\n"]
     parts += ["| event | struct | | fields |\n|---|---|---|---|\n" + "".join(map(_row, EVERY))]
-    parts += ["## Fields of the header, and of events with more than a few\n", _table("event", *map(_tagged, longer))]
-    parts += ["## Fields of parts of events\n", _table("part", *((struct.__name__, struct) for struct in structs))]
+    parts += ["## The header and longer events\n", _table("event", *map(_tagged, longer))]
+    parts += ["## Parts of events\n", _table("part", *((struct.__name__, struct) for struct in structs))]
     members = ", ".join(f"{member.value}\N{NO-BREAK SPACE}`{member.name}`" for member in events.EventType)
     parts += ["## Event types\n", f"`EventType`. {_text(events.EventType)}\n"]
     parts += [textwrap.fill(members, 120, break_long_words=False) + ".\n"]
@@ -80,10 +80,10 @@ def _row(event: type[msgspec.Struct]) -> str:
     """An event in the table of events."""
     fields = _lines(event)
     if base := _base(event):
-        inherited = f"those of [{_tag(base)}](#{_tag(base).lower()})"
+        inherited = f"those of `{_tag(base)}`"
         fields = [inherited, *fields[len(_lines(base)) :]]
     if _is_long(event):
-        fields = [f"see [below](#{_tag(event).lower()})"]
+        fields = ["[below](#the-header-and-longer-events)"]
     cells = [f"`{_tag(event)}`", f"`{event.__name__}`", _text(event), "<br>".join(fields) or "none"]
     return f"| {' | '.join(cells)} |\n"
 
@@ -112,7 +112,7 @@ def _table(what: str, *structs: tuple[str, type[msgspec.Struct]]) -> str:
     """A row for each struct, and below it one for each of its fields."""
     lines = [f"| {what} | field | type | |", "|---|---|---|---|"]
     for name, struct in structs:
-        lines.append(f'| <a id="{name.lower()}"></a>`{name}` | | | {_text(struct)} |')
+        lines.append(f"| `{name}` | | | {_text(struct)} |")
         lines += [f"| | `{field}` | `{kind}` | {text} |" for field, kind, text in _fields(struct)]
     return "\n".join(lines) + "\n"
 
