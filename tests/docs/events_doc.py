@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 import typing
-from enum import IntEnum, IntFlag
+from enum import IntFlag
+from functools import cache
 from itertools import pairwise
 
 import msgspec
@@ -17,71 +19,115 @@ from tests.support import ROOT
 PATH = ROOT / "docs" / "binlog-events.md"
 INTRODUCTION = """# Binlog events
 
-`relay.binlog` decodes each event to a frozen msgspec struct of `relay.binlog.events`, whose first field is `header`.
-[binlog-api.md](binlog-api.md) says how to read events. `python -m tests.docs.events_doc` generates this page from the
-code; a test compares the two.
+This page lists every event of `relay.binlog`, for programs that read a binlog ([binlog-api.md](binlog-api.md)).
+`python -m tests.docs.events_doc` generates it from the code; a test compares the two.
 
-`msgspec.json.encode(event)` returns JSON in which `event` is the name in capitals below.
-`msgspec.json.decode(text, type=relay.binlog.events.Event)` returns the struct. Bytes are base64 in JSON.
-
-Field names follow MariaDB's C API (MARIADB_RPL_EVENT) if it has the event.
+Each event is a frozen msgspec struct of `relay.binlog.events`, whose first field is `header`. Field names follow
+MariaDB's C API (MARIADB_RPL_EVENT) if it has the event. `msgspec.json.encode(event)` returns JSON in which `event` is
+the name in capitals below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns
+the struct.
 """
+FEW = 4
+"""An event with at most so many fields is a row of the table of events; one with more has a section."""
+
+
+EVERY: tuple[type[msgspec.Struct], ...] = tuple(
+    sorted(typing.get_args(events.Event), key=lambda kind: str(kind.__struct_config__.tag))
+)
 
 
 def page() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, "## The header of every event\n", _struct(events.Header), "## Events\n"]
-    first: dict[str, str] = {}
-    for event in sorted(typing.get_args(events.Event), key=lambda kind: str(kind.__struct_config__.tag)):
-        tag, fields = str(event.__struct_config__.tag), _fields(event)
-        if (other := first.setdefault(fields, tag)) != tag and fields.count("\n") > 5:
-            fields = f"The fields are those of [{other}](#{other.lower()}).\n"
-        parts += [f"### {tag}\n", f"`{event.__name__}`. {_text(event)}\n", fields]
     structs: list[type[msgspec.Struct]] = []
-    enums: list[type[IntEnum] | type[IntFlag]] = []
+    flags: list[type[IntFlag]] = []
     for _, found in inspect.getmembers(events, inspect.isclass):
-        if issubclass(found, msgspec.Struct) and found.__struct_config__.tag is None and found is not events.Header:
+        if issubclass(found, IntFlag):
+            flags.append(found)
+        elif issubclass(found, msgspec.Struct) and found.__struct_config__.tag is None and found is not events.Header:
             structs.append(found)
-        elif issubclass(found, IntEnum | IntFlag):
-            enums.append(found)
-    parts.append("## Parts of events\n")
-    for struct in structs:
-        if struct not in (events.BinlogEvent, events.RowsEvent):
-            parts += [f"### {struct.__name__}\n", f"{_text(struct)}\n", _fields(struct)]
-    parts.append("## Numbers\n")
-    for enum in enums:
-        parts += [f"### {enum.__name__}\n", f"{_text(enum)}\n", _members(enum)]
+    structs = [struct for struct in structs if struct not in (events.BinlogEvent, events.RowsEvent)]
+    longer: list[type[msgspec.Struct]] = [events.Header, *(event for event in EVERY if _is_long(event))]
+    parts = [INTRODUCTION, "## Events\n"]
+    parts += ["| event | struct | | fields |\n|---|---|---|---|\n" + "".join(map(_row, EVERY))]
+    parts += ["## The header and longer events\n", _table("event", *map(_tagged, longer))]
+    parts += ["## Parts of events\n", _table("part", *((struct.__name__, struct) for struct in structs))]
+    members = ", ".join(f"{member.value}\N{NO-BREAK SPACE}`{member.name}`" for member in events.EventType)
+    parts += ["## Event types\n", f"`EventType`. {_text(events.EventType)}\n"]
+    parts += [textwrap.fill(members, 120, break_long_words=False) + ".\n"]
+    parts += ["## Flags\n", "| flags of | bit | name | |\n|---|---|---|---|\n" + "".join(map(_bits, flags))]
     return "\n".join(parts)
 
 
-def _members(enum: type[IntEnum] | type[IntFlag]) -> str:
-    """A table; or a paragraph, if no member has a text."""
-    told = _documented(enum)
-    if not told:
-        members = ", ".join(f"{member.value}\N{NO-BREAK SPACE}`{member.name}`" for member in enum)
-        return textwrap.fill(members, 120, break_long_words=False) + ".\n"
-    form = "#x" if issubclass(enum, IntFlag) else "d"
-    lines = [f"| {member.value:{form}} | `{member.name}` | {told.get(str(member.name), '')} |" for member in enum]
-    return "| | | |\n|---|---|---|\n" + "\n".join(lines) + "\n"
+def _tag(event: type[msgspec.Struct]) -> str:
+    return str(event.__struct_config__.tag)
 
 
-def _struct(struct: type[msgspec.Struct]) -> str:
-    return f"`{struct.__name__}`. {_text(struct)}\n\n{_fields(struct)}"
+def _base(event: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
+    """The event with the fewest fields, more than a few, that all are the first of this one; None if it is this one."""
+    fields = _lines(event)
+    shared = ((other, _lines(other)) for other in EVERY)
+    begun = [other for other, first in shared if len(first) > FEW and fields[: len(first)] == first]
+    base = min(begun, key=lambda other: len(_lines(other)), default=event)
+    return None if base is event else base
+
+
+def _is_long(event: type[msgspec.Struct]) -> bool:
+    base = _base(event)
+    return len(_lines(event)) - (len(_lines(base)) if base else 0) > FEW
+
+
+def _row(event: type[msgspec.Struct]) -> str:
+    """An event in the table of events."""
+    fields = _lines(event)
+    if base := _base(event):
+        inherited = f"those of `{_tag(base)}`"
+        fields = [inherited, *fields[len(_lines(base)) :]]
+    if _is_long(event):
+        fields = ["[below](#the-header-and-longer-events)"]
+    cells = [f"`{_tag(event)}`", f"`{event.__name__}`", _text(event), "<br>".join(fields) or "none"]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _bits(flags: type[IntFlag]) -> str:
+    """The bits of some flags in the table of all."""
+    of = re.search(r"`[\w.]+`", _text(flags))
+    assert of, f"the docstring of {flags.__name__} says of which field"
+    told = _documented(flags)
+    rows = [f"| {bit.value:#x} | `{bit.name}` | {told[str(bit.name)]} |\n" for bit in flags]
+    return "".join(
+        f"| {of[0] + f' (`{flags.__name__}`) ' if not number else ''}{row}" for number, row in enumerate(rows)
+    )
 
 
 def _text(documented: type) -> str:
     return " ".join((inspect.getdoc(documented) or "").split())
 
 
-def _fields(struct: type[msgspec.Struct]) -> str:
+def _tagged(struct: type[msgspec.Struct]) -> tuple[str, type[msgspec.Struct]]:
+    """A struct with the name that the tables have: that of an event is its tag."""
+    return (_tag(struct) if struct is not events.Header else "Header", struct)
+
+
+def _table(what: str, *structs: tuple[str, type[msgspec.Struct]]) -> str:
+    """A row for each struct, and below it one for each of its fields."""
+    lines = [f"| {what} | field | type | |", "|---|---|---|---|"]
+    for name, struct in structs:
+        lines.append(f"| `{name}` | | | {_text(struct)} |")
+        lines += [f"| | `{field}` | `{kind}` | {text} |" for field, kind, text in _fields(struct)]
+    return "\n".join(lines) + "\n"
+
+
+def _lines(struct: type[msgspec.Struct]) -> list[str]:
+    """The fields of a struct, a text each."""
+    return [f"`{name}`: `{kind}`. {text}" for name, kind, text in _fields(struct)]
+
+
+@cache
+def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, str, str], ...]:
+    """Name, type and text of each field that the struct does not share with all others."""
     told, typed = _documented(struct), _annotated(struct)
     names = [field.name for field in msgspec.structs.fields(struct) if field.name != "header"]
-    if not names:
-        return "No fields of its own.\n"
-    lines = [
-        f"| `{name}` | `{typed[name]}` | {told.get(name, '')} |".replace(" | None`", " \\| None`") for name in names
-    ]
-    return "| field | type | |\n|---|---|---|\n" + "\n".join(lines) + "\n"
+    return tuple((name, typed[name].replace("|", "\\|"), told.get(name, "")) for name in names)
 
 
 def _body(documented: type) -> list[ast.stmt]:

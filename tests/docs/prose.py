@@ -51,7 +51,7 @@ PASSIVE: Final = (
 
 
 class Banned(NamedTuple):
-    """A row of the glossary's second table.
+    """A word that docs/glossary.md replaces; INSTEAD has the word to write.
 
     `prose` is a pattern for text that people read. `names` are words that no identifier contains, in the files that
     `where` matches. An identifier's words are what stands between underscores and before capitals; a word with a
@@ -113,6 +113,41 @@ BANNED: Final[Mapping[str, Banned]] = {
     "takes rows": Banned(r"statements? (that )?(takes?|took) rows"),
 }
 
+INSTEAD: Final[Mapping[str, str]] = {
+    "named stop": "fatal error, with its code; states, codes and the JSON key `stop` keep their names",
+    "verb": "command",
+    "family": "shared state; or processes",
+    "board": "process status, status page",
+    "lookout": "collector",
+    "narrow": "select, of the stat document",
+    "desk": "connection; the class that owns it",
+    "door": "listener",
+    "peer": "connection; the other side is the client; the log field `peer` keeps its name",
+    "keeper": "maintenance thread",
+    "answers": "definitions, replies",
+    "refusals": "rejections, rejection log",
+    "catalogue": "reader state; table versions of the CDC port",
+    "misfit": "mismatch",
+    "gathering": "pending commit, buffer",
+    "place": "position, in the binlog",
+    "witness": "reference reader",
+    "brake": "login throttle",
+    "room": "admission, in a server",
+    "level": "caught up",
+    "lives": "workload",
+    "tell": "report, state, log, send, say",
+    "held": "of a process: stopped with a fatal error, shown as the status `held`; else kept, pending, open, waiting",
+    "hidden": "incomplete metadata, of types that a table map does not describe",
+    "aside": "renamed, of a damaged file",
+    "lane": "column buffer",
+    "words": "messages, of the CDC protocol; words of shared memory keep the name",
+    "look": "query, of the source's tables; the option `--look` keeps its name",
+    "bury": "child ended",
+    "gently": "schedule as batch",
+    "takes rows": "deletes rows, of a statement",
+}
+"""What to write for each banned word."""
+
 ELSEWHERE: Final[Mapping[str, frozenset[str]]] = {
     "peer": frozenset({"docs/performance.md", "README.md"}),
     "catalogue": frozenset({"docs/binlog-events.md"}),
@@ -139,7 +174,7 @@ def found_in(text: str, page: str = "") -> list[str]:
             for hit in re.finditer(rf"\b(?:{banned.prose})(?!\w)", text, re.IGNORECASE):
                 around = text[max(0, hit.start() - 30) : hit.end() + 30].replace("\n", " ")
                 line = text.count("\n", 0, hit.start()) + 1
-                found.append(f"{f'{page}:{line}: ' if page else ''}{word}: ...{around}...")
+                found.append(f"{f'{page}:{line}: ' if page else ''}'{word}', write {INSTEAD[word]}: ...{around}...")
     return found
 
 
