@@ -200,8 +200,8 @@ void deliveries() {
 }  // namespace
 
 std::vector<Scenario> queue_scenarios() {
-  return {{"a record is read", read_records, 3},
-          {"words of a record are read", read_words, 3},
+  return {{"a record is read", read_records, {3, 3}},
+          {"words of a record are read", read_words, {3, 3}},
           {"rows are handed out", deliver},
           {"rows are dropped", drop},
           {"rows are dropped between others", drop_between},

@@ -17,6 +17,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_check(tmp_path_factory.mktemp("ring_memory"))
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_queue_survives_each_death_in_each_order(program: Path) -> None:
+    is_right, told = check(program, executions=0, whole=True)
+    assert is_right, told
+    assert told.count("1 deaths") == 6
+
+
 def test_every_execution_of_the_queue_is_right(program: Path) -> None:
     is_right, told = check(program)
     assert is_right, told
