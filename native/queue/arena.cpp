@@ -54,7 +54,7 @@ void Arena::release_holds() const {
 }
 
 bool Arena::broker_sleeps() const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either the broker sees the store, or we see that it sleeps
+  fence(std::memory_order_seq_cst);  // either the broker sees the store, or we see that it sleeps
   return control().broker.waiting.relaxed();
 }
 
@@ -63,7 +63,7 @@ std::string Arena::name(size_t slot) const {
   char text[kNameBytes];
   for (size_t i = 0; i < kNameBytes / 8; ++i) store(text + 8 * i, identity.name[i].relaxed());
   const size_t size = std::min<size_t>(identity.name_size.relaxed(), kNameBytes);
-  std::atomic_thread_fence(std::memory_order_acquire);  // a reader of `id` then sees if this was another client
+  fence(std::memory_order_acquire);  // a reader of `id` then sees if this was another client
   return std::string(text, size);
 }
 
@@ -102,7 +102,7 @@ bool load_slot(const Slot* ring, uint64_t slots, uint64_t index, Queued* out) {
   out->rows = static_cast<uint32_t>(what);
   out->is_limited = what & Slot::kLimited;
   out->is_newest = what & Slot::kNewest;
-  std::atomic_thread_fence(std::memory_order_acquire);
+  fence(std::memory_order_acquire);
   return slot.tag.relaxed() == index + 1;
 }
 

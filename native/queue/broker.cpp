@@ -90,7 +90,7 @@ bool Broker::push(size_t slot, const Queued& queued, uint64_t scan) {
   }
   Slot& s = arena_.ring(slot)[Slot::place(c.w.tail, arena_.ring_slots())];
   s.tag.set(0);  // readers of this tag then see the publish that freed the slot
-  std::atomic_thread_fence(std::memory_order_release);
+  fence(std::memory_order_release);
   s.put(queued);
   s.tag.set(c.w.tail + 1);
   c.w.tail += 1;
@@ -276,7 +276,7 @@ void Broker::publish_touched(uint64_t position) {
 }
 
 uint64_t Broker::wake_mask() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either we see that a server waits, or it sees the rows
+  fence(std::memory_order_seq_cst);  // either we see that a server waits, or it sees the rows
   uint64_t mask = 0;
   for (size_t slot : touched_) {
     clients_[slot].touched = false;
@@ -289,7 +289,7 @@ uint64_t Broker::wake_mask() {
 }
 
 bool Broker::pending() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  fence(std::memory_order_seq_cst);
   if (arena_.control().reader.committed.get() > position_ || !touched_.empty()) return true;
   return std::any_of(lagging_.begin(), lagging_.end(),
                      [this](size_t slot) { return clients_[slot].w.lag && has_room(slot); });

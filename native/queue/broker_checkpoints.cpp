@@ -15,7 +15,7 @@ Checkpoint Broker::checkpoint(size_t slot) {
     out.server = block.server.read(&version);
     out.in_flight.resize(kInFlightRanges);
     out.in_flight.resize(out.server.lo < out.server.hi ? copy_in_flight(block, out.server, out.in_flight.data()) : 0);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    fence(std::memory_order_acquire);
     if (block.server.version() == version) break;
   }
   out.broker = c.w;

@@ -104,7 +104,7 @@ void Broker::admit(size_t slot) { arena_.client(slot).identity.id.set(at(slot).i
 
 void Broker::retire(size_t slot) {
   arena_.client(slot).identity.id.set(0);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either we see that a server holds it, or it sees it retired
+  fence(std::memory_order_seq_cst);  // either we see that a server holds it, or it sees it retired
 }
 
 bool Broker::is_leased(size_t slot) const {

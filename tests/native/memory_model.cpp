@@ -198,16 +198,47 @@ void Atomic::store(uint64_t v, std::memory_order order) {
   }
   may_switch();
   may_die();
+  const Thread& t = *g_running;
+  const size_t place = place_of(this, value_);
+  const std::vector<Message*>& history = g_histories[place];
+  if (static_cast<size_t>(t.cur.at[place]) + 1 != history.size()) fail("a word has two writers");
+  append(v, order);
+}
+
+void Atomic::append(uint64_t v, std::memory_order order) {
   Thread& t = *g_running;
   const size_t place = place_of(this, value_);
   std::vector<Message*>& history = g_histories[place];
-  if (static_cast<size_t>(t.cur.at[place]) + 1 != history.size()) fail("a word has two writers");
   const auto index = static_cast<int16_t>(history.size());
   t.cur.at[place] = t.acq.at[place] = index;
   Message& m = message(v, releases(order) ? t.cur : t.rel);
   m.view.at[place] = index;
   history.push_back(&m);
   value_ = v;
+}
+
+uint64_t Atomic::read_last() {
+  may_switch();
+  may_die();
+  Thread& t = *g_running;
+  const Message& last = *g_histories[place_of(this, value_)].back();
+  t.cur.join(last.view);
+  t.acq.join(last.view);
+  return last.value;
+}
+
+uint64_t Atomic::fetch_add(uint64_t n, std::memory_order) {
+  const uint64_t before = read_last();
+  append(before + n, std::memory_order_acq_rel);
+  return before;
+}
+
+bool Atomic::compare_exchange_strong(uint64_t& expected, uint64_t v, std::memory_order) {
+  const uint64_t before = read_last();
+  const bool is_equal = before == expected;
+  if (is_equal) append(v, std::memory_order_acq_rel);
+  expected = before;
+  return is_equal;
 }
 
 void fence(std::memory_order order) {

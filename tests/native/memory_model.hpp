@@ -24,8 +24,14 @@ class Atomic {
   static constexpr bool is_always_lock_free = true;
   uint64_t load(std::memory_order order) const;
   void store(uint64_t v, std::memory_order order);
+  // These read the last value, and any thread may call them. Both acquire and release, whatever the order.
+  uint64_t fetch_add(uint64_t n, std::memory_order order);
+  bool compare_exchange_strong(uint64_t& expected, uint64_t v, std::memory_order order);
 
  private:
+  uint64_t read_last();
+  void append(uint64_t v, std::memory_order order);
+
   mutable uint64_t value_;  // the last one
 };
 static_assert(sizeof(Atomic) == 8);

@@ -4,7 +4,8 @@
 
 It also runs small queues in every way within a bound, such as one death and one switch, and says how many these were.
 
-The queue's own sources are compiled with the model's words and fences in place of the processor's. Each fence is a
+The queue's own sources are compiled with the model's words and fences in place of the processor's, which stand in
+`native/base/words.hpp`. Each fence is a
 mutant, and so is each required memory order. The program takes the number of a mutant, from 1 on.
 """
 
@@ -56,6 +57,8 @@ BROKEN = (
 # Loads that must acquire, and stores that must release.
 ORDERED = {
     "base/words.hpp": ("cur_.get()", "cur_.set(next, site)"),
+    "base/text_page.hpp": ("cur_->get()", "cur_->set(next)"),
+    "journal/watermarks.hpp": ("committed_.set(position)", "shown_->set(position)", "committed_.get()"),
     "queue/deliveries.hpp": ("count_.get()", "count_.set(n + 1, site)"),
     "queue/broker.cpp": ("s.tag.set(0)", "control.reader.committed.get()"),
     "queue/broker_clients.cpp": (
@@ -64,7 +67,7 @@ ORDERED = {
     ),
     "queue/queue.cpp": ("lease.set(0)",),
 }
-FENCE = r"std::atomic_thread_fence\(std::memory_order_(\w+)\);"
+FENCE = r"\bfence\(std::memory_order_(\w+)\);"
 HEAD = re.compile(r"(?:  )?(?!if|for|while|switch|return|else)\w.*?([\w:~]+)\(.*\{(?:  //.*| .*\})?$")
 CLASS = re.compile(r"(?:class|struct) (?:alignas\(64\) )?(\w+) .*\{$")
 
@@ -77,10 +80,10 @@ def model_source(path: Path, mutants: list[str]) -> str:
         order, text = found[1], found[0]
         if order is None:
             mutants.append(f"{function}: relaxed {text}")
-            weak = text.replace(".get()", ".relaxed()").replace(".set(", ".put(")
+            weak = re.sub(r"\bset\(", "put(", re.sub(r"\bget\(", "relaxed(", text))
             return f"(relay_mutant == {len(mutants)} ? {weak} : {text})"
         mutants.append(f"{function}: no {order} fence")
-        model = f"if (relay_mutant != {len(mutants)}) model::fence("
+        model = f"if (relay_mutant != {len(mutants)}) fence("
         if order != "seq_cst":
             return f"{model}std::memory_order_{order});"
         mutants.append(f"{function}: acq_rel fence instead of seq_cst")
@@ -114,7 +117,9 @@ def model_sources(folder: Path) -> tuple[dict[str, str], list[str]]:
         name = str(path.relative_to(NATIVE))
         broken = folder / name
         text = model_source(broken if broken.exists() else path, mutants)
-        texts[name] = text.replace("std::atomic<uint64_t>", "model::Atomic")
+        texts[name] = text.replace("std::atomic<uint64_t>", "model::Atomic").replace(
+            "std::atomic_thread_fence", "model::fence"
+        )
     return texts, mutants
 
 
