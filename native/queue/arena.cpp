@@ -33,8 +33,8 @@ void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint
   h.pool_size = up(pool_bytes, kPage);
   std::memcpy(memory, &h, sizeof h);
   Control& control = Arena(memory, h.size).control();
-  control.exporter.exported.set(kNobody);
-  control.logger.logged.set(kNobody);
+  control.exporter.exported.put(kNobody);
+  control.logger.logged.put(kNobody);
 }
 
 Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), clients_(nullptr), leases_(nullptr) {
@@ -49,7 +49,7 @@ Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), 
 
 void Arena::release_holds() const {
   for (uint64_t worker = 0; worker < workers(); ++worker) {
-    for (size_t slot = 0; slot < max_clients(); ++slot) lease(worker, slot).set(0);
+    for (size_t slot = 0; slot < max_clients(); ++slot) lease(worker, slot).put(0);
   }
 }
 
@@ -95,7 +95,7 @@ FloorDrops FloorDrops::between(const Counts& taken, const BrokerRecord& b) {
 
 bool load_slot(const Slot* ring, uint64_t slots, uint64_t index, Queued* out) {
   const Slot& slot = ring[Slot::place(index, slots)];
-  if (slot.tag.get() != index + 1) return false;
+  if (slot.tag.relaxed() != index + 1) return false;  // whoever knows the index has acquired its publish
   out->before = slot.before.relaxed();
   out->frame = slot.frame.relaxed();
   const uint64_t what = slot.what.relaxed();

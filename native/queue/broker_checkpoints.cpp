@@ -169,7 +169,7 @@ void Broker::list_mixed(size_t slot, Checkpoint* from) {
   uint64_t limited = w.lag_rows.limited;
   std::vector<Queued> listed;
   auto next = from->accepted.begin();
-  for (uint64_t at = std::max(w.lag, arena_.control().reader.first.get()); at < w.scan;) {
+  for (uint64_t at = std::max(w.lag, arena_.control().reader.first.relaxed()); at < w.scan;) {
     const FrameSource::Frame frame = frames_.frame(at);
     const Verdict v = judge_one(slot, at, frame);
     for (; next != from->accepted.end() && next->frame <= at; ++next) {
@@ -197,7 +197,7 @@ void Broker::class_rows(size_t slot, Checkpoint* from) {
   w.lag = 0;
   s.limited = s.hi;
   if (!start) return;
-  start = std::max(start, arena_.control().reader.first.get());
+  start = std::max(start, arena_.control().reader.first.relaxed());
   Counts found;
   bool kept_first = false;
   auto next = from->waiting.begin();

@@ -47,7 +47,7 @@ class Deliveries {
   }
 
   // For a client without an owner.
-  void clear() { count_.set(0); }
+  void clear() { count_.put(0); }
 
  private:
   static constexpr size_t kSlots = 16;  // more than are shown, so that a writer seldom overtakes a reader

@@ -14,7 +14,7 @@ constexpr int kAttempts = 100000;
 
 bool QueueServer::enter(uint64_t id) {
   Word& lease = arena_.lease(id % arena_.workers(), slot_);
-  if (block_.identity.id.get() == id) {
+  if (block_.identity.id.relaxed() == id) {
     if (lease.relaxed() == id) return true;
     lease.put(id);
     fence(std::memory_order_seq_cst);  // either the broker sees our hold, or we see it retired
@@ -33,17 +33,17 @@ void release_forgotten(const Arena& arena, uint64_t worker) {
   for (size_t slot = 0; slot < arena.max_clients(); ++slot) {
     Word& lease = arena.lease(worker, slot);
     const uint64_t id = lease.relaxed();
-    if (id && arena.client(slot).identity.id.get() != id) lease.set(0);
+    if (id && arena.client(slot).identity.id.relaxed() != id) lease.set(0);
   }
 }
 
 void clear_connections(const Arena& arena, uint64_t worker) {
   release_forgotten(arena, worker);
   for (size_t slot = 0; slot < arena.max_clients(); ++slot) {
-    const uint64_t id = arena.client(slot).identity.id.get();
+    const uint64_t id = arena.client(slot).identity.id.relaxed();
     QueueServer queue(arena, slot);
     if (!id || id % arena.workers() != worker || !queue.enter(id)) continue;
-    queue.line().connected.set(0);
+    queue.line().connected.put(0);
     queue.stop_waiting();
     queue.release(id);
   }
@@ -217,7 +217,7 @@ uint64_t QueueServer::in_flight(Range* out, size_t* count) const {
 }
 
 bool QueueServer::wait() {
-  block_.line.waiting.set(1);
+  block_.line.waiting.put(1);
   fence(std::memory_order_seq_cst);  // either the broker sees the flag, or we see its rows
   Range first;
   return peek(&first, 1, 1).rows > 0;

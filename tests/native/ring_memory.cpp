@@ -50,8 +50,11 @@ int main(int argc, char** argv) {
     scenarios.erase(std::remove_if(scenarios.begin(), scenarios.end(), is_other), scenarios.end());
   }
   try {
+    // Most mutants show in the first random executions, the rest in every way of a small queue or in many executions.
+    const uint64_t first = std::min(times, kRound);
+    explore_at_random(scenarios, seed, first);
     explore_all(scenarios, false);
-    explore_at_random(scenarios, seed, times);
+    explore_at_random(scenarios, seed + first, times - first);
     if (is_whole) explore_all(scenarios, true);
   } catch (const std::exception& e) {  // of what a scenario does alone
     model::fail(e.what());

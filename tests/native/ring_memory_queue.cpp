@@ -179,6 +179,20 @@ void view() {
               }});
 }
 
+// A drain is done when all frames are decided and no rows wait.
+void drain_queue() {
+  constexpr uint64_t kFrames = 2;
+  Scene s;
+  s.commit(kFrames);
+  model::run({[&] {
+                for (uint64_t i = 0; i < kFrames; ++i) s.broker->step(kStride);
+              },
+              [&] {
+                const bool is_decided = s.arena.control().broker.scan.get() == kStart + kFrames * kStride;
+                if (is_decided && s.arena.view(0).waiting() != kFrames * kRows) fail("a drain overlooks rows");
+              }});
+}
+
 // Somebody reads a status page while its writer shows other texts.
 void read_page() {
   constexpr size_t kCapacity = 24;
@@ -206,7 +220,6 @@ void read_journal() {
   Word& committed = frames[5];
   Word& flushed = frames[6];
   Watermarks& marks = *new (model::memory() + 4096) Watermarks();
-  marks.show(&committed);
   constexpr uint64_t kFrames = 3;
   auto read = [&](const Word& mark) {
     const uint64_t end = mark.get();
@@ -216,6 +229,7 @@ void read_journal() {
   };
   model::run({[&] {
                 for (uint64_t i = 0; i < kFrames; ++i) {
+                  if (i == 1) marks.show(&committed);  // as a reader that has found frames
                   segments.put(i + 1);
                   frames[i].put(i + 1);
                   marks.commit(i + 1);
@@ -267,6 +281,7 @@ std::vector<Scenario> queue_scenarios() {
           {"a checkpoint is taken", checkpoint},
           {"retention asks what is needed", keep},
           {"somebody looks at a queue", view},
+          {"a queue is drained", drain_queue, {1, 2}},
           {"somebody looks at deliveries", deliveries}};
 }
 

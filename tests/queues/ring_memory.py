@@ -5,8 +5,8 @@
 It also runs small queues in every way within a bound, such as one death and one switch, and says how many these were.
 
 The queue's own sources are compiled with the model's words and fences in place of the processor's, which stand in
-`native/base/words.hpp`. Each fence is a
-mutant, and so is each required memory order. The program takes the number of a mutant, from 1 on.
+`native/base/words.hpp`. Each fence is a mutant, and so is each load that acquires and each store that releases. The
+program takes the number of a mutant, from 1 on.
 """
 
 from __future__ import annotations
@@ -54,22 +54,25 @@ BROKEN = (
     ),
     Mutant("a broker's successor wakes nobody", (Edit("queue/broker_clients.cpp", SUCCESSOR_WAKES, ";"),)),
 )
-# Loads that must acquire, and stores that must release.
-ORDERED = {
-    "base/words.hpp": ("cur_.get()", "cur_.set(next, site)"),
-    "base/text_page.hpp": ("cur_->get()", "cur_->set(next)"),
-    "journal/watermarks.hpp": ("committed_.set(position)", "shown_->set(position)", "committed_.get()"),
-    "queue/deliveries.hpp": ("count_.get()", "count_.set(n + 1, site)"),
-    "queue/broker.cpp": ("s.tag.set(0)", "control.reader.committed.get()"),
-    "queue/broker_clients.cpp": (
-        "arena_.client(slot).identity.id.set(at(slot).id)",
-        "arena_.lease(worker, slot).get()",
-    ),
-    "queue/queue.cpp": ("lease.set(0)",),
-}
-FENCE = r"\bfence\(std::memory_order_(\w+)\);"
+# Files whose loads that acquire and stores that release are mutants too, without the one that reads the journal's files.
+ORDERED = ("base/words.hpp", "base/text_page.hpp", "journal/watermarks.hpp", "queue/")
+UNMODELLED = "queue/checkpoint_check.cpp"
+ACCESS = r"(?<!snapshot_)(?P<dot>\.|->)(?P<access>get|set)\("
+# Stands in the model's `Word`: an access whose order a mutant drops.
+WEAKENED = """
+  uint64_t get_or_relaxed(bool weak) const { return weak ? relaxed() : get(); }
+  void set_or_put(bool weak, uint64_t v, int site = __builtin_LINE()) { weak ? put(v, site) : set(v, site); }
+"""
+FENCE = r"\bfence\(std::memory_order_(?P<order>\w+)\);"
+ACCESSED = re.compile(r"\w+(?:\([^()]*\))?$")
 HEAD = re.compile(r"(?:  )?(?!if|for|while|switch|return|else)\w.*?([\w:~]+)\(.*\{(?:  //.*| .*\})?$")
 CLASS = re.compile(r"(?:class|struct) (?:alignas\(64\) )?(\w+) .*\{$")
+
+
+def accessed(found: re.Match[str]) -> str:
+    """The word before an access, such as `lease(worker, slot)`."""
+    word = ACCESSED.search(found.string[: found.start()])
+    return word[0] if word else "?"
 
 
 def model_source(path: Path, mutants: list[str]) -> str:
@@ -77,11 +80,13 @@ def model_source(path: Path, mutants: list[str]) -> str:
     scope = function = ""
 
     def weaken(found: re.Match[str]) -> str:
-        order, text = found[1], found[0]
-        if order is None:
-            mutants.append(f"{function}: relaxed {text}")
-            weak = re.sub(r"\bset\(", "put(", re.sub(r"\bget\(", "relaxed(", text))
-            return f"(relay_mutant == {len(mutants)} ? {weak} : {text})"
+        if found["access"] == "get":
+            mutants.append(f"{function}: relaxed load of {accessed(found)}")
+            return f"{found['dot']}get_or_relaxed(relay_mutant == {len(mutants)}"
+        if found["access"] == "set":
+            mutants.append(f"{function}: relaxed store of {accessed(found)}")
+            return f"{found['dot']}set_or_put(relay_mutant == {len(mutants)}, "
+        order = found["order"]
         mutants.append(f"{function}: no {order} fence")
         model = f"if (relay_mutant != {len(mutants)}) fence("
         if order != "seq_cst":
@@ -89,8 +94,9 @@ def model_source(path: Path, mutants: list[str]) -> str:
         mutants.append(f"{function}: acq_rel fence instead of seq_cst")
         return f"{model}relay_mutant == {len(mutants)} ? std::memory_order_acq_rel : std::memory_order_seq_cst);"
 
-    ordered = [rf"\b{re.escape(access)}" for access in ORDERED.get(f"{path.parent.name}/{path.name}", ())]
-    weakened = re.compile("|".join([FENCE, *ordered]))
+    name = f"{path.parent.name}/{path.name}"
+    is_ordered = name.startswith(ORDERED) and name != UNMODELLED
+    weakened = re.compile(f"{FENCE}|{ACCESS}" if is_ordered else f"{FENCE}(?P<access>)")
     lines = []
     for line in path.read_text().splitlines(keepends=True):
         if head := CLASS.match(line):
@@ -117,6 +123,7 @@ def model_sources(folder: Path) -> tuple[dict[str, str], list[str]]:
         name = str(path.relative_to(NATIVE))
         broken = folder / name
         text = model_source(broken if broken.exists() else path, mutants)
+        text = text.replace("class Word {\n public:", f"class Word {{\n public:{WEAKENED}")
         texts[name] = text.replace("std::atomic<uint64_t>", "model::Atomic").replace(
             "std::atomic_thread_fence", "model::fence"
         )
@@ -125,7 +132,9 @@ def model_sources(folder: Path) -> tuple[dict[str, str], list[str]]:
 
 def mutants() -> list[str]:
     """What each mutant is, from number 1 on."""
-    return model_sources(NATIVE)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        write_mutated(Path(folder), BROKEN)
+        return model_sources(Path(folder))[1]
 
 
 def compile_check(folder: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.queues.ring_memory import FENCE, ORDERED, check, compile_check, mutants, sources
+from tests.queues.ring_memory import FENCE, check, compile_check, mutants, sources
 from tests.queues.ring_mutants import NATIVE
 from tests.support.chance import seeds
 
@@ -44,10 +44,6 @@ def test_no_fence_and_no_order_escapes_the_check() -> None:
         if path != seam:
             assert not re.search(r"std::atomic|__atomic|__sync_|thread_fence", text), path.name
             assert "memory_order" not in re.sub(FENCE, "", text), path.name
-    for name, accesses in ORDERED.items():
-        for access in accesses:
-            assert access in (NATIVE / name).read_text(), f"{name}: {access}"
-    assert sum(": relaxed " in mutant for mutant in mutants()) >= sum(map(len, ORDERED.values()))
     assert seam.read_text().count("std::atomic<uint64_t>") == 2
     assert seam.read_text().count("thread_fence") == 1
 
