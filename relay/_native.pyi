@@ -135,6 +135,13 @@ class JournalReader:
 
 # -- arena.pyx
 
+class TextPage:
+    def __init__(self, memory: Buffer, capacity: int) -> None: ...
+    @staticmethod
+    def size(capacity: int) -> int: ...
+    def write(self, text: bytes) -> None: ...
+    def read(self) -> bytes: ...
+
 class Arena:
     def __init__(
         self,

@@ -1,4 +1,6 @@
 // Words of shared memory with one writer at a time, and records of them that change atomically.
+//
+// All fences and ordered accesses of the core go through here, so that tests can put a memory model in their place.
 #pragma once
 
 #include <array>
@@ -19,8 +21,14 @@ inline void ring_step(int) {}
 inline void ring_look() {}
 #endif
 
+inline void fence(std::memory_order order) { std::atomic_thread_fence(order); }
+
 class Word {
  public:
+  // A word of a mapped file.
+  static Word& at(void* address) { return *static_cast<Word*>(address); }
+  static const Word& at(const void* address) { return *static_cast<const Word*>(address); }
+
   uint64_t get() const {
     ring_look();
     return value_.load(std::memory_order_acquire);
@@ -37,10 +45,25 @@ class Word {
     ring_step(site);
     value_.store(v, std::memory_order_relaxed);
   }
+  // For words with several writers. Both are seq_cst.
+  void add(uint64_t n) { value_.fetch_add(n, std::memory_order_seq_cst); }
+  // Stores `v` if the word is `expected`; the word as it was.
+  uint64_t replace(uint64_t expected, uint64_t v) {
+    value_.compare_exchange_strong(expected, v, std::memory_order_seq_cst);
+    return expected;
+  }
 
  private:
   std::atomic<uint64_t> value_;
 };
+// The length of a frame in a mapped file, which is stored last: a writer that is killed leaves a whole frame or none.
+inline uint32_t load_length(const void* at) {
+  return __atomic_load_n(static_cast<const uint32_t*>(at), __ATOMIC_ACQUIRE);
+}
+inline void store_length(void* at, uint32_t length) {
+  __atomic_store_n(static_cast<uint32_t*>(at), length, __ATOMIC_RELEASE);
+}
+
 static_assert(sizeof(Word) == 8 && std::atomic<uint64_t>::is_always_lock_free);
 
 // A record with one writer, in two copies. `publish` writes the other copy and then selects it by one store, the flip.
@@ -63,7 +86,7 @@ class alignas(64) DoubleBuffered {
         const uint64_t word = copies_[cur & 1][i].relaxed();
         std::memcpy(reinterpret_cast<char*>(&out) + 8 * i, &word, 8);
       }
-      std::atomic_thread_fence(std::memory_order_acquire);
+      fence(std::memory_order_acquire);
       if (cur_.relaxed() != cur) continue;
       if (version) *version = cur;
       return out;
@@ -77,14 +100,14 @@ class alignas(64) DoubleBuffered {
       uint64_t cur = cur_.get();
       std::array<uint64_t, N> found;
       for (size_t i = 0; i < N; ++i) found[i] = copies_[cur & 1][index + i].relaxed();
-      std::atomic_thread_fence(std::memory_order_acquire);
+      fence(std::memory_order_acquire);
       if (cur_.relaxed() == cur) return found;
     }
   }
 
   void publish(const T& record, int site = __builtin_LINE()) {
     uint64_t next = cur_.relaxed() + 1;
-    std::atomic_thread_fence(std::memory_order_release);  // the other copy is overwritten only after `cur_` left it
+    fence(std::memory_order_release);  // the other copy is overwritten only after `cur_` left it
     // Copies word by word from the record: a block copy would wait for the words that were written last. Unrolled,
     // because the speed of a loop would depend on its alignment in the program.
 #pragma GCC unroll 23

@@ -28,7 +28,7 @@ size_t table_payload(std::string_view definition) { return 11 + 5 + definition.s
 // visible.
 void seal(uint8_t* frame, size_t length) {
   store(frame + 4, crc32c(Bytes(frame + kFrameHeader, length)));
-  __atomic_store_n(reinterpret_cast<uint32_t*>(frame), static_cast<uint32_t>(length), __ATOMIC_RELEASE);
+  store_length(frame, static_cast<uint32_t>(length));
 }
 
 uint8_t* put_head(uint8_t* p, unsigned fields, FrameKind kind) {
@@ -65,18 +65,12 @@ uint64_t JournalWriter::first() const {
   return bases_.front();
 }
 
-void JournalWriter::publish_to(std::atomic<uint64_t>* word) {
-  word_ = word;
-  if (word_) word_->store(committed(), std::memory_order_release);
-}
-
 // Marks everything appended so far as complete, and publishes it unless that is on hold.
 void JournalWriter::end_at_boundary() {
   open_ = false;
   boundary_ = end_;
   if (publishing_paused_ || unresolved_) return;
-  committed_.store(end_, std::memory_order_release);
-  if (word_) word_->store(end_, std::memory_order_release);
+  marks_.commit(end_);
 }
 
 void JournalWriter::pause_publishing(bool on) {
@@ -95,7 +89,7 @@ void JournalWriter::start_segment(uint64_t base, uint64_t room, const JournalSta
   size_t length = static_cast<size_t>(put_source(frame + kFrameHeader, state, gtids) - frame) - kFrameHeader;
   seal(frame, length);
   made->appear(directory_);
-  if (segment_) __atomic_store_n(reinterpret_cast<uint32_t*>(segment_->at(end_)), kContinues, __ATOMIC_RELEASE);
+  if (segment_) store_length(segment_->at(end_), kContinues);
   for (Table& table : tables_) table.position = 0;
   segment_ = std::move(made);
   end_ = base + kSegmentHeader + frame_size(length);
@@ -350,7 +344,7 @@ uint64_t JournalWriter::flush() {
   size_t done = 0;
   while (done + 1 < std::min(dirty.size(), dirty_.size()) && dirty_[done] == dirty[done]) ++done;
   dirty_.erase(dirty_.begin(), dirty_.begin() + static_cast<std::ptrdiff_t>(done));
-  flushed_.store(upto, std::memory_order_release);
+  marks_.flush(upto);
   dirty_.back()->raise_flushed(upto);
   return upto;
 }

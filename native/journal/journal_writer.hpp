@@ -2,13 +2,13 @@
 // segments.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <mutex>
 
 #include "base/gtid.hpp"
 #include "journal/segment.hpp"
 #include "journal/sync_note.hpp"
+#include "journal/watermarks.hpp"
 
 namespace relay {
 
@@ -37,11 +37,11 @@ class JournalWriter {
   const JournalState& state() const { return state_; }
   uint64_t first() const;                // base of the oldest segment
   uint64_t end() const { return end_; }  // position of the next frame
-  uint64_t committed() const { return committed_.load(std::memory_order_acquire); }
+  uint64_t committed() const { return marks_.committed(); }
   bool in_transaction() const { return open_; }
   uint64_t sequence() const { return sequence_; }  // of the next change, in the open transaction if there is one
   // From now on, also stores `committed` in the word, each time with release order.
-  void publish_to(std::atomic<uint64_t>* word);
+  void publish_to(Word* word) { marks_.show(word); }
 
   // Adds a definition (packed) that rows refer to. Its TABLE frame is written before the first rows of a segment that
   // use it. From the first rows of a pending definition on, nothing is published until it is resolved: by the proven
@@ -72,7 +72,7 @@ class JournalWriter {
   // Loads the pages of the next `bytes` after the committed position into memory, up to the end of the segment, so that
   // a burst of rows does not wait for them. For the thread that flushes.
   void prepare(uint64_t bytes);
-  uint64_t flushed() const { return flushed_.load(std::memory_order_acquire); }
+  uint64_t flushed() const { return marks_.flushed(); }
   struct SegmentFacts {
     uint64_t base;
     uint64_t end;
@@ -130,9 +130,7 @@ class JournalWriter {
 
   std::unique_ptr<Directory> folder_;
   std::unique_ptr<SyncNote> note_;
-  std::atomic<uint64_t> committed_{0};
-  std::atomic<uint64_t>* word_ = nullptr;
-  std::atomic<uint64_t> flushed_{0};
+  Watermarks marks_;
   uint64_t prepared_ = 0;                        // pages before this position are in memory
   mutable std::mutex mutex_;                     // guards what flush and drop_before use: the next two members
   std::vector<std::shared_ptr<Mapping>> dirty_;  // written since their last flush; the current one last

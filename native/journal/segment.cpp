@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "base/crc.hpp"
+#include "base/words.hpp"
 #include "journal/system_calls.hpp"
 #include "journal/unreadable.hpp"
 
@@ -104,13 +105,13 @@ Directory::~Directory() { close(fd_); }
 int Directory::sync() const { return sync_folder(fd_); }
 
 uint64_t Mapping::flushed_now() const {
-  const auto* word = reinterpret_cast<const uint64_t*>(data + kFlushedNowAt);
-  return std::max(flushed, __atomic_load_n(word, __ATOMIC_ACQUIRE));
+  const uint8_t* word = data + kFlushedNowAt;
+  return std::max(flushed, Word::at(word).get());
 }
 
 void Mapping::raise_flushed(uint64_t position) const {
   if (position <= flushed_now()) return;
-  __atomic_store_n(reinterpret_cast<uint64_t*>(data + kFlushedNowAt), position, __ATOMIC_RELEASE);
+  Word::at(data + kFlushedNowAt).set(position);
 }
 
 std::unique_ptr<Mapping> Mapping::open(const std::string& directory, uint64_t base, bool writable) {
@@ -180,7 +181,7 @@ void Mapping::appear(const std::string& directory) {
 Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out) {
   if (position % 8 || position + kFrameHeader > segment.end()) return Reading::damaged;
   const uint8_t* p = segment.at(position);
-  uint32_t length = __atomic_load_n(reinterpret_cast<const uint32_t*>(p), __ATOMIC_ACQUIRE);
+  uint32_t length = load_length(p);
   if (length == 0) return Reading::end;
   if (length == kContinues) return Reading::next_segment;
   if (length < 2 || frame_size(length) > segment.end() - position) return Reading::damaged;

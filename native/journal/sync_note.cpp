@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "base/words.hpp"
 #include "journal/segment.hpp"
 #include "journal/system_calls.hpp"
 
@@ -59,11 +60,11 @@ SyncNote::Trust SyncNote::of(const std::string& file) {
 }
 
 // Several threads and processes may sync at once.
-void SyncNote::begin() { __atomic_fetch_add(&words_->begun, uint64_t{1}, __ATOMIC_SEQ_CST); }
+void SyncNote::begin() { Word::at(&words_->begun).add(1); }
 
-void SyncNote::end() { __atomic_fetch_add(&words_->done, uint64_t{1}, __ATOMIC_SEQ_CST); }
+void SyncNote::end() { Word::at(&words_->done).add(1); }
 
-void SyncNote::fail() { __atomic_store_n(&words_->failed, uint64_t{1}, __ATOMIC_SEQ_CST); }
+void SyncNote::fail() { Word::at(&words_->failed).set(1); }
 
 void SyncNote::settle() { *words_ = {boot_id(), 0, 0, 0}; }
 

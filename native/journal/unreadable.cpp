@@ -6,16 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <cstring>
+
+#include "base/words.hpp"
 
 namespace relay {
 namespace {
 
 struct Place {
-  std::atomic<uint64_t> word;  // the segment's base and 1; 0: none
-  std::atomic<uint64_t> offset;
+  Word word;  // the segment's base and 1; 0: none
+  Word offset;
 };
 constexpr size_t kPlaces = 64;
 constexpr size_t kLine = 4096 + 128;  // of /proc/self/maps
@@ -36,9 +37,9 @@ uint64_t number(const char** p, unsigned radix) {
 
 void leave_word(uint64_t base, uint64_t offset) {
   for (Place* place = places; place != places + kPlaces; ++place) {
-    uint64_t none = 0;
-    if (place->word.compare_exchange_strong(none, base + 1)) place->offset.store(offset);
-    if (none == 0 || none == base + 1) return;
+    const uint64_t before = place->word.replace(0, base + 1);
+    if (before == 0) place->offset.set(offset);
+    if (before == 0 || before == base + 1) return;
   }
 }
 
@@ -104,20 +105,17 @@ void watch_pages() {
 std::optional<uint64_t> unreadable_at(uint64_t base) {
   if (!places) return std::nullopt;
   const Place* found =
-      std::find_if(places, places + kPlaces, [&](const Place& place) { return place.word.load() == base + 1; });
+      std::find_if(places, places + kPlaces, [&](const Place& place) { return place.word.get() == base + 1; });
   if (found == places + kPlaces) return std::nullopt;
-  return found->offset.load();
+  return found->offset.get();
 }
 
 void forget_unreadable(uint64_t base) {
-  for (size_t i = 0; places && i < kPlaces; ++i) {
-    uint64_t word = base + 1;
-    places[i].word.compare_exchange_strong(word, 0);
-  }
+  for (size_t i = 0; places && i < kPlaces; ++i) places[i].word.replace(base + 1, 0);
 }
 
 void forget_unreadable() {
-  for (size_t i = 0; places && i < kPlaces; ++i) places[i].word.store(0);
+  for (size_t i = 0; places && i < kPlaces; ++i) places[i].word.set(0);
 }
 
 }  // namespace relay

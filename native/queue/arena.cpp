@@ -33,8 +33,8 @@ void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint
   h.pool_size = up(pool_bytes, kPage);
   std::memcpy(memory, &h, sizeof h);
   Control& control = Arena(memory, h.size).control();
-  control.exporter.exported.set(kNobody);
-  control.logger.logged.set(kNobody);
+  control.exporter.exported.put(kNobody);
+  control.logger.logged.put(kNobody);
 }
 
 Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), clients_(nullptr), leases_(nullptr) {
@@ -49,12 +49,12 @@ Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), 
 
 void Arena::release_holds() const {
   for (uint64_t worker = 0; worker < workers(); ++worker) {
-    for (size_t slot = 0; slot < max_clients(); ++slot) lease(worker, slot).set(0);
+    for (size_t slot = 0; slot < max_clients(); ++slot) lease(worker, slot).put(0);
   }
 }
 
 bool Arena::broker_sleeps() const {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either the broker sees the store, or we see that it sleeps
+  fence(std::memory_order_seq_cst);  // either the broker sees the store, or we see that it sleeps
   return control().broker.waiting.relaxed();
 }
 
@@ -63,7 +63,7 @@ std::string Arena::name(size_t slot) const {
   char text[kNameBytes];
   for (size_t i = 0; i < kNameBytes / 8; ++i) store(text + 8 * i, identity.name[i].relaxed());
   const size_t size = std::min<size_t>(identity.name_size.relaxed(), kNameBytes);
-  std::atomic_thread_fence(std::memory_order_acquire);  // a reader of `id` then sees if this was another client
+  fence(std::memory_order_acquire);  // a reader of `id` then sees if this was another client
   return std::string(text, size);
 }
 
@@ -95,14 +95,14 @@ FloorDrops FloorDrops::between(const Counts& taken, const BrokerRecord& b) {
 
 bool load_slot(const Slot* ring, uint64_t slots, uint64_t index, Queued* out) {
   const Slot& slot = ring[Slot::place(index, slots)];
-  if (slot.tag.get() != index + 1) return false;
+  if (slot.tag.relaxed() != index + 1) return false;  // whoever knows the index has acquired its publish
   out->before = slot.before.relaxed();
   out->frame = slot.frame.relaxed();
   const uint64_t what = slot.what.relaxed();
   out->rows = static_cast<uint32_t>(what);
   out->is_limited = what & Slot::kLimited;
   out->is_newest = what & Slot::kNewest;
-  std::atomic_thread_fence(std::memory_order_acquire);
+  fence(std::memory_order_acquire);
   return slot.tag.relaxed() == index + 1;
 }
 

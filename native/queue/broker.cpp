@@ -90,9 +90,9 @@ bool Broker::push(size_t slot, const Queued& queued, uint64_t scan) {
   }
   Slot& s = arena_.ring(slot)[Slot::place(c.w.tail, arena_.ring_slots())];
   s.tag.set(0);  // readers of this tag then see the publish that freed the slot
-  std::atomic_thread_fence(std::memory_order_release);
+  fence(std::memory_order_release);
   s.put(queued);
-  s.tag.set(c.w.tail + 1);
+  s.tag.put(c.w.tail + 1);
   c.w.tail += 1;
   return true;
 }
@@ -166,7 +166,7 @@ Broker::Step Broker::step(uint64_t max_bytes) {
   Control& control = arena_.control();
   const uint64_t committed = control.reader.committed.get();
   if (!position_) begin(committed);
-  const uint64_t first = control.reader.first.get();
+  const uint64_t first = control.reader.first.relaxed();
   if (first > first_) cut(first);  // if needed frames are gone, the loss is counted
   first_ = first;
   if (tables_.size() >= kMaxTables) forget_audiences();
@@ -276,11 +276,11 @@ void Broker::publish_touched(uint64_t position) {
 }
 
 uint64_t Broker::wake_mask() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either we see that a server waits, or it sees the rows
+  fence(std::memory_order_seq_cst);  // either we see that a server waits, or it sees the rows
   uint64_t mask = 0;
   for (size_t slot : touched_) {
     clients_[slot].touched = false;
-    if (!arena_.client(slot).line.waiting.get()) continue;
+    if (!arena_.client(slot).line.waiting.relaxed()) continue;
     if (done(slot).total() < clients_[slot].w.queued.total())
       mask |= uint64_t{1} << (clients_[slot].id % arena_.header().workers);
   }
@@ -289,8 +289,8 @@ uint64_t Broker::wake_mask() {
 }
 
 bool Broker::pending() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (arena_.control().reader.committed.get() > position_ || !touched_.empty()) return true;
+  fence(std::memory_order_seq_cst);
+  if (arena_.control().reader.committed.relaxed() > position_ || !touched_.empty()) return true;
   return std::any_of(lagging_.begin(), lagging_.end(),
                      [this](size_t slot) { return clients_[slot].w.lag && has_room(slot); });
 }
@@ -310,7 +310,7 @@ uint64_t Broker::flush(size_t slot) {
 
 void Broker::seek(size_t slot, uint64_t position) {
   flush(slot);
-  if (position > arena_.control().reader.committed.get()) {
+  if (position > arena_.control().reader.committed.relaxed()) {
     throw ArenaError("cannot move a client beyond the journal's end");
   }
   try {

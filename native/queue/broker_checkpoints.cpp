@@ -15,7 +15,7 @@ Checkpoint Broker::checkpoint(size_t slot) {
     out.server = block.server.read(&version);
     out.in_flight.resize(kInFlightRanges);
     out.in_flight.resize(out.server.lo < out.server.hi ? copy_in_flight(block, out.server, out.in_flight.data()) : 0);
-    std::atomic_thread_fence(std::memory_order_acquire);
+    fence(std::memory_order_acquire);
     if (block.server.version() == version) break;
   }
   out.broker = c.w;
@@ -169,7 +169,7 @@ void Broker::list_mixed(size_t slot, Checkpoint* from) {
   uint64_t limited = w.lag_rows.limited;
   std::vector<Queued> listed;
   auto next = from->accepted.begin();
-  for (uint64_t at = std::max(w.lag, arena_.control().reader.first.get()); at < w.scan;) {
+  for (uint64_t at = std::max(w.lag, arena_.control().reader.first.relaxed()); at < w.scan;) {
     const FrameSource::Frame frame = frames_.frame(at);
     const Verdict v = judge_one(slot, at, frame);
     for (; next != from->accepted.end() && next->frame <= at; ++next) {
@@ -197,7 +197,7 @@ void Broker::class_rows(size_t slot, Checkpoint* from) {
   w.lag = 0;
   s.limited = s.hi;
   if (!start) return;
-  start = std::max(start, arena_.control().reader.first.get());
+  start = std::max(start, arena_.control().reader.first.relaxed());
   Counts found;
   bool kept_first = false;
   auto next = from->waiting.begin();

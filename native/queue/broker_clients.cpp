@@ -15,14 +15,14 @@ uint64_t power_of_two_above(uint64_t n) {
 Broker::Broker(const Arena& arena, FrameSource& frames, uint64_t generation)
     : arena_(arena), frames_(frames), clients_(arena.max_clients()) {
   auto& words = arena_.control().broker;
-  if (words.generation.get() != generation) {  // the queues belong to another journal
+  if (words.generation.relaxed() != generation) {  // the queues belong to another journal
     for (size_t slot = 0; slot < clients_.size(); ++slot) retire(slot);
-    words.scan.set(0);
-    words.generation.set(generation);
+    words.scan.put(0);
+    words.generation.put(generation);
   }
-  position_ = words.scan.get();
+  position_ = words.scan.relaxed();
   for (size_t slot = 0; slot < clients_.size(); ++slot) {
-    uint64_t id = arena_.client(slot).identity.id.get();
+    uint64_t id = arena_.client(slot).identity.id.relaxed();
     if (!id) continue;
     clients_[slot].id = id;
     clients_[slot].w = arena_.client(slot).broker.read();
@@ -61,8 +61,8 @@ void Broker::begin(uint64_t committed) {
       if (!c.w.scan && f.from) start = std::min(start, f.from);
     }
   }
-  position_ = std::max(start, arena_.control().reader.first.get());
-  arena_.control().broker.scan.set(position_);
+  position_ = std::max(start, arena_.control().reader.first.relaxed());
+  arena_.control().broker.scan.put(position_);
 }
 
 Broker::Client& Broker::at(size_t slot) {
@@ -89,7 +89,7 @@ size_t Broker::add_client(uint64_t id, std::string_view name) {
   c.id = id;
   block.server.publish(ServerRecord{});  // a free block has no owner
   ServerLine& line = block.line;
-  for (Word* word : {&line.waiting, &line.connected, &line.last_poll, &line.taken}) word->set(0);
+  for (Word* word : {&line.waiting, &line.connected, &line.last_poll, &line.taken}) word->put(0);
   block.deliveries.clear();
   publish(slot, position_);
   char text[kNameBytes] = {};
@@ -103,8 +103,8 @@ size_t Broker::add_client(uint64_t id, std::string_view name) {
 void Broker::admit(size_t slot) { arena_.client(slot).identity.id.set(at(slot).id); }
 
 void Broker::retire(size_t slot) {
-  arena_.client(slot).identity.id.set(0);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either we see that a server holds it, or it sees it retired
+  arena_.client(slot).identity.id.put(0);
+  fence(std::memory_order_seq_cst);  // either we see that a server holds it, or it sees it retired
 }
 
 bool Broker::is_leased(size_t slot) const {

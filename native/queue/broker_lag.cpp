@@ -125,7 +125,7 @@ Counts Broker::rows_in_lag(size_t slot, uint64_t from, uint64_t to) {
 // Drops rows of frames before `position`, which are about to be deleted or are gone.
 void Broker::cut_lag(size_t slot, uint64_t position) {
   BrokerRecord& w = clients_[slot].w;
-  if (w.lag < arena_.control().reader.first.get()) {  // the slow path
+  if (w.lag < arena_.control().reader.first.relaxed()) {  // the slow path
     const Counts rest = rows_in_lag(slot, position, scan_of(slot));
     w.lag_rows = {w.queued.kept - rest.kept, w.queued.limited - rest.limited};
   } else {

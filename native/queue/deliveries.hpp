@@ -21,7 +21,7 @@ class Deliveries {
 
   void add(const Delivery& d, int site = __builtin_LINE()) {
     const uint64_t n = count_.relaxed();
-    std::atomic_thread_fence(std::memory_order_release);  // an entry is overwritten after the count has passed it
+    fence(std::memory_order_release);  // an entry is overwritten after the count has passed it
     Entry& entry = ring_[n % kSlots];
     entry.at.put(d.at, site);
     entry.frame.put(d.frame, site);
@@ -40,14 +40,14 @@ class Deliveries {
         out[i - begin] = {entry.at.relaxed(), entry.frame.relaxed(), static_cast<uint32_t>(what),
                           static_cast<uint32_t>(what >> 32)};
       }
-      std::atomic_thread_fence(std::memory_order_acquire);
+      fence(std::memory_order_acquire);
       // While the count is n, entry n is being written, in the slot of entry n - kSlots.
       if (count_.relaxed() < begin + kSlots) return end - begin;
     }
   }
 
   // For a client without an owner.
-  void clear() { count_.set(0); }
+  void clear() { count_.put(0); }
 
  private:
   static constexpr size_t kSlots = 16;  // more than are shown, so that a writer seldom overtakes a reader

@@ -14,10 +14,10 @@ constexpr int kAttempts = 100000;
 
 bool QueueServer::enter(uint64_t id) {
   Word& lease = arena_.lease(id % arena_.workers(), slot_);
-  if (block_.identity.id.get() == id) {
+  if (block_.identity.id.relaxed() == id) {
     if (lease.relaxed() == id) return true;
     lease.put(id);
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // either the broker sees our hold, or we see it retired
+    fence(std::memory_order_seq_cst);  // either the broker sees our hold, or we see it retired
     if (block_.identity.id.relaxed() == id) return true;
   }
   release(id);
@@ -33,17 +33,17 @@ void release_forgotten(const Arena& arena, uint64_t worker) {
   for (size_t slot = 0; slot < arena.max_clients(); ++slot) {
     Word& lease = arena.lease(worker, slot);
     const uint64_t id = lease.relaxed();
-    if (id && arena.client(slot).identity.id.get() != id) lease.set(0);
+    if (id && arena.client(slot).identity.id.relaxed() != id) lease.set(0);
   }
 }
 
 void clear_connections(const Arena& arena, uint64_t worker) {
   release_forgotten(arena, worker);
   for (size_t slot = 0; slot < arena.max_clients(); ++slot) {
-    const uint64_t id = arena.client(slot).identity.id.get();
+    const uint64_t id = arena.client(slot).identity.id.relaxed();
     QueueServer queue(arena, slot);
     if (!id || id % arena.workers() != worker || !queue.enter(id)) continue;
-    queue.line().connected.set(0);
+    queue.line().connected.put(0);
     queue.stop_waiting();
     queue.release(id);
   }
@@ -79,7 +79,7 @@ Peek QueueServer::peek(Range* out, size_t max_ranges, uint64_t max_rows) const {
     }
     // Slots that kept their tags are valid whatever was published since.
     if (p.rows || index == b.tail || !max_ranges || !max_rows) return p;
-    std::atomic_thread_fence(std::memory_order_acquire);
+    fence(std::memory_order_acquire);
     if (block_.broker.version() == version) break;  // nothing changed, and yet a published slot is missing
   }
   throw ArenaError("queue of client '" + arena_.name(slot_) + "' is damaged: a published slot does not hold its range");
@@ -111,7 +111,7 @@ void QueueServer::publish(const Peek& peek, const Range* ranges, size_t count, u
   ServerRecord s = block_.server.read();
   require_idle(s, peek);
   if (count > kInFlightRanges || rows > peek.rows) throw ArenaError("more rows than can be in flight");
-  std::atomic_thread_fence(std::memory_order_release);  // the area is rewritten after the flip that emptied it
+  fence(std::memory_order_release);  // the area is rewritten after the flip that emptied it
   for (size_t i = 0; i < count; ++i) {
     block_.in_flight.frame[i].put(ranges[i].frame);
     block_.in_flight.span[i].put(RowSpan::pack(ranges[i].first, ranges[i].rows));
@@ -217,8 +217,8 @@ uint64_t QueueServer::in_flight(Range* out, size_t* count) const {
 }
 
 bool QueueServer::wait() {
-  block_.line.waiting.set(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // either the broker sees the flag, or we see its rows
+  block_.line.waiting.put(1);
+  fence(std::memory_order_seq_cst);  // either the broker sees the flag, or we see its rows
   Range first;
   return peek(&first, 1, 1).rows > 0;
 }

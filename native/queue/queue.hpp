@@ -64,7 +64,7 @@ class QueueServer {
 
   // Asks to be woken when rows come. True if there are some already: then the wake may or may not come.
   bool wait();
-  void stop_waiting() { block_.line.waiting.set(0); }
+  void stop_waiting() { block_.line.waiting.put(0); }
 
   // After a publish: whether the broker sleeps although this client's ring is now half empty and more rows are due.
   bool broker_must_wake() const;

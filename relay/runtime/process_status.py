@@ -7,11 +7,12 @@ the export or the log does not affect the clients.
 from __future__ import annotations
 
 import mmap
-import zlib
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import msgspec
+
+from relay._native import TextPage
 
 STATUS_BYTES: Final = 8192
 """Bytes for the status of a process."""
@@ -30,8 +31,6 @@ ASSUMED_BYTES: Final = 1 << 20
 
 OUTCOME_BYTES: Final = 1 << 20
 """Bytes for the outcomes of the last reloads."""
-
-_HEAD: Final = 2  # words before the text: its length and its CRC
 
 T = TypeVar("T")
 
@@ -258,48 +257,27 @@ class AssumedRows(msgspec.Struct):
 
 
 class StatusPage:
-    """A status page, which shows one text of at most `size` - 16 bytes; `size` is a multiple of 8.
+    """A status page, which shows one text of at most `capacity` bytes.
 
     It is created before the fork. One process writes it, any process may read it, and either may be killed at any time.
     """
 
-    def __init__(self, size: int = STATUS_BYTES) -> None:
-        self._size = size
-        self._words = memoryview(mmap.mmap(-1, 8 + 2 * size)).cast("Q")
-
-    @property
-    def capacity(self) -> int:
-        """The most bytes of a text."""
-        return self._size - 8 * _HEAD
+    def __init__(self, capacity: int = STATUS_BYTES) -> None:
+        self._page = TextPage(mmap.mmap(-1, TextPage.size(capacity)), capacity)
+        self.capacity = capacity
 
     def write(self, content: bytes) -> None:
         """Show `content`. Raises `ValueError` if it does not fit."""
-        if len(content) > self.capacity:
-            raise ValueError(f"{len(content)} bytes for a status page of {self.capacity}")
-        turn = self._words[0] + 1
-        copy = self._copy(turn)
-        copy[0], copy[1] = len(content), zlib.crc32(content)
-        copy[_HEAD:].cast("B")[: len(content)] = content
-        self._words[0] = turn  # one store: from here on the other copy is free
+        self._page.write(content)
 
     def read(self) -> bytes:
         """Return the current text; b"" if there is none yet."""
-        while turn := self._words[0]:
-            copy = self._copy(turn)
-            content = bytes(copy[_HEAD:].cast("B")[: copy[0]])
-            if zlib.crc32(content) == copy[1]:
-                return content  # otherwise it was overwritten meanwhile, and there is a newer one
-        return b""
+        return self._page.read()
 
     def decode(self, form: type[T]) -> T:
         """Return the current text, which is msgpack, as `form`; `form()` if there is none yet."""
         content = self.read()
         return msgspec.msgpack.decode(content, type=form) if content else form()
-
-    def _copy(self, turn: int) -> memoryview:
-        words = self._size // 8
-        first = 1 + (turn & 1) * words
-        return self._words[first : first + words]
 
 
 @dataclass

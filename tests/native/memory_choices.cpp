@@ -15,24 +15,28 @@ namespace {
 // Depth first: an execution repeats the choices of the one before it up to the last that has another alternative.
 class All final : public Choices {
  public:
-  All(size_t switches, size_t old_loads) : most_switches_(switches), most_old_loads_(old_loads) {}
+  explicit All(const Bound& most) : most_(most) {}
 
   size_t any(size_t n) override { return n > 1 ? pick(n) : 0; }
   size_t thread(size_t, size_t others) override {
-    const size_t chosen = switches_ ? pick(others + 1) : 0;
-    switches_ -= chosen > 0;
+    const size_t chosen = left_.switches ? pick(others + 1) : 0;
+    left_.switches -= chosen > 0;
     return chosen;
   }
   size_t message(size_t older) override {
-    const size_t chosen = old_loads_ ? pick(older + 1) : 0;
-    old_loads_ -= chosen > 0;
+    const size_t chosen = left_.old_loads ? pick(older + 1) : 0;
+    left_.old_loads -= chosen > 0;
+    return chosen;
+  }
+  bool death() override {
+    const bool chosen = left_.deaths && pick(2);
+    left_.deaths -= chosen;
     return chosen;
   }
 
   void begin() {
     depth_ = 0;
-    switches_ = most_switches_;
-    old_loads_ = most_old_loads_;
+    left_ = most_;
   }
   bool next() {
     while (!path_.empty() && ++path_.back().chosen == path_.back().of) path_.pop_back();
@@ -49,9 +53,10 @@ class All final : public Choices {
     return path_[depth_++].chosen;
   }
 
-  const size_t most_switches_, most_old_loads_;
+  const Bound most_;
   std::vector<Choice> path_;
-  size_t depth_ = 0, switches_ = 0, old_loads_ = 0;
+  size_t depth_ = 0;
+  Bound left_;
 };
 
 class Some final : public Choices {
@@ -65,14 +70,17 @@ class Some final : public Choices {
     return now ? 1 + dice(others) : 0;
   }
   size_t message(size_t older) override { return dice(old_odds_) ? 0 : 1 + dice(older); }
+  bool death() override { return !dice(death_odds_); }
 
   // Executions differ in how often they switch, and in how often they read old values. Every other one switches at a
   // few places only, so that a thread gets far while another stands between two accesses.
   void begin() {
     constexpr size_t kOdds[] = {2, 4, 10, 30, 100};
+    constexpr size_t kDeathOdds[] = {30, 100, 300};
     bursts_ = !bursts_;
     switch_odds_ = kOdds[dice(5)];
     old_odds_ = kOdds[dice(3)];
+    death_odds_ = kDeathOdds[dice(3)];
     for (size_t& access : switches_) access = dice(last_ + 1);
   }
 
@@ -81,15 +89,15 @@ class Some final : public Choices {
 
   std::minstd_rand random_;
   bool bursts_ = false;
-  size_t switch_odds_ = 2, old_odds_ = 2;
+  size_t switch_odds_ = 2, old_odds_ = 2, death_odds_ = 30;
   std::array<size_t, 4> switches_{};
   size_t last_ = 100;  // access of the execution before
 };
 
 }  // namespace
 
-uint64_t explore_all(size_t switches, size_t old_loads, const std::function<void()>& execution) {
-  All all(switches, old_loads);
+uint64_t explore_all(const Bound& most, const std::function<void()>& execution) {
+  All all(most);
   choices = &all;
   uint64_t count = 0;
   do {

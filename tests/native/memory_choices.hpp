@@ -14,6 +14,8 @@ class Choices {
   virtual size_t thread(size_t access, size_t others) = 0;
   // 0: the last value is read; up to `older`: one so much older.
   virtual size_t message(size_t older) = 0;
+  // Before an access of a mortal thread.
+  virtual bool death() = 0;
 };
 
 extern Choices* choices;

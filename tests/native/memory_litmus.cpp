@@ -31,7 +31,7 @@ void expect(const char* name, bool is_allowed, const Seen& outcome,
   subject = name;
   ++g_tests;
   std::set<Seen> outcomes;
-  explore_all(kSwitches, kOldLoads, [&] {
+  explore_all({kSwitches, kOldLoads}, [&] {
     auto& words = shared<Words>();
     Seen seen(outcome.size());
     std::vector<std::function<void()>> bound;

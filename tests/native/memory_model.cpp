@@ -18,7 +18,6 @@ constexpr size_t kPlaces = 512;  // words that an execution touches
 constexpr size_t kStack = 256 << 10;
 constexpr size_t kThreads = 5;
 constexpr size_t kSteps = 200000;  // of an execution that ends
-constexpr size_t kLife = 60;       // accesses of a mortal thread, on average
 
 // Of each word the index of a value in its history.
 struct View {
@@ -41,23 +40,24 @@ struct Thread {
   // order of these fences is no happens-before.
   View sc;
   ucontext_t context;
+  ucontext_t beyond;  // where it goes on after a death
   const std::function<void()>* work = nullptr;
+  const std::function<void()>* life = nullptr;  // of a mortal thread, whose stack a death leaves as it is
   const bool* waits_for = nullptr;
   bool is_done = false;
-  bool is_mortal = false;
 
   bool can_run() const { return !is_done && (!waits_for || *waits_for); }
 };
 
 alignas(64) uint8_t g_memory[kMemory];
-int16_t g_place_of[kMemory / 8];           // of a word, + 1; 0: not touched yet
-std::vector<size_t> g_touched;             // words with a place
+int16_t g_place_of[kMemory / 8];                 // of a word, + 1; 0: not touched yet
+std::vector<size_t> g_touched;                   // words with a place
 std::vector<std::vector<Message*>> g_histories;  // by place
 std::deque<Message> g_pool;
 size_t g_messages = 0;
 View g_sc;
 std::array<Thread, kThreads> g_threads;
-std::array<std::vector<char>, kThreads> g_stacks;
+std::array<std::vector<char>, kThreads> g_stacks, g_life_stacks;
 size_t g_count = 0;
 Thread* g_running = nullptr;
 ucontext_t g_main;
@@ -107,16 +107,18 @@ std::vector<Thread*> others() {
   return found;
 }
 
-struct Death {};
-
-// Before each access: another thread may go on, and a mortal one may die.
+// Before each access another thread may go on.
 void may_switch() {
   if (++g_steps > kSteps) fail("the threads do not end");
   size_t runnable = 0;
   for (size_t i = 0; i < g_count; ++i) runnable += g_threads[i].can_run();
   const size_t chosen = runnable > 1 ? choices->thread(g_steps, runnable - 1) : 0;
   if (chosen) resume(others()[chosen - 1]);
-  if (g_running->is_mortal && !choices->any(kLife)) throw Death{};
+}
+
+// Before each store a mortal thread may die.
+void may_die() {
+  if (g_running->life && choices->death()) setcontext(&g_running->beyond);
 }
 
 // Another thread goes on.
@@ -129,14 +131,31 @@ void must_switch() {
   swapcontext(&g_running->context, &g_main);
 }
 
-void work() {
+void perform(const std::function<void()>& what) {
   try {
-    (*g_running->work)();
+    what();
   } catch (const std::exception& e) {
     fail(e.what());
   }
+}
+
+void work() {
+  perform(*g_running->work);
   g_running->is_done = true;
   must_switch();
+}
+
+void live_on_own_stack() {
+  perform(*g_running->life);
+  setcontext(&g_running->beyond);
+}
+
+void prepare(ucontext_t* context, std::vector<char>* stack, void (*begin)()) {
+  stack->resize(kStack);
+  getcontext(context);
+  context->uc_stack.ss_sp = stack->data();
+  context->uc_stack.ss_size = kStack;
+  makecontext(context, begin, 0);
 }
 
 }  // namespace
@@ -178,16 +197,48 @@ void Atomic::store(uint64_t v, std::memory_order order) {
     return;
   }
   may_switch();
+  may_die();
+  const Thread& t = *g_running;
+  const size_t place = place_of(this, value_);
+  const std::vector<Message*>& history = g_histories[place];
+  if (static_cast<size_t>(t.cur.at[place]) + 1 != history.size()) fail("a word has two writers");
+  append(v, order);
+}
+
+void Atomic::append(uint64_t v, std::memory_order order) {
   Thread& t = *g_running;
   const size_t place = place_of(this, value_);
   std::vector<Message*>& history = g_histories[place];
-  if (static_cast<size_t>(t.cur.at[place]) + 1 != history.size()) fail("a word has two writers");
   const auto index = static_cast<int16_t>(history.size());
   t.cur.at[place] = t.acq.at[place] = index;
   Message& m = message(v, releases(order) ? t.cur : t.rel);
   m.view.at[place] = index;
   history.push_back(&m);
   value_ = v;
+}
+
+uint64_t Atomic::read_last() {
+  may_switch();
+  may_die();
+  Thread& t = *g_running;
+  const Message& last = *g_histories[place_of(this, value_)].back();
+  t.cur.join(last.view);
+  t.acq.join(last.view);
+  return last.value;
+}
+
+uint64_t Atomic::fetch_add(uint64_t n, std::memory_order) {
+  const uint64_t before = read_last();
+  append(before + n, std::memory_order_acq_rel);
+  return before;
+}
+
+bool Atomic::compare_exchange_strong(uint64_t& expected, uint64_t v, std::memory_order) {
+  const uint64_t before = read_last();
+  const bool is_equal = before == expected;
+  if (is_equal) append(v, std::memory_order_acq_rel);
+  expected = before;
+  return is_equal;
 }
 
 void fence(std::memory_order order) {
@@ -207,12 +258,12 @@ void yield() {
 }
 
 void live(const std::function<void()>& work) {
-  g_running->is_mortal = true;
-  try {
-    work();
-  } catch (const Death&) {
-  }
-  g_running->is_mortal = false;
+  Thread& t = *g_running;
+  ucontext_t life;
+  prepare(&life, &g_life_stacks[static_cast<size_t>(&t - g_threads.data())], live_on_own_stack);
+  t.life = &work;
+  swapcontext(&t.beyond, &life);
+  t.life = nullptr;
   fence(std::memory_order_seq_cst);
 }
 
@@ -226,12 +277,14 @@ Bell::~Bell() = default;
 
 void Bell::ring() {
   may_switch();
+  may_die();
   state_->view.join(g_running->cur);
   state_->is_rung = true;
 }
 
 void Bell::wait() {
   may_switch();
+  may_die();
   g_running->waits_for = &state_->is_rung;
   if (!state_->is_rung) must_switch();
   g_running->waits_for = nullptr;
@@ -251,12 +304,9 @@ void run(const std::vector<std::function<void()>>& threads) {
     t.cur = t.acq = t.rel = t.sc = View{};
     t.work = &threads[i];
     t.waits_for = nullptr;
-    t.is_done = t.is_mortal = false;
-    g_stacks[i].resize(kStack);
-    getcontext(&t.context);
-    t.context.uc_stack.ss_sp = g_stacks[i].data();
-    t.context.uc_stack.ss_size = kStack;
-    makecontext(&t.context, work, 0);
+    t.life = nullptr;
+    t.is_done = false;
+    prepare(&t.context, &g_stacks[i], work);
   }
   resume(&g_threads[choices->any(g_count)]);
   g_running = nullptr;

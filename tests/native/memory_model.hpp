@@ -24,8 +24,14 @@ class Atomic {
   static constexpr bool is_always_lock_free = true;
   uint64_t load(std::memory_order order) const;
   void store(uint64_t v, std::memory_order order);
+  // These read the last value, and any thread may call them. Both acquire and release, whatever the order.
+  uint64_t fetch_add(uint64_t n, std::memory_order order);
+  bool compare_exchange_strong(uint64_t& expected, uint64_t v, std::memory_order order);
 
  private:
+  uint64_t read_last();
+  void append(uint64_t v, std::memory_order order);
+
   mutable uint64_t value_;  // the last one
 };
 static_assert(sizeof(Atomic) == 8);
@@ -34,8 +40,9 @@ void fence(std::memory_order order);
 
 void yield();  // another thread goes on, if one can
 
-// Runs `work` as a process that may die at any access. What the thread does then, it does as the successor: birth and
-// death hand over all that was known, and the kernel's part in them is no less than a seq_cst fence.
+// Runs `work` as a process that may die before any store, which no handler notices. What the thread does then, it does
+// as the successor: birth and death hand over all that was known, and the kernel's part in them is no less than a seq_cst
+// fence. A death before a load would be seen as one before the next store, or as none.
 void live(const std::function<void()>& work);
 
 // What threads sleep on: an eventfd. Whoever is woken knows what the ringing thread knew.
@@ -64,9 +71,14 @@ T& shared() {
 // Runs the threads together once, by turns that the exploration chooses. Fails if they do not end.
 void run(const std::vector<std::function<void()>>& threads);
 
-// Runs `execution`, which calls run(), in every way that has at most so many switches from a thread that could go on,
-// and so many loads of a value that is not the last; how many these were.
-uint64_t explore_all(size_t switches, size_t old_loads, const std::function<void()>& execution);
+struct Bound {
+  size_t switches = 0;   // from a thread that could go on
+  size_t old_loads = 0;  // loads of a value that is not the last
+  size_t deaths = 0;
+};
+
+// Runs `execution`, which calls run(), in every way within the bound; how many these were.
+uint64_t explore_all(const Bound& most, const std::function<void()>& execution);
 // Runs it so often in ways that follow from the seed.
 void explore_some(uint64_t seed, uint64_t executions, const std::function<void()>& execution);
 

@@ -1,4 +1,9 @@
 // Readers of what another process writes over again and again.
+#include <array>
+#include <new>
+
+#include "base/text_page.hpp"
+#include "journal/watermarks.hpp"
 #include "ring_scene.hpp"
 
 namespace ring_memory {
@@ -174,6 +179,71 @@ void view() {
               }});
 }
 
+// A drain is done when all frames are decided and no rows wait.
+void drain_queue() {
+  constexpr uint64_t kFrames = 2;
+  Scene s;
+  s.commit(kFrames);
+  model::run({[&] {
+                for (uint64_t i = 0; i < kFrames; ++i) s.broker->step(kStride);
+              },
+              [&] {
+                const bool is_decided = s.arena.control().broker.scan.get() == kStart + kFrames * kStride;
+                if (is_decided && s.arena.view(0).waiting() != kFrames * kRows) fail("a drain overlooks rows");
+              }});
+}
+
+// Somebody reads a status page while its writer shows other texts.
+void read_page() {
+  constexpr size_t kCapacity = 24;
+  std::fill_n(model::memory(), TextPage::size_for(kCapacity), uint8_t{0});
+  TextPage page(model::memory(), kCapacity);
+  model::run({[&] {
+                for (size_t n = 1; n <= 3; ++n) page.write(std::string(6 * n, static_cast<char>('0' + n)));
+              },
+              [&] {
+                size_t shown = 0;
+                for (int i = 0; i < 2; ++i) {
+                  const std::string text = page.read();
+                  const size_t n = text.size() / 6;
+                  if (text != std::string(6 * n, static_cast<char>('0' + n))) fail("a text is half of another one");
+                  if (n < shown) fail("a text is older than the one before it");
+                  shown = n;
+                }
+              }});
+}
+
+// The reader appends, its maintenance thread flushes, and others read up to what is committed or flushed.
+void read_journal() {
+  auto* frames = &model::shared<std::array<Word, 8>>()[0];
+  Word& segments = frames[4];
+  Word& committed = frames[5];
+  Word& flushed = frames[6];
+  Watermarks& marks = *new (model::memory() + 4096) Watermarks();
+  constexpr uint64_t kFrames = 3;
+  auto read = [&](const Word& mark) {
+    const uint64_t end = mark.get();
+    for (uint64_t i = 0; i < end; ++i) {
+      if (frames[i].relaxed() != i + 1) fail("a frame is read that is not there yet");
+    }
+  };
+  model::run({[&] {
+                for (uint64_t i = 0; i < kFrames; ++i) {
+                  if (i == 1) marks.show(&committed);  // as a reader that has found frames
+                  segments.put(i + 1);
+                  frames[i].put(i + 1);
+                  marks.commit(i + 1);
+                }
+              },
+              [&] {
+                const uint64_t end = marks.committed();
+                if (segments.relaxed() < end) fail("a segment is not flushed");
+                marks.flush(end);
+                flushed.set(end);
+              },
+              [&] { read(committed); }, [&] { read(flushed); }});
+}
+
 Delivery delivery(uint64_t n) { return {n, n + 1, static_cast<uint32_t>(n + 2), static_cast<uint32_t>(n + 3)}; }
 
 // Deliveries overtake somebody who looks at the last ones.
@@ -200,8 +270,10 @@ void deliveries() {
 }  // namespace
 
 std::vector<Scenario> queue_scenarios() {
-  return {{"a record is read", read_records, 3},
-          {"words of a record are read", read_words, 3},
+  return {{"a record is read", read_records, {3, 3}},
+          {"words of a record are read", read_words, {3, 3}},
+          {"a status page is read", read_page, {2, 2}},
+          {"the journal is read", read_journal, {1, 1}},
           {"rows are handed out", deliver},
           {"rows are dropped", drop},
           {"rows are dropped between others", drop_between},
@@ -209,6 +281,7 @@ std::vector<Scenario> queue_scenarios() {
           {"a checkpoint is taken", checkpoint},
           {"retention asks what is needed", keep},
           {"somebody looks at a queue", view},
+          {"a queue is drained", drain_queue, {1, 2}},
           {"somebody looks at deliveries", deliveries}};
 }
 

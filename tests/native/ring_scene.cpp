@@ -2,19 +2,15 @@
 
 namespace ring_memory {
 
-namespace {
-
-Arena format(size_t clients) {
-  const size_t size = Arena::size_for(clients, 0, kWorkers, kSlots);
+Arena format(size_t clients, uint64_t slots) {
+  const size_t size = Arena::size_for(clients, 0, kWorkers, slots);
   if (size > model::kMemory) fail("the arena is larger than the model's memory");
   std::fill_n(model::memory(), size, uint8_t{0});
-  Arena::format(model::memory(), clients, 0, kWorkers, kSlots);
+  Arena::format(model::memory(), clients, 0, kWorkers, slots);
   return {model::memory(), size};
 }
 
-}  // namespace
-
-Scene::Scene(uint64_t most, uint64_t tables) : limit(most), arena(format(1)) {
+Scene::Scene(uint64_t most, uint64_t tables) : limit(most), arena(format(1, kSlots)) {
   journal.tables = tables;
   committed().set(kStart);
   broker = std::make_unique<Broker>(arena, journal, 1);

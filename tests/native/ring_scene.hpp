@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "queue/broker.hpp"
 #include "memory_model.hpp"
+#include "queue/broker.hpp"
 #include "queue/queue.hpp"
 
 namespace ring_memory {
@@ -23,11 +23,15 @@ inline uint64_t frame_of(uint64_t number) { return kStart + number / kRows * kSt
 // Frames of so many tables by turns.
 struct Journal : FrameSource {
   Frame frame(uint64_t position) override {
-    return {position + kStride, kRows, 1, 1 + (position - kStart) / kStride % tables};
+    return {position + kStride, rows, 1, 1 + (position - kStart) / kStride % tables};
   }
   Names names(uint64_t table) override { return {"s", "t" + std::to_string(table)}; }
   uint64_t tables = 1;
+  uint32_t rows = kRows;
 };
+
+// An arena in the model's memory.
+Arena format(size_t clients, uint64_t slots);
 
 struct Scene {
   // A client that asks for all tables, of the last with a limit that drops the oldest. With one table a row's frame
@@ -58,10 +62,14 @@ struct Scene {
 struct Scenario {
   const char* name;
   void (*execute)();
-  size_t switches = 0;  // of an exhaustive exploration, with as many loads of old values; 0: a random one
+  model::Bound every{};  // of an exhaustive exploration; nothing: a random one
+  bool is_long = false;  // for the whole check only
+
+  bool is_exhaustive() const { return every.switches || every.deaths; }
 };
 
 std::vector<Scenario> queue_scenarios();  // records, slots, the area in flight
 std::vector<Scenario> turn_scenarios();   // wake-ups, blocks
+std::vector<Scenario> death_scenarios();  // brokers and servers that die at any store
 
 }  // namespace ring_memory

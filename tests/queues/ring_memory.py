@@ -2,8 +2,11 @@
 
     python -m tests.queues.ring_memory [executions of each scenario [seed]]
 
-The queue's own sources are compiled with the model's words and fences in place of the processor's. Each fence is a
-mutant, and so is each required memory order. The program takes the number of a mutant, from 1 on.
+It also runs small queues in every way within a bound, such as one death and one switch, and says how many these were.
+
+The queue's own sources are compiled with the model's words and fences in place of the processor's, which stand in
+`native/base/words.hpp`. Each fence is a mutant, and so is each load that acquires and each store that releases. The
+program takes the number of a mutant, from 1 on.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ CHECK = (
     "ring_memory.cpp",
     "ring_memory_queue.cpp",
     "ring_memory_turns.cpp",
+    "ring_memory_deaths.cpp",
     "ring_scene.cpp",
     "memory_model.cpp",
     "memory_choices.cpp",
@@ -29,28 +33,46 @@ CHECK = (
 FLAGS = ("-std=c++17", "-O2", "-fvect-cost-model=dynamic", "-Wall", "-Wextra", "-Wshadow", "-Werror")
 EXECUTIONS = 3000
 
+SUCCESSOR_WAKES = "touch(slot);  // the predecessor may have died between publishing and waking"
 # What no order is to blame for, so that each scenario has something to notice.
 BROKEN = (
     Mutant(
         "what is in flight is not kept",
         (Edit("queue/broker.cpp", "for (size_t i = 0; i < n; ++i) lowest = std::min(lowest, ranges[i].frame);", ";"),),
     ),
-    *(mutant for mutant in MUTANTS if mutant.name == "a slot is used again although its rows wait"),
-)
-# Loads that must acquire, and stores that must release.
-ORDERED = {
-    "base/words.hpp": ("cur_.get()", "cur_.set(next, site)"),
-    "queue/deliveries.hpp": ("count_.get()", "count_.set(n + 1, site)"),
-    "queue/broker.cpp": ("s.tag.set(0)", "control.reader.committed.get()"),
-    "queue/broker_clients.cpp": (
-        "arena_.client(slot).identity.id.set(at(slot).id)",
-        "arena_.lease(worker, slot).get()",
+    *(
+        mutant
+        for mutant in MUTANTS
+        if mutant.name
+        in {
+            "a slot is used again although its rows wait",
+            "the in-flight area is written after the record that points to it",
+            "the broker's position passes clients that are not published",
+            "a restarted broker decides again what a client has been given",
+            "a block is given to another client although a server holds it",
+        }
     ),
-    "queue/queue.cpp": ("lease.set(0)",),
-}
-FENCE = r"std::atomic_thread_fence\(std::memory_order_(\w+)\);"
+    Mutant("a broker's successor wakes nobody", (Edit("queue/broker_clients.cpp", SUCCESSOR_WAKES, ";"),)),
+)
+# Files whose loads that acquire and stores that release are mutants too, without the one that reads the journal's files.
+ORDERED = ("base/words.hpp", "base/text_page.hpp", "journal/watermarks.hpp", "queue/")
+UNMODELLED = "queue/checkpoint_check.cpp"
+ACCESS = r"(?<!snapshot_)(?P<dot>\.|->)(?P<access>get|set)\("
+# Stands in the model's `Word`: an access whose order a mutant drops.
+WEAKENED = """
+  uint64_t get_or_relaxed(bool weak) const { return weak ? relaxed() : get(); }
+  void set_or_put(bool weak, uint64_t v, int site = __builtin_LINE()) { weak ? put(v, site) : set(v, site); }
+"""
+FENCE = r"\bfence\(std::memory_order_(?P<order>\w+)\);"
+ACCESSED = re.compile(r"\w+(?:\([^()]*\))?$")
 HEAD = re.compile(r"(?:  )?(?!if|for|while|switch|return|else)\w.*?([\w:~]+)\(.*\{(?:  //.*| .*\})?$")
 CLASS = re.compile(r"(?:class|struct) (?:alignas\(64\) )?(\w+) .*\{$")
+
+
+def accessed(found: re.Match[str]) -> str:
+    """The word before an access, such as `lease(worker, slot)`."""
+    word = ACCESSED.search(found.string[: found.start()])
+    return word[0] if word else "?"
 
 
 def model_source(path: Path, mutants: list[str]) -> str:
@@ -58,20 +80,23 @@ def model_source(path: Path, mutants: list[str]) -> str:
     scope = function = ""
 
     def weaken(found: re.Match[str]) -> str:
-        order, text = found[1], found[0]
-        if order is None:
-            mutants.append(f"{function}: relaxed {text}")
-            weak = text.replace(".get()", ".relaxed()").replace(".set(", ".put(")
-            return f"(relay_mutant == {len(mutants)} ? {weak} : {text})"
+        if found["access"] == "get":
+            mutants.append(f"{function}: relaxed load of {accessed(found)}")
+            return f"{found['dot']}get_or_relaxed(relay_mutant == {len(mutants)}"
+        if found["access"] == "set":
+            mutants.append(f"{function}: relaxed store of {accessed(found)}")
+            return f"{found['dot']}set_or_put(relay_mutant == {len(mutants)}, "
+        order = found["order"]
         mutants.append(f"{function}: no {order} fence")
-        model = f"if (relay_mutant != {len(mutants)}) model::fence("
+        model = f"if (relay_mutant != {len(mutants)}) fence("
         if order != "seq_cst":
             return f"{model}std::memory_order_{order});"
         mutants.append(f"{function}: acq_rel fence instead of seq_cst")
         return f"{model}relay_mutant == {len(mutants)} ? std::memory_order_acq_rel : std::memory_order_seq_cst);"
 
-    ordered = [rf"\b{re.escape(access)}" for access in ORDERED.get(f"{path.parent.name}/{path.name}", ())]
-    weakened = re.compile("|".join([FENCE, *ordered]))
+    name = f"{path.parent.name}/{path.name}"
+    is_ordered = name.startswith(ORDERED) and name != UNMODELLED
+    weakened = re.compile(f"{FENCE}|{ACCESS}" if is_ordered else f"{FENCE}(?P<access>)")
     lines = []
     for line in path.read_text().splitlines(keepends=True):
         if head := CLASS.match(line):
@@ -98,13 +123,18 @@ def model_sources(folder: Path) -> tuple[dict[str, str], list[str]]:
         name = str(path.relative_to(NATIVE))
         broken = folder / name
         text = model_source(broken if broken.exists() else path, mutants)
-        texts[name] = text.replace("std::atomic<uint64_t>", "model::Atomic")
+        text = text.replace("class Word {\n public:", f"class Word {{\n public:{WEAKENED}")
+        texts[name] = text.replace("std::atomic<uint64_t>", "model::Atomic").replace(
+            "std::atomic_thread_fence", "model::fence"
+        )
     return texts, mutants
 
 
 def mutants() -> list[str]:
     """What each mutant is, from number 1 on."""
-    return model_sources(NATIVE)[1]
+    with tempfile.TemporaryDirectory() as folder:
+        write_mutated(Path(folder), BROKEN)
+        return model_sources(Path(folder))[1]
 
 
 def compile_check(folder: Path) -> Path:
@@ -122,13 +152,15 @@ def compile_check(folder: Path) -> Path:
     return program
 
 
-def check(program: Path, mutant: int = 0, *, executions: int = EXECUTIONS, seed: int = 1) -> tuple[bool, str]:
-    """Whether every execution was right, and what the program says."""
-    arguments = [str(seed), str(executions), str(mutant)]
+def check(
+    program: Path, mutant: int = 0, *, executions: int = EXECUTIONS, seed: int = 1, whole: bool = False
+) -> tuple[bool, str]:
+    """Whether every execution was right, and what the program says; with `whole`, long explorations too."""
+    arguments = [str(seed), str(executions), str(mutant), "whole" if whole else "short"]
     done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=patience(900))
     if done.returncode not in {0, 1}:
         raise AssertionError(f"the check ended with {done.returncode}: {done.stderr}")
-    return done.returncode == 0, (done.stdout or done.stderr).strip()
+    return done.returncode == 0, (done.stderr or done.stdout).strip()
 
 
 def main() -> int:
@@ -137,7 +169,7 @@ def main() -> int:
     executions, seed = [*given, *(EXECUTIONS, 1)[len(given) :]]
     with tempfile.TemporaryDirectory() as folder:
         program = compile_check(Path(folder))
-        is_right, told = check(program, executions=executions, seed=seed)
+        is_right, told = check(program, executions=executions, seed=seed, whole=True)
         print(told, flush=True)
         missed = 0
         for number, name in enumerate(mutants(), 1):

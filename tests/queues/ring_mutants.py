@@ -66,7 +66,7 @@ MUTANTS: Sequence[Mutant] = (
     Mutant(
         "slots are read without looking at their tags",
         (
-            Edit("queue/arena.cpp", "if (slot.tag.get() != index + 1) return false;", ";"),
+            Edit("queue/arena.cpp", "if (slot.tag.relaxed() != index + 1) return false;", ";"),
             Edit("queue/arena.cpp", "return slot.tag.relaxed() == index + 1;", "return true;"),
         ),
     ),
@@ -171,7 +171,7 @@ MUTANTS: Sequence[Mutant] = (
             Edit(
                 "queue/broker.cpp",
                 "publish_touched(position);",
-                "control.broker.scan.set(position); publish_touched(position);",
+                "control.broker.scan.put(position); publish_touched(position);",
             ),
         ),
     ),

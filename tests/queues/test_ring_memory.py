@@ -7,14 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.queues.ring_memory import FENCE, ORDERED, check, compile_check, mutants, sources
-from tests.queues.ring_mutants import NATIVE, SOURCES
+from tests.queues.ring_memory import FENCE, check, compile_check, mutants, sources
+from tests.queues.ring_mutants import NATIVE
 from tests.support.chance import seeds
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_check(tmp_path_factory.mktemp("ring_memory"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_queue_survives_each_death_in_each_order(program: Path) -> None:
+    is_right, told = check(program, executions=0, whole=True)
+    assert is_right, told
+    assert told.count("1 deaths") == 6
 
 
 def test_every_execution_of_the_queue_is_right(program: Path) -> None:
@@ -30,16 +38,14 @@ def test_a_weaker_queue_is_noticed(program: Path, number: int) -> None:
 
 
 def test_no_fence_and_no_order_escapes_the_check() -> None:
+    seam = NATIVE / "base" / "words.hpp"
     for path in sources():
         text = path.read_text()
-        assert text.count("thread_fence") == len(re.findall(FENCE, text)), path.name
-        if str(path.relative_to(NATIVE)) in SOURCES:
+        if path != seam:
+            assert not re.search(r"std::atomic|__atomic|__sync_|thread_fence", text), path.name
             assert "memory_order" not in re.sub(FENCE, "", text), path.name
-    for name, accesses in ORDERED.items():
-        for access in accesses:
-            assert access in (NATIVE / name).read_text(), f"{name}: {access}"
-    assert sum(": relaxed " in mutant for mutant in mutants()) >= sum(map(len, ORDERED.values()))
-    assert (NATIVE / "base" / "words.hpp").read_text().count("std::atomic<uint64_t>") == 2
+    assert seam.read_text().count("std::atomic<uint64_t>") == 2
+    assert seam.read_text().count("thread_fence") == 1
 
 
 @pytest.mark.slow

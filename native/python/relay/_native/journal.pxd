@@ -12,8 +12,8 @@ from relay._native.failure cimport raise_failure
 from relay._native.gtids cimport CGtid, CGtidSet
 from relay._native.values cimport CDefinition, CRowKind
 
-cdef extern from "<atomic>" namespace "std":
-    cdef cppclass AtomicWord "std::atomic<uint64_t>":
+cdef extern from "base/words.hpp" namespace "relay":
+    cdef cppclass CSharedWord "relay::Word":
         pass
 
 cdef extern from "journal/journal.hpp" namespace "relay":
@@ -56,7 +56,7 @@ cdef extern from "journal/journal_writer.hpp" namespace "relay":
         uint64_t end()
         uint64_t committed()
         cbool in_transaction()
-        void publish_to(AtomicWord* word)
+        void publish_to(CSharedWord* word)
         uint32_t define(Bytes definition, cbool pending) except +raise_failure
         void resolve(uint32_t table, Bytes definition) except +raise_failure
         void forget(uint32_t table) except +raise_failure

@@ -82,7 +82,7 @@ cdef class JournalWriter:
 
     def publish_to(self, size_t address):
         """Also stores `committed` at this address (8 aligned bytes of shared memory), now and whenever it moves."""
-        self.c.publish_to(<AtomicWord*>address)
+        self.c.publish_to(<CSharedWord*>address)
 
     def define(self, bytes definition, pending=False):
         """Returns a handle, valid in this writer only, for rows of a packed definition; `pending`: see `resolve`."""
