@@ -54,7 +54,7 @@ BROKEN = (
     ),
     Mutant("a broker's successor wakes nobody", (Edit("queue/broker_clients.cpp", SUCCESSOR_WAKES, ";"),)),
 )
-# Files whose loads that acquire and stores that release are mutants too, without the one that reads the journal's files.
+# Files whose loads that acquire and stores that release are mutants too. One file reads those of the journal.
 ORDERED = ("base/words.hpp", "base/text_page.hpp", "journal/watermarks.hpp", "queue/")
 UNMODELLED = "queue/checkpoint_check.cpp"
 ACCESS = r"(?<!snapshot_)(?P<dot>\.|->)(?P<access>get|set)\("
