@@ -40,9 +40,10 @@ class BuildNative(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         compiler = [*map(str, getattr(self.compiler, "compiler_so_cxx", ["g++"]))]
-        if shutil.which(compiler[0]) is None:
+        if (program := shutil.which(compiler[0])) is None:
             raise SystemExit(f"binlog-relay: cannot build relay._native: no {compiler[0]}; {REMEDY}")
         list_bytes(NATIVE / "values/charsets.bin", NATIVE / "values/charsets.inc")
+        program = os.path.realpath(program)  # another one than before compiles everything again
         compile_one, link = self.compiler._compile, self.compiler.link_shared_object
         # Processes, as Cython is Python. They are forked before there are threads.
         with (
@@ -61,11 +62,11 @@ class BuildNative(build_ext):
             def compile_now(obj: str, src: str, extension: str, cc_args: Any, flags: list[str], pp_opts: Any) -> None:
                 if src in translated:
                     translated[src].result()
-                command = [*compiler, *map(str, cc_args), *flags]
+                command = [program, *compiler, *map(str, cc_args), *flags]
                 if is_current(obj, command):
                     return
                 begun = time.time_ns()
-                compile_one(obj, src, extension, cc_args, [*flags, "-MMD", "-MF", f"{obj}.d"], pp_opts)
+                compile_one(obj, src, extension, cc_args, [*flags, "-MD", "-MF", f"{obj}.d"], pp_opts)
                 record(obj, command, begun)
 
             def compile_later(obj: str, src: str, extension: str, cc_args: Any, extra: list[str], pp_opts: Any) -> None:
@@ -114,7 +115,7 @@ def is_current(obj: str, command: list[str]) -> bool:
 def record(obj: str, command: list[str], begun: int) -> None:
     """Note what the object was made of, unless a file has changed since it was begun."""
     rule = Path(f"{obj}.d").read_text().replace("\\\n", " ").partition(": ")[2]
-    names = [name.replace("\0", " ") for name in rule.replace("\\ ", "\0").split()]
+    names = [command[0], *(name.replace("\0", " ") for name in rule.replace("\\ ", "\0").split())]
     files = {name: stamp(name) for name in names}
     if all(changed < begun for changed, _ in files.values()):
         Path(f"{obj}.json").write_text(json.dumps({"command": command, "files": files}))

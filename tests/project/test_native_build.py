@@ -80,6 +80,8 @@ def test_only_what_has_changed_is_compiled(clone: Clone) -> None:
     next((clone.folder / "build").rglob("crc.o")).unlink()
     assert clone.build() == ["base/crc.cpp"]
     assert clone.build("-DANOTHER") == list(SOURCES)
+    clone.compiler.touch()
+    assert clone.build("-DANOTHER") == list(SOURCES), "another release of the compiler"
     assert all(file.replace(".cpp", ".o") in clone.linked for file in SOURCES), "what was kept is linked, too"
 
 
