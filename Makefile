@@ -106,7 +106,7 @@ test-names: setup  ## compare column names without FULL metadata and with it, on
 	  exit $${failed:-0}
 
 kill: setup  ## run the slow tests: kills, soaks, long random workloads; RELAY_KILLS=n for each kind of kill
-	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000
+	@$(PY) -m pytest -n 2 --dist worksteal -m slow --timeout 3000 $(SLOWEST)
 
 huge: setup  ## test transactions larger than memory and binlog files beyond 4 GiB; needs 15 GB of disk and 15 minutes
 	@$(PY) -m pytest -m huge
