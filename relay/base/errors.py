@@ -157,7 +157,8 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "with mysqlbinlog"
     ),
     StopCode.SCHEMA_UNPROVEN: Meaning(
-        "set binlog_row_metadata = FULL on the source, or `OnUnproven = positional` in [Relay]"
+        "set `OnUnproven = positional` in [Relay] for these rows; binlog_row_metadata = FULL on the source proves the "
+        "names of later ones"
     ),
     StopCode.CHARSET_ASSUMED: Meaning(
         "start at a later StartPosition, or set `OnAssumedCharset = send` in [Relay]: it sends such rows, and counts "

@@ -99,7 +99,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     "schema_damaged": Event(
         _E, "table file cause", "the schema history of a table, or of all (`*`), is damaged; the relay creates it again"
     ),
-    "schema_unproven": Event(_W, "table position cause", "the names of columns are unproven"),
+    "schema_unproven": Event(
+        _W, "table position cause", "the names of columns, or their UUID and INET types, are unproven"
+    ),
     "journal_retired": Event(_I, "before", "the relay deleted journal files before this position"),
     "journal_cap_near": Event(_W, "cap hint", "rows that are still needed nearly reach JournalMaxBytes"),
     "journal_cap_reached": Event(_E, "cut needed exported", "JournalMaxBytes is reached: rows before `cut` are lost"),

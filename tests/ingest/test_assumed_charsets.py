@@ -141,18 +141,24 @@ def test_a_row_of_another_size_contradicts_the_assumption_for_all_tables(
     assert {name: count.rows for name, count in laggard.assumed().items()} == {f"{db}.t": 2}
 
 
-def test_a_reader_killed_while_it_assumes_counts_every_wrong_row(
-    mariadb1011: DatabaseServer, make_db: Database, make_laggard: Make
-) -> None:
-    db = make_db(mariadb1011)
-    mariadb1011.execute(f"ALTER DATABASE {db} CHARACTER SET latin1")
-    laggard = make_laggard(mariadb1011, db)
-    mariadb1011.execute(
+def with_forty_wrong_rows(server: DatabaseServer, db: str, make_laggard: Make) -> Laggard:
+    """A reader with rows before it that a later statement shows to be read with a wrong character set."""
+    server.execute(f"ALTER DATABASE {db} CHARACTER SET latin1")
+    laggard = make_laggard(server, db)
+    server.execute(
         f"CREATE TABLE {db}.t (id INT PRIMARY KEY, t TEXT)",
         *(f"INSERT INTO {db}.t VALUES ({number}, 'é')" for number in range(40)),
         f"ALTER DATABASE {db} CHARACTER SET utf8mb4",
     )
     laggard.look()
+    return laggard
+
+
+def test_a_reader_killed_while_it_assumes_counts_every_wrong_row(
+    mariadb1011: DatabaseServer, make_db: Database, make_laggard: Make
+) -> None:
+    db = make_db(mariadb1011)
+    laggard = with_forty_wrong_rows(mariadb1011, db, make_laggard)
     size = laggard.catch_up(0)
     for bytes_ in range(size // 9, size, size // 9):
         laggard.catch_up(bytes_)
@@ -166,14 +172,7 @@ def test_rows_that_retention_waits_for_are_counted_once(
     mariadb1011: DatabaseServer, make_db: Database, make_laggard: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     db = make_db(mariadb1011)
-    mariadb1011.execute(f"ALTER DATABASE {db} CHARACTER SET latin1")
-    laggard = make_laggard(mariadb1011, db)
-    mariadb1011.execute(
-        f"CREATE TABLE {db}.t (id INT PRIMARY KEY, t TEXT)",
-        *(f"INSERT INTO {db}.t VALUES ({number}, 'é')" for number in range(40)),
-        f"ALTER DATABASE {db} CHARACTER SET utf8mb4",
-    )
-    laggard.look()
+    laggard = with_forty_wrong_rows(mariadb1011, db, make_laggard)
     laggard.catch_up(laggard.catch_up(0) // 2)
     uncounted = laggard.assumptions.uncounted()
     monkeypatch.setattr(assumptions, "BEHIND_BYTES", 0)
