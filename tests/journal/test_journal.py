@@ -20,6 +20,7 @@ import pytest
 from relay._native import JournalError, JournalReader, JournalWriter, crc32, crc32c
 from relay.errors import ErrorCode, StopCode
 from relay.journal import frames
+from tests.support.waiting import until
 
 SEGMENT = 64 * 1024
 FRAME_HEADER = 8
@@ -431,14 +432,18 @@ def test_a_full_disk_is_an_error_that_can_be_got_over(
     assert JournalWriter(tmp_path, SEGMENT).state() == writer.state()
 
 
-def killed_writer(directory: Path, word: int, seed: int) -> int:
-    """A child that appends transactions of 1 to 5 frames without end; killed after a random while, its pid reaped."""
+def killed_writer(directory: Path, word: ctypes.c_uint64, seed: int) -> int:
+    """A child that appends transactions of 1 to 5 frames without end; killed after a random while, its pid reaped.
+
+    With an even seed the while begins at its first commit, however slow the machine is.
+    """
+    before = JournalWriter(directory, SEGMENT).committed()
     pid = os.fork()
     if pid == 0:
         try:
             chance = random.Random(seed)
             writer = JournalWriter(directory, SEGMENT)
-            writer.publish_to(word)
+            writer.publish_to(ctypes.addressof(word))
             number = writer.state().position
             tables = [writer.define(packed(f"t{i}", extra=i * 50)) for i in range(3)]
             while True:
@@ -457,9 +462,13 @@ def killed_writer(directory: Path, word: int, seed: int) -> int:
                     writer.drop_before(max(0, writer.committed() - 10 * SEGMENT))
         finally:
             os._exit(1)
-    time.sleep(random.Random(seed).uniform(0.002, 0.03))
-    os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
+    try:
+        if seed % 2 == 0:
+            until(lambda: word.value > before, what=f"nothing committed after byte {before}", pause=0.001)
+        time.sleep(random.Random(seed).uniform(0.002, 0.03))
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status)
 
 
@@ -493,11 +502,11 @@ def kill_often(directory: Path, times: int) -> None:
     word = multiprocessing.RawValue(ctypes.c_uint64, 0)
     generation = None
     for seed in range(times):
-        assert killed_writer(directory, ctypes.addressof(word), seed) == -signal.SIGKILL
+        assert killed_writer(directory, word, seed) == -signal.SIGKILL
         position, found = check_whole(directory, word.value)
         assert generation in (None, found)
         generation = found
-    assert position > times
+    assert position >= times / 2
 
 
 @pytest.mark.parametrize("times", [40, pytest.param(1000, marks=pytest.mark.slow)])
