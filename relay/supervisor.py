@@ -47,8 +47,15 @@ class Supervisor:
     """The loop that handles signals, commands, deaths and heartbeats of the children."""
 
     def __init__(
-        self, config: Config, listeners: shared_state.Listeners, load: Callable[[], Config], accept_gap: bool, log: Log
+        self,
+        config: Config,
+        listeners: shared_state.Listeners,
+        load: Callable[[], Config],
+        file: str,
+        accept_gap: bool,
+        log: Log,
     ) -> None:
+        self._file = file
         self._data_dir = Path(config.relay.data_dir)
         self._log = log
         self._shared = shared_state.assemble(config, listeners, self._data_dir)
@@ -179,7 +186,7 @@ class Supervisor:
     def _announce(self) -> None:
         """Print the ready line, and report to the log and the service manager that the relay is up."""
         stop = self._arena.stop()
-        facts = ready.facts(self._config, self._shared.workers, self._arena.source_state, stop)
+        facts = ready.facts(self._config, self._file, self._shared.workers, self._arena.source_state, stop)
         # A single write, even without output buffering, so that a waiting program reads a whole line.
         sys.stdout.write(ready.line(facts))
         sys.stdout.flush()

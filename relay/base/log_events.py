@@ -29,7 +29,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     # the supervisor
     "port_exposed": Event(_W, "cause hint", "other machines can reach the client port without TLS"),
     "ready": Event(
-        _I, "classic http cdc source state workers pid", "all processes run; same content as the ready line"
+        _I, "classic http cdc source state workers pid config", "all processes run; same content as the ready line"
     ),
     "command": Event(_I, "command", "the supervisor received an admin command"),
     "reloaded": Event(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
 
 from relay.base.errors import RelayError, StopCode
 from relay.binlog.bodies import control, rows, statements, transactions
@@ -28,7 +28,9 @@ from relay.binlog.events.collations import CHARSET_OF
 from relay.binlog.events.compression import inflate_zstd
 from relay.binlog.events.cursor import Cursor, reading
 from relay.binlog.rowvalues import Row, RowReader, event_position
+from relay.ddl.syntax import TableName
 from relay.journal.frames import Definition
+from relay.schema.facts import Fact
 from relay.schema.stream_history import AssumedCharset, StreamHistory
 
 _READ: Final = "read an event"
@@ -37,6 +39,8 @@ _FLAGS_AT: Final = 17
 _CHECKSUM_BYTES: Final = 4
 _CRC32: Final = 1
 _ZSTD, _NOT_COMPRESSED = 0, 255
+Definitions: TypeAlias = Sequence[tuple[TableName, Fact]]
+"""Definitions of tables, and of schemas, whose table name is empty."""
 MAX_PAYLOAD_BYTES: Final = 1 << 30
 """The most bytes to which the events of a compressed transaction may inflate: the largest event that servers accept."""
 
@@ -83,6 +87,10 @@ class Decoder:
         elif isinstance(event, RotateEvent):
             self._file = event.filename
         return event
+
+    def learn(self, definitions: Definitions) -> None:
+        """Add definitions that hold at this point of the stream, such as those of the source where a stream begins."""
+        self._history.learn(definitions)
 
     @property
     def assumed_charsets(self) -> Mapping[str, AssumedCharset]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
@@ -12,8 +12,8 @@ import click
 from click.shell_completion import get_completion_class
 
 from relay import __version__
-from relay.config import load as configuration
-from relay.config.tree import Config
+from relay.commands.loader import Loader
+from relay.config.load import ConfigWarning
 
 _MODULES: Final = {  # by command, the module of this folder that defines it
     "cdc": "cdc_users",
@@ -72,23 +72,28 @@ with_flags: Final = click.option(
 """The option `--set`."""
 
 
+_WARNING: Final = frozenset({"start", "check"})
+"""Commands that show the warnings of the configuration."""
+
+_CONNECTING: Final = frozenset({"start", "check", "verify", "repair", "snapshot"})
+"""Commands that connect to the source."""
+
+
 def configurable(command: Callable[..., None]) -> Callable[..., None]:
-    """Add `-c` and `--set` to a command. Its first argument is a function that loads the configuration."""
+    """Add `-c`, `--data` and `--set` to a command. Its first argument is the `Loader` of the configuration."""
 
     @click.option("-c", "--config", "path", metavar="FILE", help="Configuration file.")
+    @click.option("--data", "folder", metavar="FOLDER", help="Folder that `relay start URL` made.")
     @with_flags
     @wraps(command)
-    def wrapper(path: str | None, flags: Mapping[str, str], **arguments: Any) -> None:
-        found = configuration.find(path)
+    def wrapper(path: str | None, folder: str | None, flags: Mapping[str, str], **arguments: Any) -> None:
+        name = click.get_current_context().command.name
 
-        def load() -> Config:
-            config, warnings = configuration.load(found, os.environ, flags)
-            if click.get_current_context().command.name in ("start", "check"):
-                for warning in warnings:
-                    click.echo(f"relay: warning: {warning}", err=True)
-            return config
+        def warn(warning: ConfigWarning) -> None:
+            if name in _WARNING:
+                click.echo(f"relay: warning: {warning}", err=True)
 
-        command(load, **arguments)
+        command(Loader(path, folder, flags, name in _CONNECTING, warn), **arguments)
 
     return wrapper
 
@@ -98,23 +103,35 @@ def configured(command: Callable[..., None]) -> Callable[..., None]:
 
     @configurable
     @wraps(command)
-    def wrapper(load: Callable[[], Config], **arguments: Any) -> None:
+    def wrapper(load: Loader, **arguments: Any) -> None:
         command(load(), **arguments)
 
     return wrapper
 
 
+with_url: Final = click.argument("url", required=False, metavar="[URL]")
+"""The argument that names the source."""
+
+
 @cli.command()
 @configurable
+@with_url
 @click.option("--accept-gap", is_flag=True, help="Continue after lost events, and record the gap.")
 @click.pass_context
-def start(context: click.Context, load: Callable[[], Config], accept_gap: bool) -> None:
+def start(context: click.Context, load: Loader, url: str | None, accept_gap: bool) -> None:
     """Run the relay in the foreground.
 
     Run until SIGTERM, SIGINT or `relay stop`. SIGHUP reloads the configuration.
+
+    With the URL of the source, mysql://LOGIN@HOST/, no configuration is necessary. The password is in the URL or in
+    RELAY_PASSWORD, or the relay asks for it. What the relay makes, such as the secret of the clients, is kept in FOLDER
+    (default: relay-data) in relay.conf.
     """
     from relay.commands.start import run  # few commands need the native core
 
+    if (folder := load.keep(url)) is not None:
+        shown = f"clients log in with AuthSecret of {load.file}; relay tail --data {shlex.quote(folder)} prints rows"
+        click.echo(f"relay: note: {shown}", err=True)
     context.exit(run(load, accept_gap))
 
 

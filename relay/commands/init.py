@@ -6,30 +6,19 @@ import os
 import secrets
 import shlex
 import sys
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import click
 
 from relay.base.errors import ErrorCode, RelayError
+from relay.commands import conf_file
 from relay.commands.app import cli, with_flags
-from relay.config import ini
+from relay.commands.loader import LOOPBACK
 from relay.config import load as configuration
 from relay.config.keys import KEYS, Key
-from relay.config.load import Given
 from relay.config.values import secret
-
-_HEAD: Final = (
-    "; Configuration of the relay, written by `relay init`. docs/config.md describes these and all other keys.",
-    "; It has secrets: only the relay's user may read it.",
-)
-_LOOPBACK: Final = "127.0.0.1"
-_NOTES: Final = {
-    "BindAddress": "Listen address of the client port. 0.0.0.0 lets other machines connect: docs/security.md says how.",
-}
-"""Comments that say more than the meaning of the key."""
 
 
 class _Question(NamedTuple):
@@ -78,7 +67,7 @@ def _questions(folder: Path) -> tuple[_Question, ...]:
         _Question("Server", "Login", "Account on the source"),
         _Question("Server", "Password", "Password of that account"),
         _Question("Server", "AuthSecret", "Secret of the clients (empty: a new one)", secrets.token_hex(16)),
-        _Question("Relay", "DataDir", "Folder for data", str(data if is_usable(data) else folder / "relay-data")),
+        _Question("Relay", "DataDir", "Folder for data", str(data if is_usable(data) else folder / configuration.DATA)),
     )
 
 
@@ -106,16 +95,16 @@ def init(path: str, flags: Mapping[str, str], yes: bool, force: bool) -> None:
     questions = [each for each in _questions(target.parent) if (each.section, each.name) not in known]
     answers = {each.flag: each.ask() for each in questions} if asks else _defaults(questions)
     if ("Server", "BindAddress") not in known:
-        answers["Server.BindAddress"] = _LOOPBACK
+        answers["Server.BindAddress"] = LOOPBACK
     settings = {**flags, **answers}
     config, _ = configuration.load(None, os.environ, settings)
-    content = _content(configuration.given(os.environ, settings))
+    content = conf_file.content(configuration.given(os.environ, settings), "relay init")
     if failures := check.report(config):
         cause = f"{failures} of the findings prevent the relay from working"
         if not yes and not (asks and click.confirm(f"{cause}. Write {path} all the same?", err=True)):
             hint = "apply the remedies above and run it again; --yes writes the file all the same"
             raise RelayError(ErrorCode.CHECK_FAILED, "init", f"{cause}; {path} is not written", hint=hint)
-    _write(target, content)
+    conf_file.write(target, content)
     named = shlex.quote(path)
     click.echo(f"wrote {path}; AuthSecret in it is the secret of the clients\n\nnext:")
     if failures:
@@ -142,28 +131,3 @@ def _defaults(questions: list[_Question]) -> dict[str, str]:
         hint = f"--set {missing[0]}=..., or the environment: {variables}"
         raise RelayError(ErrorCode.USAGE, "init", cause, hint=hint)
     return {each.flag: each.default or "" for each in questions}
-
-
-def _content(settings: list[Given]) -> bytes:
-    """Return the file: each key with a comment. Raises `RelayError` if it cannot hold a value."""
-    lines = [*_HEAD]
-    section = ""
-    for one in settings:
-        if one.key.section != section:
-            section = one.key.section
-            lines += ["", f"[{section}]"]
-        meaning = _NOTES.get(one.key.name) or f"{one.key.doc[0].upper()}{one.key.doc[1:]}."
-        lines += [f"; {meaning}", ini.line(one.name, one.content)]
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
-
-
-def _write(target: Path, content: bytes) -> None:
-    """Write the file with mode 0600, or leave everything as it was."""
-    handle, made = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(made, target)
-    except BaseException:
-        os.unlink(made)
-        raise

@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +20,13 @@ from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.client import RelayClient
 from relay.commands import admin_client
 from relay.commands.admin_client import Target, administrative
-from relay.commands.app import cli, configurable, configured
+from relay.commands.app import cli, configurable, configured, with_url
+from relay.commands.loader import Loader
 from relay.commands.progress import Bar
 from relay.commands.text import screen
 from relay.commands.text import stat as stat_text
 from relay.commands.text.select import selected
+from relay.config.source_url import is_source_url
 from relay.config.tree import Config
 from relay.config.values import start_position
 from relay.monitoring.stat import Stat
@@ -141,12 +143,18 @@ def resume(target: Target) -> None:
 
 
 @cli.command()
-@configured
-def check(config: Config) -> None:
-    """Check configuration, this machine, grants and source."""
+@configurable
+@with_url
+def check(load: Loader, url: str | None) -> None:
+    """Check configuration, this machine, grants and source.
+
+    With the URL of the source, mysql://LOGIN@HOST/, no configuration is necessary.
+    """
     from relay.commands import check as preflight  # imports a database driver that few commands need
 
-    if failures := preflight.report(config):
+    if url is not None:
+        load.use(url)
+    if failures := preflight.report(load()):
         raise RelayError(ErrorCode.CHECK_FAILED, "check", f"{failures} of the findings prevent the relay from working")
 
 
@@ -160,9 +168,9 @@ def check(config: Config) -> None:
               help="Same as a table argument; required with --file. Repeatable.")  # fmt: skip
 @click.option("--rows", is_flag=True, help="With --from or --file: print the values of rows, one row per line.")
 @click.option("--json", "as_json", is_flag=True, help="With --from or --file: print one JSON document per line.")
-@click.argument("arguments", nargs=-1, metavar="[SCHEMA.TABLE]... | --file FILE...")
+@click.argument("arguments", nargs=-1, metavar="[URL] [SCHEMA.TABLE]... | --file FILE...")
 def tail(
-    load: Callable[[], Config],
+    load: Loader,
     start: str | None,
     to_end: bool,
     from_files: bool,
@@ -175,7 +183,14 @@ def tail(
 
     By default, print changed rows from the running relay as JSON lines. With --from or --file, print all events of the
     source's binlog or of binlog files, or only those of some tables. A table is SCHEMA.TABLE; * means all.
+
+    With the URL of the source, mysql://LOGIN@HOST/, neither a relay nor a configuration is necessary: it prints changed
+    rows from the source as JSON lines, from now on if --from does not say otherwise.
     """
+    if arguments and is_source_url(arguments[0]) and not from_files:
+        load.use(arguments[0])
+        arguments, start, rows, as_json = arguments[1:], start or "newest", True, True
+        patterns = patterns if arguments or patterns else ("*.*",)
     tables = patterns if from_files else (*arguments, *patterns)
     if not all(schema and table for schema, _, table in (pattern.partition(".") for pattern in tables)):
         raise click.BadParameter("a table must be SCHEMA.TABLE; * means all")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from relay.base.errors import ErrorCode, RelayError
 from relay.base.log import logger
-from relay.config.tree import Config
+from relay.commands.loader import Loader
 from relay.datadir.lockfile import locked
 from relay.runtime import privileges, shared_state
 from relay.runtime.reload import check_usable
 from relay.supervisor import Supervisor
 
 
-def run(load: Callable[[], Config], accept_gap: bool) -> int:
+def run(load: Loader, accept_gap: bool) -> int:
     """Serve until SIGTERM, SIGINT or the admin command stop. Return the exit code.
 
     `load` reads the configuration, now and at each reload.
@@ -34,4 +33,5 @@ def run(load: Callable[[], Config], accept_gap: bool) -> int:
             listeners = shared_state.listen(config)
         rights.drop()
         check_usable(config)
-        return Supervisor(config, listeners, load, accept_gap, logger("supervisor", config.relay.log_format)).serve()
+        log = logger("supervisor", config.relay.log_format)
+        return Supervisor(config, listeners, load, load.file or "", accept_gap, log).serve()

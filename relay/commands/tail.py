@@ -14,16 +14,23 @@ from pymysql.connections import Connection
 from relay.base.errors import ErrorCode
 from relay.base.log import logger
 from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream
+from relay.binlog.decoder import Definitions
+from relay.binlog.events import QueryEvent
+from relay.binlog.events.position import BinlogPosition
 from relay.binlog.eventstream import EventStream
 from relay.commands.text.events import Form, lines
 from relay.config.tree import Config
 from relay.ingest import resume
 from relay.ingest.hosts import Sources
-from relay.schema.stream_history import AssumedCharset
+from relay.schema import source_tables
+from relay.schema.stream_history import DEFINE_NOTHING, AssumedCharset
+from relay.schema.table import Unknown
 from relay.source import facts
-from relay.source.facts import ServerFacts
+from relay.source.connect import Account, connect
+from relay.source.facts import BinlogStatus, ServerFacts
 from relay.source.failures import SourceLost
 
+_ATTEMPTS = 5  # to read definitions that no statement changes meanwhile
 _SHOWN = 100  # characters of a statement in a note
 
 
@@ -33,7 +40,7 @@ def from_source(config: Config, start: str, to_end: bool, form: Form, note: Call
     With `to_end` it stops at the end of the binlog, else never. Assumed character sets are reported to `note`. Raises
     `RelayError`; if the connection to the source is lost, the hint has the position to continue from.
     """
-    with _opened(config, start, to_end) as stream:
+    with _opened(config, start, to_end, form, note) as stream:
         try:
             yield from _noting(stream, form, set(), note)
         except BinlogError as error:
@@ -88,13 +95,14 @@ def _short(statement: str) -> str:
 
 
 @contextmanager
-def _opened(config: Config, start: str, to_end: bool) -> Iterator[Stream]:
+def _opened(config: Config, start: str, to_end: bool, form: Form, note: Callable[[str], None]) -> Iterator[Stream]:
     try:
-        connection, server = _connected(config)
+        connection, server, account = _connected(config)
+        definitions: Definitions = []
         if start == "oldest":
             position = facts.binlog_start(connection, server)
         elif start == "newest":
-            position = facts.binlog_end(connection, server)
+            position, definitions = _current_definitions(connection, server, account, form, note)
         else:
             position = resume.parse_start(start)
     except SourceLost as lost:
@@ -109,13 +117,53 @@ def _opened(config: Config, start: str, to_end: bool) -> Iterator[Stream]:
         gtid_set=position.gtid_set,
     )
     with connection, Stream(connection, wanted) as stream:
+        stream.decoder.learn(definitions)
         yield stream
 
 
-def _connected(config: Config) -> tuple[Connection[Any], ServerFacts]:
+def _connected(config: Config) -> tuple[Connection[Any], ServerFacts, Account]:
     """Connect to the first host of the source that replies. Raises `SourceLost` if none does, or `RelayError`."""
     sources = Sources(config, logger("tail"))
     for _ in config.server.ip_addr[1:]:
         with suppress(SourceLost):
-            return sources.connect()
-    return sources.connect()
+            return *sources.connect(), sources.account
+    return *sources.connect(), sources.account
+
+
+def _current_definitions(
+    connection: Connection[Any], server: ServerFacts, account: Account, form: Form, note: Callable[[str], None]
+) -> tuple[BinlogStatus, Definitions]:
+    """Return the end of the binlog, and the definitions there of the tables that are shown.
+
+    Raises `SourceLost`, `RelayError`.
+    """
+    source_tables.prepare(connection, server)
+    for _ in range(_ATTEMPTS):
+        found = [each for some in source_tables.query_all(connection, server, form.shows, _ignore) for each in some]
+        begin, end = found[0].asked, found[-1].until
+        if not _has_statements(account, begin, end):
+            for table in (each.table for each in found if isinstance(each.state, Unknown)):
+                note(f"the columns of {table} are not known: grant SELECT on it, or set binlog_row_metadata = FULL")
+            return BinlogStatus(end.file, end.position), [
+                (each.table, each.state) for each in found if each.table.schema
+            ]
+    note("the columns of tables are not known: other sessions change tables all the time")
+    return BinlogStatus(end.file, end.position), []
+
+
+def _has_statements(account: Account, begin: BinlogPosition, end: BinlogPosition) -> bool:
+    """Whether the binlog has a statement between two positions that may define a table."""
+    if begin == end:
+        return False
+    wanted = Replication(file_name=begin.file, start_position=begin.position, flags=Flag.NON_BLOCK)
+    with connect(account) as connection, Stream(connection, wanted) as stream:
+        for event in stream:
+            if isinstance(event, QueryEvent) and not event.statement.startswith(DEFINE_NOTHING):
+                return True
+            if end <= BinlogPosition(wanted.file_name, wanted.position):
+                break
+    return False
+
+
+def _ignore(_: int, __: int) -> None:
+    pass

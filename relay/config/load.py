@@ -1,8 +1,9 @@
 """Read the configuration: an INI file, then the environment, then flags. A later one overrides an earlier one.
 
-An environment variable sets `[Section] Key` as `RELAY_SECTION_KEY`, a flag as `Section.Key`. A secret may be in a file
-of its own: `PasswordFile = PATH` means `Password = <first line of that file>`. `PasswordCommand = PROGRAM ARGUMENTS` is
-kept as a `Command`. A relative path is relative to the folder of the configuration file.
+An environment variable sets `[Section] Key` as `RELAY_SECTION_KEY`, a flag as `Section.Key`. RELAY_PASSWORD is short
+for RELAY_SERVER_PASSWORD. A secret may be in a file of its own: `PasswordFile = PATH` means `Password = <first line of
+that file>`. `PasswordCommand = PROGRAM ARGUMENTS` is kept as a `Command`. A relative path is relative to the folder of
+the configuration file.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ from relay.config.tree import (
 )
 from relay.config.values import Command, is_url, secret
 
-SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", "/etc/relay/relay.conf")
+DATA: Final = "relay-data"
+"""The folder for data of `relay start URL`."""
+
+SEARCH_PATH: Final = ("relay.conf", "replicaterelay.conf", f"{DATA}/relay.conf", "/etc/relay/relay.conf")
 """Where the relay looks for a configuration file if none is named. The second name is the original's."""
 
 _ENVIRONMENT_PREFIX: Final = "RELAY_"
+_SHORT: Final = {"RELAY_PASSWORD": "RELAY_SERVER_PASSWORD"}
 _PATH_ATTRIBUTES: Final = frozenset({("Server", "source_ca"), ("Server", "login_cert"),
                                      ("Server", "login_key"), ("Server", "tls_cert"), ("Server", "tls_key"),
                                      ("Relay", "data_dir"), ("Logger", "path"), ("Lake", "path"),
@@ -155,7 +160,7 @@ def _from_file(path: str, warnings: list[ConfigWarning]) -> Iterator[_Setting]:
 def _from_environment(environment: Mapping[str, str]) -> Iterator[_Setting]:
     sections = {key.section.upper() for key in KEYS}
     for variable, value in environment.items():
-        section, _, name = variable.removeprefix(_ENVIRONMENT_PREFIX).partition("_")
+        section, _, name = _SHORT.get(variable, variable).removeprefix(_ENVIRONMENT_PREFIX).partition("_")
         if not variable.startswith(_ENVIRONMENT_PREFIX) or section not in sections:
             continue
         position = f"environment {variable}"

@@ -11,8 +11,11 @@ Stop = Mapping[str, str] | None
 """The fatal error as `Arena.stop` returns it."""
 
 
-def facts(config: Config, workers: int, source_state: str, stop: Stop) -> dict[str, object]:
-    """Return the fields of the ready line and of the log event `ready`. `config` has the ports that are bound."""
+def facts(config: Config, file: str, workers: int, source_state: str, stop: Stop) -> dict[str, object]:
+    """Return the fields of the ready line and of the log event `ready`. `config` has the ports that are bound.
+
+    `file` is the configuration file, "" for none.
+    """
     server = config.server
     return {
         "classic": f"{server.bind_address}:{server.server_port}",
@@ -22,6 +25,7 @@ def facts(config: Config, workers: int, source_state: str, stop: Stop) -> dict[s
         "state": f"stopped:{stop['code']}" if stop else source_state,
         "workers": workers,
         "pid": os.getpid(),
+        **({"config": file} if file else {}),
     }
 
 

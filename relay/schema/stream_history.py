@@ -23,8 +23,10 @@ from relay.binlog.events.position import BinlogPosition
 from relay.binlog.events.table_maps import TableMap
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Kind, fold
+from relay.ddl.syntax import TableName
 from relay.journal.frames import Definition
 from relay.schema.apply import schemas_set_by
+from relay.schema.facts import Fact
 from relay.schema.history import History, Outcome
 from relay.schema.matching import definition, depends_on_charset, mismatch, table_of, with_charsets
 from relay.schema.memory import MemoryStore
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from relay.binlog.events.column_types import MapColumn
 
 _MOST_TABLES: Final = 4096
-_IGNORED: Final = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ")
+DEFINE_NOTHING: Final = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ")
+"""How statements begin that define no table and are frequent."""
 _UNFINISHED: Final = GtidExtra.START_ALTER | GtidExtra.ROLLBACK_ALTER
 
 
@@ -54,8 +57,8 @@ class AssumedCharset(msgspec.Struct):
 class StreamHistory:
     """Find definitions from the events of one stream, which must be passed in order.
 
-    The source is not asked: a table that the statements do not define is unknown, and a character set that they do not
-    show is assumed. `assumed` has the assumptions, by schema.
+    The source is not asked: a table that neither the statements nor `learn` define is unknown, and a character set that
+    they do not show is assumed. `assumed` has the assumptions, by schema.
     """
 
     def __init__(self, charset_of: Mapping[int, str]) -> None:
@@ -69,6 +72,11 @@ class StreamHistory:
         self._unfinished = False  # the next statement is the first part of an ALTER in two phases, or its rollback
         # By the identity of the columns object, which table maps share, and the table's name.
         self._cache: dict[tuple[int, str, str], tuple[tuple[MapColumn, ...], Definition | None]] = {}
+
+    def learn(self, definitions: Iterable[tuple[TableName, Fact]]) -> None:
+        """Add definitions of tables, and of schemas, that hold at this point of the stream."""
+        self._history.add([(*table, state) for table, state in definitions], self._position, 0)
+        self._cache.clear()
 
     def process(self, event: Event) -> None:
         """Process an event other than a table map."""
@@ -125,7 +133,7 @@ class StreamHistory:
         return BinlogPosition("", self._statements)
 
     def _statement(self, event: QueryEvent) -> None:
-        if self._dialect is None or self._unfinished or event.statement.startswith(_IGNORED):
+        if self._dialect is None or self._unfinished or event.statement.startswith(DEFINE_NOTHING):
             return
         session = Session(event.database, event.errornr, event.header.flags, event.status)
         found = query(event.statement, session, self._server, self._charset_of)

@@ -86,11 +86,11 @@ def test_a_process_hangs_neither_while_it_is_young_nor_while_the_host_was_suspen
 
 def test_the_ready_line_has_addresses_and_state_and_the_status_names_a_fatal_error() -> None:
     config, _ = load(None, {}, {"Server.Login": "x", "Server.AuthSecret": "x", "Server.BindAddress": "127.0.0.1"})
-    facts = ready.facts(config, 2, "streaming", None)
+    facts = ready.facts(config, "etc/relay.conf", 2, "streaming", None)
     addresses = "classic=127.0.0.1:6001 http=http://127.0.0.1:6081/ source=127.0.0.1:3306"
-    assert ready.line(facts) == f"ready {addresses} state=streaming workers=2 pid={os.getpid()}\n"
+    assert ready.line(facts) == f"ready {addresses} state=streaming workers=2 pid={os.getpid()} config=etc/relay.conf\n"
     stop = {"code": "disk_full", "text": "write the journal: no space", "hint": "free space"}
-    assert ready.facts(config, 2, "streaming", stop)["state"] == "stopped:disk_full"
+    assert ready.facts(config, "", 2, "streaming", stop)["state"] == "stopped:disk_full"
     assert ready.service_status("streaming", None) == "streaming"
     assert ready.service_status("streaming", stop) == "stopped: disk_full: write the journal: no space (free space)"
 

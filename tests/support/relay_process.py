@@ -72,6 +72,7 @@ class RelayProcess:
         self.conf, self.flags = conf, flags
         self.stdout, self.stderr = conf.with_suffix(".out"), conf.with_suffix(".err")
         self.command: Sequence[str] = RELAY
+        self.configured_by: Sequence[str | Path] = ("-c", conf)
         self.environment: dict[str, str] | None = None  # None: that of the tests
         self.ready = ""
         self._process: subprocess.Popen[bytes] | None = None
@@ -84,16 +85,8 @@ class RelayProcess:
     def begin(self) -> None:
         """Starts it. It stops in an orderly way if the thread that started it ends."""
         assert self._process is None, "already running"
-        line: list[str | Path] = [
-            "setpriv",
-            "--pdeathsig",
-            "TERM",
-            *self.command,
-            "start",
-            "-c",
-            self.conf,
-            *self.flags,
-        ]
+        line: list[str | Path] = ["setpriv", "--pdeathsig", "TERM", *self.command, "start"]
+        line += [*self.configured_by, *self.flags]
         with open(self.stdout, "wb") as output, open(self.stderr, "ab") as errors:
             self._process = subprocess.Popen(line, env=self.environment, stdout=output, stderr=errors)
 

@@ -33,6 +33,10 @@ class Form(msgspec.Struct, frozen=True):
     json: bool = False
     width: int = 0  # columns at which lines are cut; 0: not at all
 
+    def shows(self, schema: str, table: str) -> bool:
+        """Whether row events of this table are shown."""
+        return not self.tables or any(fnmatchcase(f"{schema}.{table}", pattern) for pattern in self.tables)
+
 
 def lines(stream: EventStream, form: Form) -> Iterator[str]:
     """Yield the events as lines, with `Form.rows` also the rows. Events of a compressed transaction are separate lines.
@@ -43,7 +47,7 @@ def lines(stream: EventStream, form: Form) -> Iterator[str]:
     for outer in stream:
         inner = outer.events if isinstance(outer, events.TransactionPayloadEvent) else ()
         for event in (outer, *inner):
-            if form.tables and not _wanted(event, form.tables):
+            if form.tables and not _is_of_table(event, form):
                 continue
             if form.json:
                 yield from _documents(stream, event, form.rows)
@@ -57,11 +61,10 @@ def lines(stream: EventStream, form: Form) -> Iterator[str]:
                 yield line if not form.width or len(line) <= form.width else line[: form.width - 1] + "…"
 
 
-def _wanted(event: Event, patterns: tuple[str, ...]) -> bool:
-    if not isinstance(event, RowsEvent) or event.table_map is None:
-        return False
-    name = f"{event.table_map.database}.{event.table_map.table}"
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def _is_of_table(event: Event, form: Form) -> bool:
+    """Whether the event has rows of a table that is shown."""
+    table = event.table_map if isinstance(event, RowsEvent) else None
+    return table is not None and form.shows(table.database, table.table)
 
 
 def _documents(stream: EventStream, event: Event, rows: bool) -> Iterator[str]:
