@@ -14,9 +14,10 @@ import click
 
 from relay.base.errors import ErrorCode, RelayError
 from relay.commands import conf_file
-from relay.commands.app import cli, with_flags
+from relay.commands.app import cli, with_flags, with_url
 from relay.commands.loader import LOOPBACK
 from relay.config import load as configuration
+from relay.config import source_url
 from relay.config.keys import KEYS, Key
 from relay.config.values import secret
 
@@ -76,14 +77,21 @@ def _questions(folder: Path) -> tuple[_Question, ...]:
 @with_flags
 @click.option("-y", "--yes", is_flag=True, help="Ask nothing, take the defaults, and write even if a check fails.")
 @click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
-def init(path: str, flags: Mapping[str, str], yes: bool, force: bool) -> None:
+@with_url
+def init(path: str, flags: Mapping[str, str], yes: bool, force: bool, url: str | None) -> None:
     """Ask for the source, check it, and write a configuration.
+
+    The URL mysql://LOGIN@HOST/ gives the source beforehand.
 
     --set and the environment give keys beforehand, such as --set Server.IPAddr=db1 or RELAY_SERVER_PASSWORD. Without a
     terminal, they have to give Login and Password of [Server].
     """
     from relay.commands import check  # imports a database driver that few commands need
 
+    if url is not None:
+        source = source_url.parse(url)
+        password = {} if source.password is None else {"Server.Password": source.password}
+        flags = {**flags, **source.settings, **password}
     target = Path(path).resolve()
     asks = not yes and sys.stdin.isatty()
     _may_write(target, path, asks, force)

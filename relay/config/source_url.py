@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from relay.base.errors import ErrorCode, RelayError
 
 _HINT: Final = "write mysql://LOGIN@HOST/ or mysql://LOGIN:PASSWORD@HOST:PORT/; %25 stands for % in the password"
+_PORT: Final = "3306"
 # The login ends at the first colon and the password at the last @, so that a password may contain any of :/@?#.
 _URL: Final = re.compile(
     r"(?:mysql|mariadb)://(?:(?P<login>[^:@]*)(?::(?P<password>.*))?@)?(?P<host>\[[^]]*\]|[^@/:?#]*)(?::(?P<port>[^@/?#]*))?"
@@ -44,9 +45,7 @@ def parse(text: str) -> SourceURL:
     if rest.strip("/"):
         hint = "name tables as arguments, such as 'shop.*', and settings with --set, such as Server.SourceTLS=verify"
         raise _error("text follows the host", hint)
-    settings = {"Server.IPAddr": host.strip("[]"), "Server.Login": unquote(login)}
-    if port:
-        settings["Server.Port"] = port
+    settings = {"Server.IPAddr": host.strip("[]"), "Server.Port": port or _PORT, "Server.Login": unquote(login)}
     return SourceURL(settings, None if password is None else unquote(password))
 
 

@@ -113,6 +113,16 @@ def test_without_a_terminal_the_missing_keys_are_named_and_nothing_is_asked(
     assert not list(conf.parent.iterdir())
 
 
+def test_a_url_gives_the_source_beforehand(mysql97: DatabaseServer, conf: Path, tmp_path: Path) -> None:
+    url = f"mysql://{USER}:{PASSWORD}@127.0.0.1:{mysql97.port}/"
+    command = ["init", url, "-c", str(conf), *ports(), "--set", f"Relay.DataDir={tmp_path / 'data'}"]
+    assert run(command) == ExitCode.OK
+    server = load(str(conf), {}, {})[0].server
+    assert (server.ip_addr, server.port, server.login, server.password) == (
+        ["127.0.0.1"], mysql97.port, USER, PASSWORD,
+    )  # fmt: skip
+
+
 def test_a_file_is_not_overwritten_without_a_yes_or_force(
     mysql97: DatabaseServer, conf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,15 +8,15 @@ from relay.config.source_url import is_source_url, parse, without_password
 from relay.errors import ErrorCode, RelayError
 
 URLS = {
-    "mysql://u@h": (("h", None, "u"), None, "mysql://u@h"),
-    "mysql://u@h/": (("h", None, "u"), None, "mysql://u@h/"),
+    "mysql://u@h": (("h", "3306", "u"), None, "mysql://u@h"),
+    "mysql://u@h/": (("h", "3306", "u"), None, "mysql://u@h/"),
     "MariaDB://u@db.example:3307/": (("db.example", "3307", "u"), None, "MariaDB://u@db.example:3307/"),
-    "mysql://u@a,b/": (("a,b", None, "u"), None, "mysql://u@a,b/"),
+    "mysql://u@a,b/": (("a,b", "3306", "u"), None, "mysql://u@a,b/"),
     "mysql://u@[::1]:3307/": (("::1", "3307", "u"), None, "mysql://u@[::1]:3307/"),
-    "mysql://u:p@h/": (("h", None, "u"), "p", "mysql://u@h/"),
-    "mysql://u:@h/": (("h", None, "u"), "", "mysql://u:@h/"),
-    "mysql://a%40b:p%25%40@h/": (("h", None, "a@b"), "p%@", "mysql://a%40b@h/"),
-    "mysql://u::/?#@x@h/": (("h", None, "u"), ":/?#@x", "mysql://u@h/"),
+    "mysql://u:p@h/": (("h", "3306", "u"), "p", "mysql://u@h/"),
+    "mysql://u:@h/": (("h", "3306", "u"), "", "mysql://u:@h/"),
+    "mysql://a%40b:p%25%40@h/": (("h", "3306", "a@b"), "p%@", "mysql://a%40b@h/"),
+    "mysql://u::/?#@x@h/": (("h", "3306", "u"), ":/?#@x", "mysql://u@h/"),
     "mysql://u:pä\n@h:3307": (("h", "3307", "u"), "pä\n", "mysql://u@h:3307"),
 }
 REFUSED = {
@@ -37,7 +37,7 @@ REFUSED = {
 @pytest.mark.parametrize("url", URLS)
 def test_a_url_sets_host_port_and_login_and_has_the_password_apart(url: str) -> None:
     (host, port, login), password, shown = URLS[url]
-    settings = {"Server.IPAddr": host, "Server.Login": login} | ({"Server.Port": port} if port else {})
+    settings = {"Server.IPAddr": host, "Server.Port": port, "Server.Login": login}
     assert is_source_url(url)
     assert parse(url) == (settings, password)
     assert without_password(url) == shown
