@@ -24,6 +24,7 @@ DATA_DIR = next(key for key in KEYS if (key.section, key.name) == ("Relay", "Dat
 ENVIRONMENT = (
     ("RELAY_SECTION_KEY", "Sets KEY in [SECTION] of the configuration, for example `RELAY_SERVER_PASSWORD`. "
      "It overrides the configuration file; `--set` overrides both."),
+    ("RELAY_PASSWORD", "Short for `RELAY_SERVER_PASSWORD`, the password of the account on the source."),
     ("NOTIFY_SOCKET, WATCHDOG_USEC", "systemd sets them: `relay start` reports its state and its health there."),
 )  # fmt: skip
 FILES = (

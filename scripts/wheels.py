@@ -46,7 +46,7 @@ license = "Apache-2.0"
 license-files = ["LICENSE"]
 
 [tool.setuptools]
-packages = ["relay", "relay.protocol"]
+packages = ["relay", "relay.base", "relay.protocol"]
 package-data = {{ relay = ["py.typed"] }}
 """
 ZLIB_HEADERS = ("zlib.h", "zconf.h")
@@ -115,15 +115,14 @@ def offer_zlib(folder: Path, target: str) -> None:
     (folder / "libz.so").symlink_to("libz.so.1")
 
 
-def build_client() -> Path:
+def build_client(folder: Path = BUILD / "client", dist: Path = DIST) -> Path:
     """Build the wheel of the client alone, which is the same for every system, and return its path."""
-    folder = BUILD / "client"
     shutil.rmtree(folder, ignore_errors=True)
     copy_client(folder)
     shutil.copy(ROOT / "LICENSE", folder)
     (folder / "pyproject.toml").write_text(CLIENT_PROJECT.format(version=__version__))
-    run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", DIST, folder])
-    (wheel,) = DIST.glob(f"binlog_relay_client-{__version__}-*.whl")
+    run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, folder])
+    (wheel,) = dist.glob(f"binlog_relay_client-{__version__}-*.whl")
     return wheel
 
 

@@ -2,56 +2,44 @@
 
 from __future__ import annotations
 
-import io
 import json
 import secrets
 import zlib
 from typing import Any, Final
 
-import fastavro
-
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
-_HEADER: Final = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "org.apache.avro.file.Header",
-        "fields": [
-            {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": len(_MAGIC)}},
-            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
-            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": _SYNC_BYTES}},
-        ],
-    }
-)
-_BLOCK: Final = fastavro.parse_schema(
-    {
-        "type": "record",
-        "name": "org.apache.avro.file.Block",
-        "fields": [{"name": "count", "type": "long"}, {"name": "data", "type": "bytes"}],
-    }
-)
 
 
 class Container:
     """One container: `header` comes first, then the blocks. `codec` is null or deflate."""
 
     def __init__(self, schema: dict[str, Any], codec: str = "null") -> None:
-        fastavro.parse_schema(schema)  # an invalid schema raises here, not in a client
         self._codec = codec
         self._sync = secrets.token_bytes(_SYNC_BYTES)
         text = json.dumps(schema, ensure_ascii=False, separators=(",", ":")).encode()
         meta = {"avro.codec": codec.encode(), "avro.schema": text}
-        self.header: Final = _encoded(_HEADER, {"magic": _MAGIC, "meta": meta, "sync": self._sync})
+        pairs = b"".join(_avro_bytes(key.encode()) + _avro_bytes(value) for key, value in meta.items())
+        self.header: Final = _MAGIC + _avro_long(len(meta)) + pairs + _avro_long(0) + self._sync
 
     def block(self, count: int, records: bytes) -> bytes:
         """Build a block of `count` encoded records."""
         if self._codec == "deflate":
             deflate = zlib.compressobj(wbits=-zlib.MAX_WBITS)
             records = deflate.compress(records) + deflate.flush()
-        return _encoded(_BLOCK, {"count": count, "data": records}) + self._sync
+        return _avro_long(count) + _avro_bytes(records) + self._sync
 
 
-def _encoded(schema: Any, record: dict[str, Any]) -> bytes:
-    out = io.BytesIO()
-    fastavro.schemaless_writer(out, schema, record)
-    return out.getvalue()
+def _avro_long(number: int) -> bytes:
+    """Encode a number that is not negative: twice the number, seven bits a byte, the lowest ones first."""
+    number *= 2
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)
+
+
+def _avro_bytes(data: bytes) -> bytes:
+    return _avro_long(len(data)) + data

@@ -83,7 +83,7 @@ def configurable(command: Callable[..., None]) -> Callable[..., None]:
     """Add `-c`, `--data` and `--set` to a command. Its first argument is the `Loader` of the configuration."""
 
     @click.option("-c", "--config", "path", metavar="FILE", help="Configuration file.")
-    @click.option("--data", "folder", metavar="FOLDER", help="Folder that `relay start URL` made.")
+    @click.option("--data", "folder", metavar="FOLDER", help="Folder for data with a relay.conf.")
     @with_flags
     @wraps(command)
     def wrapper(path: str | None, folder: str | None, flags: Mapping[str, str], **arguments: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import ipaddress
 import os
 import ssl
@@ -25,7 +26,7 @@ from pymysql import _auth as pymysql_auth
 from pymysql.connections import Connection
 from pymysql.constants import CR
 
-from relay.base.errors import RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.config.tree import Config
 from relay.config.values import FIRST_USE, Command
 from relay.source import passwords, tls
@@ -38,6 +39,7 @@ _SHA2: Final = frozenset({"caching_sha2_password", "sha256_password"})
 _CLEAR: Final = frozenset({"mysql_clear_password", "dialog", "mysql_old_password"})
 """Plugins that send the password in clear text, or nearly so."""
 
+_ED25519: Final = "client_ed25519"  # MariaDB's; PyMySQL signs with PyNaCl
 _FULL: Final = b"\x01\x04"  # caching_sha2 sends this if the fast path failed
 _CLOSED: Final = frozenset({CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST})
 _VERSION: Final = 0xA0  # the tag of a certificate's version, which is optional
@@ -150,6 +152,12 @@ class SourceConnection(Connection):
     def _get_auth_plugin_handler(self, name: bytes | str | None) -> _PasswordHandler | None:
         """Return the handler for an authentication plugin, None to use PyMySQL's."""
         plugin = name.decode("ascii", "replace") if isinstance(name, bytes) else name or ""
+        if plugin == _ED25519 and importlib.util.find_spec("nacl") is None:
+            raise RelayError(
+                ErrorCode.ENVIRONMENT, f"connect to {self._account.address}",
+                "the account uses ed25519, and the package pynacl is not installed",
+                hint="pip install 'binlog-relay[ed25519]'",
+            )  # fmt: skip
         if self._proven or (plugin in _SHA2 and self._may_get_password):
             return None
         self.by_cache = plugin in _SHA2 and not self._account.keys

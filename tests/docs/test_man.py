@@ -81,6 +81,6 @@ def test_a_page_says_what_the_help_says(rendered: dict[str, str], name: str) -> 
 def test_the_first_page_has_environment_files_and_exit_codes(rendered: dict[str, str]) -> None:
     text = rendered["relay"]
     assert "ENVIRONMENT RELAY_SECTION_KEY Sets KEY in [SECTION]" in text
-    assert "FILES relay.conf, replicaterelay.conf, /etc/relay/relay.conf" in text
+    assert "FILES relay.conf, replicaterelay.conf, relay-data/relay.conf, /etc/relay/relay.conf" in text
     codes = text.partition("EXIT STATUS")[2].partition("SEE ALSO")[0]
     assert all(re.search(rf"(^|\s){int(code)} [a-z`]", codes) for code in ExitCode)

@@ -8,6 +8,7 @@ import random
 import resource
 import signal
 import struct
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -15,13 +16,17 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import zstandard
 
 from relay._native import Attention
 from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from tests.support import binlogs
 from tests.support.binlogs import Fed, StreamPosition
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 INSERT = 1
 START = StreamPosition("binlog.000001", 4)
@@ -218,7 +223,7 @@ def test_a_full_disk_only_delays(tmp_path: Path, limit_files: Callable[[int], No
 
 def payload_packet(events: bytes, end: int, announced: int | None = None) -> bytes:
     """A TRANSACTION_PAYLOAD event around events; `announced` bytes."""
-    packed = zstandard.ZstdCompressor().compress(events)
+    packed = zstd.compress(events)
 
     def field(kind: int, value: int) -> bytes:
         return bytes([kind, 9]) + b"\xfe" + struct.pack("<Q", value)

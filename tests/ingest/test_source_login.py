@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import socket
 import ssl
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
-from relay.errors import RelayError, StopCode
+from relay.errors import ErrorCode, RelayError, StopCode
 from relay.source.connect import Account, connect
 from relay.source.failures import SourceLost
 from tests.net.test_certificates import authority, issue, packet
@@ -119,6 +121,20 @@ class FakeSource:
                 raise ConnectionResetError
             got += more
         return got
+
+
+def test_a_login_by_ed25519_without_its_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [folder for folder in sys.path if not Path(folder, "nacl").is_dir()])
+    for name in [name for name in sys.modules if name.partition(".")[0] == "nacl"]:
+        monkeypatch.delitem(sys.modules, name)
+    importlib.invalidate_caches()
+    fake = FakeSource("127.0.0.1", tmp_path, b"mysql_native_password", b"client_ed25519", tls=False)
+    with fake, pytest.raises(RelayError) as missing:
+        connect(Account("127.0.0.1", fake.port, "relay", WORD.decode(), "off"))
+    assert missing.value.code == ErrorCode.ENVIRONMENT
+    assert missing.value.hint == "pip install 'binlog-relay[ed25519]'"
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from relay.client import RelayClient
 from relay.protocol import msgpack
-from scripts.wheels import copy_client
+from scripts.wheels import build_client
 from tests.support.server_processes import SECRET, Serving
 from tests.support.waiting import patience
 
@@ -50,7 +51,7 @@ class PlainRow(msgpack.Struct, array_like=True):
 
 
 def test_a_bare_python_gets_the_rows_that_any_other_gets(tmp_path: Path) -> None:
-    copy_client(tmp_path / "client")
+    zipfile.ZipFile(build_client(tmp_path / "sources", tmp_path)).extractall(tmp_path / "client")
     with Serving(tmp_path) as serving, RelayClient("127.0.0.1", serving.port, "beside", SECRET) as client:
         client.add_filter("shop", "orders", limit=1000)
         # -S: without site-packages.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Final
 
-import zstandard
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
-_PART: Final = 1 << 20
+_PART: Final = 1 << 17  # the most that a block of zstd holds
 
 
 def zstd_parts(data: bytes, size: int) -> Iterator[bytes]:
@@ -15,15 +19,18 @@ def zstd_parts(data: bytes, size: int) -> Iterator[bytes]:
 
     Raises `ValueError` if it is damaged or has fewer or more bytes. At most `size` + 1 bytes are decompressed.
     """
-    done = 0
+    decompressor, fed, done = zstd.ZstdDecompressor(), 0, 0
     try:
-        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-            while part := reader.read(min(_PART, size + 1 - done)):
-                done += len(part)
-                if done > size:
-                    break
+        while not decompressor.eof and done <= size:
+            piece = memoryview(data)[fed : fed + _PART] if decompressor.needs_input else b""
+            if decompressor.needs_input and not piece:
+                break
+            fed += len(piece)
+            part = decompressor.decompress(piece, min(_PART, size + 1 - done))
+            done += len(part)
+            if part and done <= size:
                 yield part
-    except zstandard.ZstdError as error:
+    except zstd.ZstdError as error:
         raise ValueError(f"damaged zstd data: {error}") from error
     if done != size:
         raise ValueError(f"zstd data holds {done} bytes or more, {size} were announced")
