@@ -40,7 +40,7 @@ build-backend = "setuptools.build_meta"
 [project]
 name = "binlog-relay-client"
 version = "{version}"
-description = "The Python client of binlog-relay. It needs nothing but Python; binlog-relay has it, too"
+description = "The Python client of binlog-relay, which depends on it. It needs nothing but Python"
 requires-python = ">=3.11"
 license = "Apache-2.0"
 license-files = ["LICENSE"]
@@ -93,10 +93,13 @@ def build(kind: str) -> Path:
         env=environment,
     )
     (built,) = folder.glob("*.whl")
+    contents = unpack(built, folder)
+    leave_out_client(contents)
     libraries: list[str | Path] = []
     if "musl" in target:
         libraries = ["--ldpaths", folder]  # not those of this machine
-        built = name_musl(built, folder, processor)
+        name_musl(contents, processor)
+    built = pack(contents, folder)
     named = folder / "named"
     run([*AUDITWHEEL, "--plat", "auto", "--only-plat", *libraries, "--wheel-dir", named, built], environment)
     (wheel,) = named.glob("*.whl")
@@ -134,15 +137,33 @@ def copy_client(folder: Path) -> None:
         shutil.copy(ROOT / "relay" / name, target)
 
 
-def name_musl(wheel: Path, folder: Path, processor: str) -> Path:
-    """Name musl in the extension as Alpine does, so that auditwheel knows it. musl's loader knows both names."""
+def unpack(wheel: Path, folder: Path) -> Path:
+    """Unpack a wheel, which is removed, and return the folder with its contents."""
     run([sys.executable, "-m", "wheel", "unpack", "--dest", folder, wheel])
-    (extension,) = folder.glob("*/relay/_native.abi3.so")
-    run([PATCHELF, "--replace-needed", "libc.so", f"libc.musl-{processor}.so.1", extension])
     wheel.unlink()
-    run([sys.executable, "-m", "wheel", "pack", "--dest-dir", folder, extension.parents[1]])
-    (named,) = folder.glob("*.whl")
-    return named
+    return folder / "-".join(wheel.name.split("-")[:2])
+
+
+def pack(contents: Path, folder: Path) -> Path:
+    """Pack the contents of a wheel, and return it."""
+    run([sys.executable, "-m", "wheel", "pack", "--dest-dir", folder, contents])
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def leave_out_client(contents: Path) -> None:
+    """Let the wheel depend on that of the client, so that no file belongs to both."""
+    for name in CLIENT:
+        (contents / "relay" / name).unlink()
+    (metadata,) = contents.glob("*.dist-info/METADATA")
+    head, blank, text = metadata.read_text().partition("\n\n")
+    metadata.write_text(f"{head}\nRequires-Dist: binlog-relay-client=={__version__}{blank}{text}")
+
+
+def name_musl(contents: Path, processor: str) -> None:
+    """Name musl in the extension as Alpine does, so that auditwheel knows it. musl's loader knows both names."""
+    extension = contents / "relay/_native.abi3.so"
+    run([PATCHELF, "--replace-needed", "libc.so", f"libc.musl-{processor}.so.1", extension])
 
 
 def run(command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:

@@ -7,12 +7,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from email import message_from_string
 from pathlib import Path
 
 import pytest
 
 from relay import __version__
-from scripts import man
+from scripts import man, wheels
 from tests.support import ROOT
 
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
@@ -40,6 +41,31 @@ def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return next(folder.glob("binlog_relay-*.whl"))
 
 
+def files(wheel: Path) -> set[str]:
+    """What a wheel installs, without what it says about itself."""
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+
+
+def installed(tmp_path: Path, *wheels: Path) -> Path:
+    """A folder with these wheels, in which the relay runs and loads its core."""
+    environment = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
+    target = tmp_path / "installed"
+    subprocess.run([*PIP, "install", *OFFLINE, "--target", target, *wheels], env=environment, check=True)
+    program = "import relay._native as n; from relay.cli import main; print(n.__file__); main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--version"],
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(str(target))
+    assert __version__ in done.stdout
+    return target
+
+
 @BUILDS
 def test_wheel_holds_the_native_core_built_and_no_sources_of_it(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
@@ -57,22 +83,23 @@ def test_wheel_holds_the_native_core_built_and_no_sources_of_it(wheel: Path) -> 
 
 
 @BUILDS
+def test_the_wheel_without_the_client_depends_on_the_clients_and_has_no_file_of_it(wheel: Path, tmp_path: Path) -> None:
+    whole = files(wheel)
+    contents = wheels.unpack(Path(shutil.copy(wheel, tmp_path)), tmp_path)
+    wheels.leave_out_client(contents)
+    rest = wheels.pack(contents, tmp_path)
+    client = wheels.build_client(tmp_path / "client", tmp_path)
+    assert not files(rest) & files(client)
+    assert files(rest) | files(client) == whole
+    target = installed(tmp_path, rest, client)
+    (metadata,) = target.glob("binlog_relay-*.dist-info/METADATA")
+    needed = message_from_string(metadata.read_text()).get_all("Requires-Dist", [])
+    assert f"binlog-relay-client=={__version__}" in needed
+
+
+@BUILDS
 def test_wheel_installs_and_runs_where_there_is_no_compiler(wheel: Path, tmp_path: Path) -> None:
-    environment = {"PATH": "/nonexistent", "HOME": str(tmp_path)}
-    target = tmp_path / "installed"
-    subprocess.run([*PIP, "install", *OFFLINE, "--target", target, wheel], env=environment, check=True)
-    program = "import relay._native as n; from relay.cli import main; print(n.__file__); main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--version"],
-        cwd=tmp_path,
-        env=environment | {"PYTHONPATH": str(target)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(target))
-    assert __version__ in done.stdout
+    target = installed(tmp_path, wheel)
     assert (target / "share/man/man1/relay-start.1").is_file()
 
 

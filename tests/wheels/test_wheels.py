@@ -63,7 +63,8 @@ class Place:
         platforms = [f"--platform=manylinux{tag}_{machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
         subprocess.run(
             [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", self.site,
-             *platforms, f"--python-version={version}", "--implementation=cp", "--only-binary=:all:", wheel,
+             "--find-links", ROOT / "dist", *platforms,
+             f"--python-version={version}", "--implementation=cp", "--only-binary=:all:", wheel,
              "hypothesis", "pytest", "pytest-timeout"],
             check=True,
         )  # fmt: skip
