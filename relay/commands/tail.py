@@ -15,18 +15,17 @@ from relay.base.errors import ErrorCode
 from relay.base.log import logger
 from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream
 from relay.binlog.decoder import Definitions
-from relay.binlog.events import QueryEvent
-from relay.binlog.events.position import BinlogPosition
 from relay.binlog.eventstream import EventStream
 from relay.commands.text.events import Form, lines
 from relay.config.tree import Config
 from relay.ingest import resume
 from relay.ingest.hosts import Sources
+from relay.ingest.statements import defined_between
 from relay.schema import source_tables
-from relay.schema.stream_history import DEFINE_NOTHING, AssumedCharset
+from relay.schema.stream_history import AssumedCharset
 from relay.schema.table import Unknown
 from relay.source import facts
-from relay.source.connect import Account, connect
+from relay.source.connect import Account
 from relay.source.facts import BinlogStatus, ServerFacts
 from relay.source.failures import SourceLost
 
@@ -141,7 +140,7 @@ def _current_definitions(
     for _ in range(_ATTEMPTS):
         found = [each for some in source_tables.query_all(connection, server, form.shows, _ignore) for each in some]
         begin, end = found[0].asked, found[-1].until
-        if not _has_statements(account, begin, end):
+        if not defined_between(account, begin, end):
             for table in (each.table for each in found if isinstance(each.state, Unknown)):
                 note(f"the columns of {table} are not known: grant SELECT on it, or set binlog_row_metadata = FULL")
             return BinlogStatus(end.file, end.position), [
@@ -149,20 +148,6 @@ def _current_definitions(
             ]
     note("the columns of tables are not known: other sessions change tables all the time")
     return BinlogStatus(end.file, end.position), []
-
-
-def _has_statements(account: Account, begin: BinlogPosition, end: BinlogPosition) -> bool:
-    """Whether the binlog has a statement between two positions that may define a table."""
-    if begin == end:
-        return False
-    wanted = Replication(file_name=begin.file, start_position=begin.position, flags=Flag.NON_BLOCK)
-    with connect(account) as connection, Stream(connection, wanted) as stream:
-        for event in stream:
-            if isinstance(event, QueryEvent) and not event.statement.startswith(DEFINE_NOTHING):
-                return True
-            if end <= BinlogPosition(wanted.file_name, wanted.position):
-                break
-    return False
 
 
 def _ignore(_: int, __: int) -> None:

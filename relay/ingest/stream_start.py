@@ -24,6 +24,7 @@ from relay.ingest.handler import IngestHandler
 from relay.ingest.hosts import Sources
 from relay.ingest.lineage import Lineage
 from relay.ingest.reader_state import ReaderState
+from relay.ingest.statements import defined_between
 from relay.schema import source_tables
 from relay.schema.restore import SOURCE
 from relay.schema.store import Store
@@ -31,6 +32,7 @@ from relay.source import facts
 from relay.source.facts import BinlogStatus, ServerFacts
 
 PROGRESS_SECONDS: Final = 10.0  # between two log lines about the progress of reading tables
+ATTEMPTS: Final = 10  # to find a newest position with definitions
 _QUERIED: Final = "looked"  # fact of the schema history: the epoch whose tables were queried
 
 
@@ -65,7 +67,7 @@ class StreamStart:
             self._skip_gap(self.gap.error, config, connection, server)
             self.gap.error = None
         elif not self.writer.state().identity:
-            self._begin(reading.start_position(config, connection, server), server)
+            self._begin(self._first_position(config, connection, server, handler), server)
         here = self.ingest.resume()
         known = resume.JournalEnd(*here[:3], self.writer.state().identity, here.by_gtid_possible)
         if known.identity == server.identity and known.file:
@@ -79,6 +81,26 @@ class StreamStart:
             self.ingest.moved()
             self._begin(BinlogStatus("", 4, self.writer.state().gtid_set), server)
         self._query_tables(config, server, handler)
+        return start
+
+    def _first_position(
+        self, config: Config, connection: Connection[Any], server: ServerFacts, handler: IngestHandler
+    ) -> BinlogStatus:
+        """Return where an empty journal begins.
+
+        At the newest position, no statement may come between it and the definitions of the tables: rows before such a
+        statement would have none. So that position is taken again while statements come, as in a database that is
+        being set up.
+        """
+        start = reading.start_position(config, connection, server)
+        for _ in range(ATTEMPTS if config.source.start_position == "newest" else 0):
+            self.store.new_epoch()
+            self._query_tables(config, server, handler)
+            end = facts.binlog_end(connection, server)
+            begin, until = (BinlogPosition(each.file, each.position) for each in (start, end))
+            if self.ending() or not defined_between(self.sources.account, begin, until, self.beat):
+                break
+            start = end
         return start
 
     def _begin(self, start: BinlogStatus, server: ServerFacts) -> None:

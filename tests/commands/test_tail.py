@@ -13,9 +13,10 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -23,10 +24,16 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.binlog import events
 from relay.cli import run
+from relay.commands.tail import from_source
+from relay.commands.text.events import Form
+from relay.config.load import load
 from relay.errors import ExitCode
+from relay.schema import source_tables
+from relay.schema.facts import Reply
 from tests.binlog.test_binlog_files import folder_of
 from tests.support.relay_process import Program
 from tests.support.replicated_streams import here, work
+from tests.support.waiting import until
 
 FAILURE = r"relay: [^\n]+ \(hint: [^\n]+\)\n"
 
@@ -265,3 +272,33 @@ def test_a_file_alone_is_read_with_an_assumed_character_set_and_says_so(
     assumed, contradicted = [line for line in shown.stderr.splitlines() if db in line]
     assert "is assumed to be latin1: CREATE TABLE" in assumed
     assert "may be another: ALTER DATABASE" in contradicted
+
+
+def test_rows_from_now_on_have_names_although_tables_change_while_their_definitions_are_read(
+    server: DatabaseServer, db: str, conf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.execute(f"CREATE TABLE {db}.t (a ENUM('x', 'y'))")
+    read, columns, notes = source_tables.query_all, iter("bc"), list[str]()
+
+    def with_a_step(*arguments: Any) -> Iterator[list[Reply]]:
+        replies = read(*arguments)
+        yield next(replies)
+        for column in columns:
+            server.execute(f"INSERT INTO {db}.t (a) VALUES ('x')", f"ALTER TABLE {db}.t ADD {column} INT FIRST")
+            break
+        yield from replies
+
+    monkeypatch.setattr(source_tables, "query_all", with_a_step)
+    config, _ = load(str(conf), {}, {})
+    form = Form(tables=(f"{db}.*",), rows=True, json=True)
+    rows = from_source(config, "newest", False, form, notes.append)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(next, rows)
+
+        def came() -> bool:
+            server.execute(f"INSERT INTO {db}.t (a) VALUES ('x')")  # one behind the end of the binlog that it read
+            return first.done()
+
+        until(came)
+        assert json.loads(first.result())["after"] == {"c": None, "b": None, "a": "x"}
+    assert not notes

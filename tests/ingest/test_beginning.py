@@ -6,8 +6,9 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,8 @@ from relay.client import RelayClient
 from relay.config.load import load
 from relay.errors import RelayError
 from relay.journal.frames import Source
+from relay.schema import source_tables
+from relay.schema.facts import Reply
 from tests.support.cdc_client import credentials
 from tests.support.reader_process import Reader
 from tests.support.relay_process import SECRET, RelayProcess
@@ -126,6 +129,29 @@ def test_a_first_start_on_a_busy_source_lacks_nothing(
         for writer in writers:
             writer.join()
     assert "lacks transactions" not in "".join(capfd.readouterr())
+
+
+def test_a_first_start_in_a_database_that_is_being_set_up_begins_behind_it(
+    kind: str,
+    own_server: Callable[..., DatabaseServer],
+    make_reader: Callable[..., Reader],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d", "CREATE TABLE d.t (a INT)")
+    read, columns = source_tables.query_all, iter("bc")
+
+    def after_a_step(*arguments: Any) -> Iterator[list[Reply]]:
+        for column in columns:  # in the reader, which is forked from here: each time that it reads the definitions
+            server.execute("INSERT INTO d.t (a) VALUES (1)", f"ALTER TABLE d.t ADD {column} INT FIRST")
+            break
+        return read(*arguments)
+
+    monkeypatch.setattr(source_tables, "query_all", after_a_step)
+    running = make_reader(server).streaming()
+    server.execute("INSERT INTO d.t VALUES (3, 2, 1)")
+    running.until(running.rows)
+    assert running.rows() == [("c,b,a", 1)]
 
 
 @pytest.mark.parametrize("kind", ["mariadb118"])
