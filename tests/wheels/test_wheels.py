@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from examples.dbserver import DatabaseServer
-from examples.debian import MACHINES, Unpacked
+from examples.debian import HOST, MACHINES, Unpacked
 from relay.client import RelayClient
 from scripts.wheels import KINDS, offer_zlib
 from tests.queues.ring_mutants import compile_kill_test
@@ -61,11 +61,15 @@ class Place:
         self.site = folder / "site"
         self.command = [*packages.program(f"usr/bin/python{version}"), "-P"]
         platforms = [f"--platform=manylinux{tag}_{machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
+        # Conditions in the metadata of wheels are about the Python that pip runs in: it has to be of that version.
+        python = folder / "python"
+        program = " ".join(python_of(version, HOST).program(f"usr/bin/python{version}"))
+        python.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
+        python.chmod(0o755)
         subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target", self.site,
-             "--find-links", ROOT / "dist", *platforms,
-             f"--python-version={version}", "--implementation=cp", "--only-binary=:all:", wheel,
-             "hypothesis", "pytest", "pytest-timeout"],
+            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check",
+             "--target", self.site, "--find-links", ROOT / "dist", *platforms, f"--python-version={version}",
+             "--implementation=cp", "--only-binary=:all:", wheel, "hypothesis", "pytest", "pytest-timeout"],
             check=True,
         )  # fmt: skip
 
