@@ -69,7 +69,8 @@ class Place:
         subprocess.run(
             [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check",
              "--target", self.site, "--find-links", ROOT / "dist", *platforms, f"--python-version={version}",
-             "--implementation=cp", "--only-binary=:all:", wheel, "hypothesis", "pytest", "pytest-timeout"],
+             "--implementation=cp", "--only-binary=:all:", wheel, "fastavro", "hypothesis", "pytest",
+             "pytest-timeout"],
             check=True,
         )  # fmt: skip
 
@@ -111,7 +112,7 @@ def run_here(names: Sequence[str]) -> str:
 
 
 def test_tests_of_the_core_pass(place: Place, tmp_path: Path) -> None:
-    for folder in ("tests", "examples"):
+    for folder in ("tests", "examples", "docs"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     place.run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS], tmp_path)
