@@ -29,7 +29,8 @@ KINDS = {
     "musl-aarch64": "aarch64-linux-musl",
 }
 CLIENT = (
-    *("__init__.py", "client.py", "errors.py", "py.typed", "base/__init__.py", "base/errors.py"),
+    *("__init__.py", "errors.py", "py.typed", "base/__init__.py", "base/errors.py"),
+    *(f"client/{name}" for name in ("__init__.py", "asynchronous.py", "blocking.py", "session.py")),
     *(f"protocol/{name}" for name in ("__init__.py", "classic.py", "classic_keys.py", "msgpack.py")),
 )
 CLIENT_PROJECT = """\
@@ -46,7 +47,7 @@ license = "Apache-2.0"
 license-files = ["LICENSE"]
 
 [tool.setuptools]
-packages = ["relay", "relay.base", "relay.protocol"]
+packages = ["relay", "relay.base", "relay.client", "relay.protocol"]
 package-data = {{ relay = ["py.typed"] }}
 """
 ZLIB_HEADERS = ("zlib.h", "zconf.h")

@@ -19,6 +19,7 @@ from relay.commands.admin_client import AdminClient
 from relay.protocol.classic import Command, Reply, Result
 from relay.serving import admission, listener
 from tests.net.test_addresses import log
+from tests.support.blocked import Blocked
 from tests.support.relay_process import process_cpu_seconds
 from tests.support.server_processes import ADMIN_SECRET, SECRET, Client, Serving, many
 from tests.support.waiting import patience, until
@@ -84,8 +85,8 @@ def rows_of(client: RelayClient, count: int) -> list[Row]:
 
 
 def test_clients_of_both_servers_are_served(serving: Serving, trust: ssl.SSLContext) -> None:
-    for name in ("a", "b", "c"):
-        with RelayClient("localhost", serving.port, f"tls-{name}", SECRET, tls=trust) as client:
+    for name, client_type in (("a", RelayClient), ("b", Blocked.client), ("c", RelayClient)):
+        with client_type("localhost", serving.port, f"tls-{name}", SECRET, tls=trust) as client:
             client.add_filter(f"tls-{name}")
             rows = [(number, f"{name}{number}") for number in range(50)]
             serving.insert(*rows, schema=f"tls-{name}", table="t")

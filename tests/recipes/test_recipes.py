@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import itertools
 import json
 import os
 import shlex
@@ -11,11 +13,12 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -81,10 +84,10 @@ def recipe(tmp_path: Path) -> Iterator[MakeRecipe]:
     """recipe(page, {text on the page: the test's}) makes the page's program, which ends with the test."""
     with ExitStack() as stack:
 
-        def make(page: str, replaced: dict[str, object]) -> Recipe:
+        def make(page: str, replaced: dict[str, object], **options: Any) -> Recipe:
             folder = tmp_path / Path(page).name
-            folder.mkdir()
-            made = Recipe(page, folder, replaced)
+            folder.mkdir(exist_ok=True)
+            made = Recipe(page, folder, replaced, **options)
             stack.callback(made.close)
             return made
 
@@ -172,6 +175,49 @@ def test_a_search_index_is_the_table_after_a_copy_changes_and_a_kill(
     program.start()
     until(is_complete, what="changes while the program was dead are not in the index")
     assert shown_query(program) == [(4, "Gyokuro")]
+
+
+def test_browsers_get_changes_also_after_a_kill(
+    shop: DatabaseServer, shop_relay: RelayProcess, recipe: MakeRecipe
+) -> None:
+    port = free_port()
+    program = recipe(
+        "stream-to-browsers",
+        {"6001": shop_relay.port, "my-secret": SECRET},
+        command=("-m", "uvicorn", "program:app", f"--port={port}"),
+    )
+    numbers = itertools.count(951)
+
+    def event_of(changes: IO[bytes]) -> tuple[int, dict[str, Any]]:
+        """Insert a row; its number, and the next event. Rows before the program's filter have none."""
+        number = next(numbers)
+        shop.execute(f"INSERT INTO shop.orders VALUES ({number}, 'new', 1.00, NULL)")
+        with suppress(TimeoutError):
+            return number, next(json.loads(line[6:]) for line in changes if line.startswith(b"data: "))
+        return number, {}
+
+    def changes() -> http.client.HTTPResponse:
+        """What a browser listens to."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience(2))
+        connection.request("GET", "/changes")
+        return connection.getresponse()
+
+    def is_up() -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/") as page:
+            return b'EventSource("/changes")' in page.read()
+        return False
+
+    for _ in range(2):
+        program.start()
+        until(is_up, what="the page is not there")
+        with changes() as stream:
+            number, event = event_of(stream)
+            while not event:
+                number, event = event_of(stream)
+        row = {"id": event["row"]["id"], "status": "new", "total": "1.00", "changed_by": None}
+        assert event == {"kind": "insert", "row": row}
+        assert 951 <= event["row"]["id"] <= number
+        program.kill()
 
 
 def test_a_lake_gives_the_current_rows_also_after_a_kill_of_the_exporter(

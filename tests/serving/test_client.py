@@ -1,4 +1,4 @@
-"""The client library: typed rows, confirmation, reconnecting, errors that help."""
+"""Both clients: typed rows, confirmation, reconnecting, errors that help."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from relay.client import RelayClient, Row
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.protocol.classic import Discard, TableFilter
 from tests.support import ROOT
+from tests.support.blocked import Blocked
 from tests.support.server_processes import SECRET, Serving
 from tests.support.waiting import patience
 
@@ -28,10 +29,16 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
         yield running
 
 
+@pytest.fixture(params=["blocking", "asyncio"])
+def client_type(request: pytest.FixtureRequest) -> Callable[..., RelayClient]:
+    """Makes a client; the one for asyncio is called as if it blocked."""
+    return RelayClient if request.param == "blocking" else Blocked.client
+
+
 @pytest.fixture
-def connect(serving: Serving) -> Callable[[str], RelayClient]:
+def connect(serving: Serving, client_type: Callable[..., RelayClient]) -> Callable[[str], RelayClient]:
     """A new client of that name."""
-    return lambda name: RelayClient("127.0.0.1", serving.port, name, SECRET)
+    return lambda name: client_type("127.0.0.1", serving.port, name, SECRET)
 
 
 Connect = Callable[[str], RelayClient]
@@ -114,6 +121,16 @@ def test_iteration_that_is_left_goes_on_where_it_was(serving: Serving, connect: 
         assert seen == list(range(10))
 
 
+def test_batches_have_rows_and_are_confirmed_by_the_next(serving: Serving, connect: Connect) -> None:
+    with connect("batches") as client:
+        client.add_filter("shop")
+        serving.insert(*((number, "x") for number in range(5)))
+        batches = client.batches(2)
+        seen = [number for _ in range(2) for number in numbers(next(batches))]
+    assert seen == list(range(len(seen)))
+    assert 2 <= len(seen) <= 4
+
+
 def test_connection_that_is_lost_is_made_again_and_nothing_is_lost_or_repeated(
     serving: Serving, connect: Connect
 ) -> None:
@@ -132,9 +149,9 @@ def test_connection_that_is_lost_is_made_again_and_nothing_is_lost_or_repeated(
     assert seen == list(range(30))
 
 
-def test_wrong_secret_is_told_with_a_hint(serving: Serving) -> None:
+def test_wrong_secret_is_told_with_a_hint(serving: Serving, client_type: Callable[..., RelayClient]) -> None:
     with pytest.raises(RelayError, match="wrong secret") as caught:
-        RelayClient("127.0.0.1", serving.port, "a", "wrong").connect()
+        client_type("127.0.0.1", serving.port, "a", "wrong").connect()
     assert caught.value.exit_code == ExitCode.REFUSED
     assert "AuthSecret" in caught.value.hint
 
@@ -155,18 +172,18 @@ def test_name_used_twice_is_told_instead_of_fought_for(connect: Connect) -> None
         second.ping()
 
 
-def test_no_relay_is_told_at_once() -> None:
+def test_no_relay_is_told_at_once(client_type: Callable[..., RelayClient]) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
         with pytest.raises(RelayError) as caught:
-            RelayClient("127.0.0.1", port, "a", "b").connect()
+            client_type("127.0.0.1", port, "a", "b").connect()
     assert caught.value.code == ErrorCode.NOT_RUNNING
 
 
-def test_port_of_something_else_is_an_error() -> None:
+def test_port_of_something_else_is_an_error(client_type: Callable[..., RelayClient]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        client = RelayClient("127.0.0.1", other.getsockname()[1], "a", "b", timeout=patience(5))
+        client = client_type("127.0.0.1", other.getsockname()[1], "a", "b", timeout=patience(5))
         other.settimeout(patience(5))
 
         def greet() -> None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import ROOT
@@ -28,11 +28,15 @@ def blocks(page: str, language: str) -> list[str]:
 class Recipe:
     """A page's program in a folder of its own, which `folder` is; `replaced` maps texts of the page to the test's.
 
+    `number` counts the programs of a page that has several. `command` runs it, by default as a script.
+
     Every text has to be on the page, so that no test runs a program that differs from it in more.
     """
 
-    def __init__(self, page: str, folder: Path, replaced: Mapping[str, object]) -> None:
-        [code] = blocks(page, "python")
+    def __init__(
+        self, page: str, folder: Path, replaced: Mapping[str, object], *, number: int = 0, command: Sequence[str] = ()
+    ) -> None:
+        code = blocks(page, "python")[number]
         assert len(code.splitlines()) <= LONGEST, f"{page}.md: {len(code.splitlines())} lines of code"
         for text, other in replaced.items():
             assert text in code, f"{page}.md: no {text!r} in the program"
@@ -41,6 +45,7 @@ class Recipe:
         self.output = folder / "output"
         self._script = folder / "program.py"
         self._script.write_text(code)
+        self._command = command or (str(self._script),)
         self._process: subprocess.Popen[bytes] | None = None
 
     def run(self, *arguments: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
@@ -56,7 +61,7 @@ class Recipe:
         assert self._process is None, "already running"
         with open(self.output, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, self._script], cwd=self.folder, env=_environment(), stdout=output, stderr=output
+                [sys.executable, *self._command], cwd=self.folder, env=_environment(), stdout=output, stderr=output
             )
 
     def kill(self) -> None:

@@ -1,0 +1,232 @@
+"""What both clients share: the calls of a client, their requests, and what the replies mean. No I/O."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+from relay.base.errors import ErrorCode, RelayError
+from relay.protocol import classic, classic_keys
+from relay.protocol.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
+
+if TYPE_CHECKING:
+    import pyarrow
+
+try:
+    from msgspec import DecodeError, Struct
+    from msgspec.msgpack import Decoder
+except ModuleNotFoundError:  # the client needs nothing but the standard library
+    from relay.protocol.msgpack import DecodeError, Decoder, Struct  # type: ignore[assignment]
+
+BATCH_ROWS: Final = 1000
+"""The number of rows that an iteration fetches at a time."""
+
+ITERATION_WAIT: Final = 30.0
+"""The seconds that an iteration waits for rows in one request."""
+
+RECEIVE_BYTES: Final = 1 << 18
+"""The bytes that a client reads from its connection at a time."""
+
+_MAX_AUTH_REPLY: Final = 1 << 16
+_RETRY_SECONDS: Final = (0.05, 2.0)  # the first pause between attempts to connect, and the longest
+_LETTERS: Final = {"I": Kind.INSERT, "U": Kind.UPDATE, "D": Kind.DELETE}
+_NAMES: Final[dict[int, Literal["insert", "update", "delete"]]] = {1: "insert", 2: "update", 4: "delete"}
+
+
+T = TypeVar("T")
+
+
+class Row(Struct, frozen=True, array_like=True, gc=False):
+    """A changed row.
+
+    `before` is None for an insert, `after` for a delete; both map column names to values: None for NULL, int for
+    integers and YEAR, float for FLOAT and DOUBLE, bytes for binary strings and BIT, and str for all others, as the
+    server prints it. `sequence` rises with each row of this client: a row that comes twice has the same. The meaning of
+    `position` depends on EventPosition in the relay's configuration; `instance` changes when the table's definition
+    does.
+    """
+
+    sequence: int
+    code: int  # of the kind: 1 insert, 2 update, 4 delete
+    position: int
+    schema: str
+    table: str
+    instance: int
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+
+    @property
+    def kind(self) -> Literal["insert", "update", "delete"]:
+        """The kind of change."""
+        return _NAMES[self.code]
+
+
+_decode_rows: Final = Decoder(list[Row]).decode
+
+
+class Call(NamedTuple, Generic[T]):
+    """A request, the seconds that the relay may wait before it replies, and what makes the result of the reply.
+
+    It may be sent again on a new connection: every command has the same effect when it is carried out twice.
+    """
+
+    command: Command
+    payload: bytes
+    wait: float
+    result: Callable[[bytes], T]
+
+
+class Session:
+    """A client's name and secret, its login on the present connection, and the last row that it has received."""
+
+    def __init__(self, name: str, secret: str) -> None:
+        self.name = name
+        self.client_id = 0
+        self.returned = 0  # sequence of the last row that the user has
+        self._confirmed = 0  # sequence of the last row that is confirmed to the relay
+        self._key = classic_keys.fnv1a64(secret.encode("utf-8", "surrogateescape"))
+        self._token = 0
+
+    def auth(self) -> bytes:
+        """Return the first request of a connection."""
+        return classic.encode_request(Command.AUTH, classic.encode_auth(self._key, self.name))
+
+    def log_in(self, reply: Reply) -> None:
+        """Take the reply to the first request. Raises `RelayError` if the relay refuses."""
+        if reply.result != Result.OK:
+            raise self._refused(reply)
+        identity = classic.parse_identity(reply.payload)
+        self.client_id, self._token = identity.client_id, identity.token
+
+    def request(self, call: Call[Any]) -> bytes:
+        """Return the request of a call on the present connection."""
+        return classic.encode_request(call.command, call.payload, client_id=self.client_id, token=self._token)
+
+    def result(self, call: Call[T], reply: Reply) -> T:
+        """Return the result of a call. Raises `RelayError` if the relay refuses, or has closed the connection."""
+        operation = call.command.name.lower()
+        if reply.result == Result.ERROR:
+            raise self._failure(operation, reply.text, hint="the relay refused the request")
+        if reply.result == Result.DISCONNECTED:
+            hint = "another client may use the name, or an administrator kicked or forgot it"
+            raise self._failure(operation, "the relay closed the connection", hint=hint)
+        return call.result(reply.payload)
+
+    def ping(self) -> Call[None]:
+        """Ask for a reply."""
+        return Call(Command.PING, b"", 0.0, _nothing)
+
+    def add_filter(self, schema: str, table: str, kinds: str | int, limit: int, discard: Discard) -> Call[None]:
+        """Ask for the rows of a table."""
+        wanted = TableFilter(_kinds(kinds), discard, limit, schema, table)
+        return Call(Command.ADD_FILTER, classic.encode_filter(wanted), 0.0, _nothing)
+
+    def remove_filter(self, schema: str, table: str, kinds: str | int) -> Call[int]:
+        """Remove filters; the result is their number."""
+        name = classic.encode_filter_name(FilterName(_kinds(kinds), schema, table))
+        return Call(Command.REMOVE_FILTER, name, 0.0, lambda payload: int.from_bytes(payload, "little"))
+
+    def filters(self) -> Call[list[TableFilter]]:
+        """Ask for the filters."""
+        return Call(Command.LIST_FILTERS, b"", 0.0, classic.parse_filters)
+
+    def rows(self, max_rows: int, wait: float, max_bytes: int) -> Call[list[Row]]:
+        """Confirm what has been received, and ask for the next rows."""
+
+        def result(payload: bytes) -> list[Row]:
+            count = int.from_bytes(payload[:4], "little")
+            try:
+                return _decode_rows(b"\xdd" + count.to_bytes(4, "big") + payload[4:])
+            except DecodeError as error:
+                raise self._failure("read rows", f"the relay sent rows that cannot be read: {error}") from None
+
+        return self._poll(max_rows, wait, max_bytes, Format.MSGPACK, result)
+
+    def columns(self, max_rows: int, wait: float, max_bytes: int) -> Call[list[pyarrow.RecordBatch]]:
+        """Confirm what has been received, and ask for the next rows as columns."""
+        try:
+            from pyarrow import ArrowException, ipc
+        except ImportError as error:
+            hint = "pip install 'binlog-relay[arrow]'"
+            raise RelayError(ErrorCode.ENVIRONMENT, "poll", "pyarrow is not installed", hint=hint) from error
+
+        def result(payload: bytes) -> list[pyarrow.RecordBatch]:
+            try:
+                return [batch for stream in classic.parse_streams(payload) for batch in ipc.open_stream(stream)]
+            except ArrowException as error:
+                raise self._failure("read rows", f"the relay sent columns that cannot be read: {error}") from error
+
+        return self._poll(max_rows, wait, max_bytes, Format.ARROW, result)
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Whether something that has been received is not confirmed."""
+        return self.returned != self._confirmed
+
+    def confirm(self) -> Call[None]:
+        """Confirm what has been received."""
+        return self._poll(0, 0.0, 0, Format.MSGPACK, _nothing)
+
+    def receive(self, rows: list[Row]) -> list[Row]:
+        """Return these rows, which the user has from now on."""
+        if rows:
+            self.returned = rows[-1].sequence
+        return rows
+
+    def receive_columns(self, batches: list[pyarrow.RecordBatch]) -> list[pyarrow.RecordBatch]:
+        """Return these batches, whose rows the user has from now on."""
+        if batches:
+            self.returned = max(batch.column(0)[-1].as_py() for batch in batches)
+        return batches
+
+    def _poll(self, max_rows: int, wait: float, max_bytes: int, form: Format, read: Callable[[bytes], T]) -> Call[T]:
+        request = classic.PollMany(max_rows, max_bytes, int(wait * 1000), self.returned, form)
+
+        def result(payload: bytes) -> T:
+            self._confirmed = request.confirmed
+            return read(payload)
+
+        return Call(Command.POLL_MANY, classic.encode_poll_many(request), wait, result)
+
+    def _refused(self, reply: Reply) -> RelayError:
+        if len(reply.payload) == len(classic.encode_identity(classic.Identity(0, 0, 0))) and b"\0" in reply.payload[8:]:
+            return RelayError(ErrorCode.LOGIN_REFUSED, "authenticate", "wrong secret", position=self.name)
+        return self._failure("authenticate", reply.text or "refused")
+
+    def _failure(self, operation: str, cause: str, hint: str = "") -> RelayError:
+        return RelayError(ErrorCode.PROTOCOL, operation, cause, position=self.name, hint=hint)
+
+
+def login_parser() -> classic.ReplyParser:
+    """Return a parser of the first reply, which detects early if the other side is not a relay."""
+    return classic.ReplyParser(_MAX_AUTH_REPLY)
+
+
+def pauses(patience: float) -> Iterator[float]:
+    """Yield the seconds to wait before each new attempt to connect, until patience, in seconds, ends."""
+    until = time.monotonic() + patience
+    pause, longest = _RETRY_SECONDS
+    while time.monotonic() + pause < until:
+        yield pause * random.uniform(0.5, 1.0)
+        pause = min(2 * pause, longest)
+
+
+def unreachable(host: str, port: int, error: OSError) -> RelayError:
+    """Return the failure of the last attempt to connect."""
+    hint = "check that the relay runs, and check host and port"
+    return RelayError(ErrorCode.NOT_RUNNING, "connect", error, position=f"{host}:{port}", hint=hint)
+
+
+def _nothing(_: bytes) -> None:
+    """Return the result of a call that has none."""
+
+
+def _kinds(kinds: str | int) -> int:
+    if isinstance(kinds, int):
+        return kinds
+    try:
+        return sum({_LETTERS[letter] for letter in kinds.upper()})
+    except KeyError:
+        raise RelayError(ErrorCode.USAGE, "add filter", f"{kinds!r} is not a combination of I, U and D") from None
