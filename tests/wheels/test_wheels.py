@@ -17,6 +17,7 @@ from relay.client import RelayClient
 from scripts.wheels import KINDS, offer_zlib
 from tests.queues.ring_mutants import compile_kill_test
 from tests.support import ROOT
+from tests.support.charset_digests import CHARSETS, digest_here
 from tests.support.core_tests import PROGRAMS, compile_test
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 from tests.support.waiting import patience
@@ -27,19 +28,6 @@ SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "testing"}
 PLACES = [(version, processor) for processor in MACHINES for version in SUITES]
 # They need neither a database nor a compiler.
 TESTS = ("tests/journal/test_journal.py", "tests/values/test_gtid.py", "tests/protocol", "tests/queues/test_queue.py")
-CHARSETS = """
-import hashlib, sys
-from relay import _native
-from relay._native import decode_text
-codes = [bytes([a]) for a in range(256)] + [bytes([a, b]) for a in range(128, 256) for b in range(256)]
-codes += [b"\\x8f" + code for code in codes[256:]]
-codes += [bytes([a, b, 0x90, 0x30]) for a in range(129, 255) for b in range(48, 58)]
-digest = hashlib.sha256()
-for charset in sys.argv[1:]:
-    for code in codes:
-        digest.update(decode_text(charset, code).encode("utf-8", "surrogatepass"))
-print(_native.__file__, digest.hexdigest())
-"""
 
 
 def python_of(version: str, processor: str) -> Unpacked:
@@ -95,15 +83,7 @@ def test_text_is_the_same_in_every_character_set(place: Place, mysql97: Database
     names = [str(name) for (name,) in found]
     file, digest = place.run(["-c", CHARSETS, *names], tmp_path).split()
     assert file.startswith(str(place.site))
-    assert digest == run_here(names)
-
-
-def run_here(names: Sequence[str]) -> str:
-    """What the script prints of the core of this process."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHARSETS, *names], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()[1]
+    assert digest == digest_here(names)
 
 
 def test_tests_of_the_core_pass(place: Place, tmp_path: Path) -> None:
