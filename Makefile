@@ -92,7 +92,6 @@ test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=
 	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
 
 test-wheels: wheels  ## test the wheels of dist/ on x86-64 and, with qemu-user, on aarch64
-	@command -v qemu-aarch64-static >/dev/null || { . scripts/common.sh; install_packages qemu-user-static; }
 	@$(PY) -m pytest -m wheels tests/wheels
 
 soak: setup  ## run an hour at a steady rate and report what each process uses; RELAY_SOAK=seconds
