@@ -93,7 +93,6 @@ test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=
 	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
 
 test-wheels: wheels  ## test the wheels of dist/ on x86-64 and, with qemu-user, on aarch64
-	@command -v qemu-aarch64-static >/dev/null || { . scripts/common.sh; install_packages qemu-user-static; }
 	@$(PY) -m pytest -m wheels tests/wheels
 
 test-image: image .venv/stamp-deploy  ## test the container image, conf/compose.yaml and conf/kubernetes
