@@ -20,7 +20,7 @@ from relay.base.errors import RelayError, StopCode
 from relay.base.log import Log
 from relay.config.tree import Config
 from relay.runtime.distributed import Settings
-from relay.runtime.process_status import Status, StatusPage, StatusPages, Stop
+from relay.runtime.process_status import ASSUMED_BYTES, Status, StatusPage, StatusPages, Stop
 
 if TYPE_CHECKING:
     from relay._native import Arena
@@ -101,7 +101,7 @@ class ReaderContext(Context):
     broker_wake: int = -1  # the broker's eventfd
     accept_gap: bool = False  # continue after something that cannot be resumed, and record the gap
     status_page: StatusPage = field(default_factory=StatusPage)  # a `PassedOver`
-    assumed_page: StatusPage = field(default_factory=StatusPage)  # an `AssumedRows`
+    assumed_page: StatusPage = field(default_factory=lambda: StatusPage(ASSUMED_BYTES))  # an `AssumedRows`
 
 
 @dataclass

@@ -90,7 +90,8 @@ def test_every_row_of_a_workload_without_alter_database_is_right_and_proven(
     kind: str, seed: int, request: pytest.FixtureRequest, make_reader: Read, prefix: str
 ) -> None:
     server: DatabaseServer = request.getfixturevalue(kind)
-    workload = CharsetWorkload(server, prefix, seed)
+    # MySQL's table maps have the character sets, so that none is assumed, and none is known before the first row.
+    workload = CharsetWorkload(server, prefix, seed, sized=not server.kind.mysql)
     try:
         reader, found = read(server, workload, make_reader)
     finally:

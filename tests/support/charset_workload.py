@@ -25,6 +25,8 @@ COLUMNS: Final = (
     "DATETIME(3)", "VARCHAR(20000)", "VARCHAR(30) BINARY",
 )  # fmt: skip
 TEXTS: Final = ("é", "ß ä", "日本", "ж", "plain", "")
+SIZED: Final = frozenset({"TEXT(100)", "TEXT(30000)", "VARCHAR(20000)"})
+"""Columns whose type depends on the character set."""
 _KEPT: Final = "id"
 
 
@@ -38,18 +40,24 @@ class Written(NamedTuple):
 
 @dataclass
 class CharsetWorkload:
-    """The tables of some schemas whose names begin with `prefix`. With `alters`, schemas change their character set."""
+    """The tables of some schemas whose names begin with `prefix`. With `alters`, schemas change their character set.
+
+    Without `sized`, no column has a type whose size depends on its character set, and none is converted to another:
+    where a character set is not known, such a definition is not known either.
+    """
 
     server: DatabaseServer
     prefix: str
     seed: int
     alters: bool = False
+    sized: bool = True
     tables: int = 200
     written: list[Written] = field(default_factory=list)
     failed: int = 0
 
     def __post_init__(self) -> None:
         self._dice = random.Random(self.seed)
+        self._kinds = [kind for kind in COLUMNS if self.sized or kind not in SIZED]
         self._names: list[tuple[str, str]] = []
         self._schemas: list[str] = []
         self._rows = self._made = 0
@@ -102,7 +110,7 @@ class CharsetWorkload:
         return True
 
     def _definition(self) -> str:
-        columns = [f"c{number} {self._dice.choice(COLUMNS)}" for number in range(self._dice.randint(1, 6))]
+        columns = [f"c{number} {self._dice.choice(self._kinds)}" for number in range(self._dice.randint(1, 6))]
         return ", ".join(["id INT PRIMARY KEY", *columns])
 
     def _new_name(self) -> tuple[str, str]:
@@ -137,14 +145,14 @@ class CharsetWorkload:
         if not others:
             return
         column, added = dice.choice(others), f"a{self._made}_{self._rows}"
-        kind, where = dice.choice(COLUMNS), dice.choice(["", " FIRST", f" AFTER {dice.choice(columns)}"])
+        conversions = [f"CONVERT TO CHARACTER SET {self._charset()}", "CONVERT TO CHARACTER SET DEFAULT"]
+        kind, where = dice.choice(self._kinds), dice.choice(["", " FIRST", f" AFTER {dice.choice(columns)}"])
         clause = dice.choice([
-            f"ADD {added} {kind}{where}", f"ADD {added} {kind}{where}, ADD {added}_b {dice.choice(COLUMNS)}",
+            f"ADD {added} {kind}{where}", f"ADD {added} {kind}{where}, ADD {added}_b {dice.choice(self._kinds)}",
             f"DROP {column}", f"MODIFY {column} {kind}{where}", f"CHANGE {column} {added} {kind}{where}",
             f"RENAME COLUMN {column} TO {added}", f"ADD UNIQUE INDEX u_{added} ({column})", f"ADD INDEX ({column}(3))",
-            f"CONVERT TO CHARACTER SET {self._charset()}", "CONVERT TO CHARACTER SET DEFAULT",
-            f"DEFAULT CHARACTER SET {self._charset()}", "FORCE", "RENAME", "RENAME", "DROP TABLE", "TRUNCATE",
-            "REPLACE",
+            *(conversions if self.sized else []), f"DEFAULT CHARACTER SET {self._charset()}",
+            "FORCE", "RENAME", "RENAME", "DROP TABLE", "TRUNCATE", "REPLACE",
         ])  # fmt: skip
         cursor.execute(f"USE {dice.choice([schema, schema, *self._schemas])}")
         if clause == "RENAME":
