@@ -14,12 +14,13 @@ import click
 
 from relay.base.errors import ErrorCode, ExitCode, RelayError
 from relay.config.source_url import is_source_url, without_password
-from relay.runtime import command_line
 
 
 def main() -> None:
     """Run the command line and end the process with its exit code."""
     if any(map(is_source_url, sys.argv)):
+        from relay.runtime import command_line  # few commands need ctypes
+
         command_line.rewrite(without_password)
     sys.exit(run(sys.argv[1:]))
 

@@ -100,6 +100,8 @@ def _opened(config: Config, start: str, to_end: bool, form: Form, note: Callable
         definitions: Definitions = []
         if start == "oldest":
             position = facts.binlog_start(connection, server)
+        elif start == "newest" and not form.rows:
+            position = facts.binlog_end(connection, server)
         elif start == "newest":
             position, definitions = _current_definitions(connection, server, account, form, note)
         else:
@@ -136,9 +138,14 @@ def _current_definitions(
 
     Raises `SourceLost`, `RelayError`.
     """
+
+    def progress(done: int, of: int) -> None:
+        if done == source_tables.AT_A_TIME < of:
+            note(f"reading the definitions of {of:,} tables")
+
     source_tables.prepare(connection, server)
     for _ in range(_ATTEMPTS):
-        found = [each for some in source_tables.query_all(connection, server, form.shows, _ignore) for each in some]
+        found = [each for some in source_tables.query_all(connection, server, form.shows, progress) for each in some]
         begin, end = found[0].asked, found[-1].until
         if not defined_between(account, begin, end):
             for table in (each.table for each in found if isinstance(each.state, Unknown)):
@@ -148,7 +155,3 @@ def _current_definitions(
             ]
     note("the columns of tables are not known: other sessions change tables all the time")
     return BinlogStatus(end.file, end.position), []
-
-
-def _ignore(_: int, __: int) -> None:
-    pass

@@ -96,11 +96,11 @@ class StreamStart:
         for _ in range(ATTEMPTS if config.source.start_position == "newest" else 0):
             self.store.new_epoch()
             self._query_tables(config, server, handler)
-            end = facts.binlog_end(connection, server)
+            end = facts.binlog_position(connection, server)  # not `binlog_end`: MariaDB takes long to find its GTIDs
             begin, until = (BinlogPosition(each.file, each.position) for each in (start, end))
             if self.ending() or not defined_between(self.sources.account, begin, until, self.beat):
                 break
-            start = end
+            start = facts.binlog_end(connection, server)
         return start
 
     def _begin(self, start: BinlogStatus, server: ServerFacts) -> None:

@@ -14,9 +14,10 @@ import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay._native import JournalReader
+from relay.binlog import BinlogError, Stream
 from relay.client import RelayClient
 from relay.config.load import load
-from relay.errors import RelayError
+from relay.errors import ErrorCode, RelayError
 from relay.journal.frames import Source
 from relay.schema import source_tables
 from relay.schema.facts import Reply
@@ -152,6 +153,36 @@ def test_a_first_start_in_a_database_that_is_being_set_up_begins_behind_it(
     server.execute("INSERT INTO d.t VALUES (3, 2, 1)")
     running.until(running.rows)
     assert running.rows() == [("c,b,a", 1)]
+
+
+@pytest.mark.parametrize("kind", ["mariadb118"])
+def test_a_first_start_that_loses_the_source_while_it_looks_for_statements_is_tried_again(
+    kind: str,
+    own_server: Callable[..., DatabaseServer],
+    make_reader: Callable[..., Reader],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = own_server(kind)
+    server.execute("CREATE DATABASE d")
+    read, fetch, steps = source_tables.query_all, Stream.fetch, iter(["CREATE TABLE d.t (a INT)"])
+    lost = iter([BinlogError(ErrorCode.SOURCE_UNREACHABLE, "read the binlog", "the connection is lost")])
+
+    def after_a_step(*arguments: Any) -> Iterator[list[Reply]]:
+        for statement in steps:
+            server.execute(statement)
+        return read(*arguments)
+
+    def fails_once(stream: Stream) -> int:
+        for error in lost:
+            raise error
+        return fetch(stream)
+
+    monkeypatch.setattr(source_tables, "query_all", after_a_step)
+    monkeypatch.setattr(Stream, "fetch", fails_once)
+    running = make_reader(server).streaming()
+    server.execute("INSERT INTO d.t VALUES (1)")
+    running.until(running.rows)
+    assert running.rows() == [("a", 1)]
 
 
 @pytest.mark.parametrize("kind", ["mariadb118"])

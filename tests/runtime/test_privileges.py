@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -46,7 +47,9 @@ def open_folder() -> Iterator[Path]:
 def needed(package: str, extras: Iterable[str] = ()) -> set[str]:
     """The distributions that a distribution needs to run, itself included."""
     found = {package}
-    for line in metadata.requires(package) or ():
+    # Not the metadata of the relay itself: a clone may have those of an earlier build.
+    own = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    for line in own if package == "binlog-relay" else metadata.requires(package) or ():
         requirement = Requirement(line)
         if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
             found |= needed(requirement.name, requirement.extras)

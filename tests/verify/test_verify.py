@@ -167,7 +167,7 @@ def followed(server: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -
         caught_up(server, relay)
         yield Followed(server, relay, db, start, mark(server))
     finally:
-        relay.kill()
+        relay.end()
         server.execute(f"SET GLOBAL binlog_row_metadata = {before}", f"DROP DATABASE {db}")
 
 

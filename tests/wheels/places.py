@@ -47,7 +47,7 @@ class Place:
              "--target", self.site, "--find-links", ROOT / "dist",
              *(f"--platform={name}_{machine}" for name in platforms), "--implementation=cp",
              f"--python-version={version}", "--only-binary=:all:", "--constraint", constraints, wheel,
-             "hypothesis", "pytest", "pytest-timeout"],
+             "fastavro", "hypothesis", "pytest", "pytest-timeout"],
             check=True,
         )  # fmt: skip
 
