@@ -22,7 +22,8 @@ COPY . .
 RUN --mount=type=cache,target=/root/.cache/zig \
     case $TARGETARCH in amd64) machine=x86_64 ;; arm64) machine=aarch64 ;; esac \
     && /venv/bin/python -m scripts.wheels glibc-$machine \
-    && /venv/bin/pip install --no-index --no-deps --only-binary :all: --target /opt/relay --platform manylinux_2_28_$machine dist/*.whl \
+    && /venv/bin/pip install --no-index --no-deps --only-binary :all: --upgrade --target /opt/relay \
+       --platform manylinux_2_28_$machine --platform manylinux_2_27_$machine --platform manylinux_2_17_$machine dist/*.whl \
     && sed -i '1s|.*|#!/usr/bin/python3|' /opt/relay/bin/relay
 
 FROM ${BASE}

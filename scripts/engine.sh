@@ -14,7 +14,7 @@ fi
 
 # Prints the name of the base for this processor: the public one, or where no registry answers one made of Debian's packages.
 base_of() {
-  local own=localhost/debian-trixie-slim:$1 excluded=(doc man locale info) licences=/usr/share/doc/*/copyright failure mirror folder
+  local own=localhost/debian-trixie-slim:$1 excluded licences=/usr/share/doc/*/copyright failure mirror folder
   if failure=$($engine pull --quiet --platform "linux/$1" $public 2>&1 >/dev/null); then echo $public; return; fi
   if ! $engine image inspect "$own" >/dev/null 2>&1; then
     echo "image: no $public: $(tail -1 <<<"$failure")" >&2
@@ -22,8 +22,9 @@ base_of() {
     command -v mmdebstrap >/dev/null || install_packages mmdebstrap >&2
     mirror=$(python3 -c "from examples.debian import debian_mirror; print(debian_mirror())")
     folder=$(mktemp -d)
+    excluded=("--dpkgopt=path-exclude=/usr/share/"{doc,info,locale,man}"/*")
     mmdebstrap --quiet --variant=minbase --architectures="$1" --keyring=/usr/share/keyrings \
-      "${excluded[@]/#/--dpkgopt=path-exclude=/usr/share/}" "--dpkgopt=path-include=$licences" trixie "$folder/base.tar" "$mirror" >&2
+      "${excluded[@]}" "--dpkgopt=path-include=$licences" trixie "$folder/base.tar" "$mirror" >&2
     printf 'FROM scratch\nADD base.tar /\n' >"$folder/Dockerfile"
     "${build[@]}" --platform "linux/$1" --tag "$own" "$folder" >/dev/null
     rm -r "$folder"

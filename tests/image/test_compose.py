@@ -44,5 +44,5 @@ def test_rows_of_the_database_are_printed(services: None) -> None:
     while not (rows := [line for line in compose("logs", "rows").stdout.splitlines() if '"orders"' in line]):
         assert time.monotonic() < deadline, compose("logs").stdout
         time.sleep(1)
-    row = json.loads(rows[0][rows[0].index("{") :])
+    row = json.loads(rows[0][rows[0].index("{") : rows[0].rindex("}") + 1])  # a name before it, and colors
     assert row["after"]["article"] in ("bread", "milk", "tea")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.image
 
 FOLDER = ROOT / "conf/kubernetes"
 # The oldest one that the schemas have, and the newest.
-VERSIONS = ("1.22", kubernetes_validate.latest_version())
+VERSIONS = ("1.25", kubernetes_validate.latest_version())
 
 
 def manifests() -> dict[str, dict[str, Any]]:
@@ -26,7 +26,7 @@ def manifests() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", ["ConfigMap", "Secret", "Service", "StatefulSet"])
+@pytest.mark.parametrize("kind", ["ConfigMap", "NetworkPolicy", "Secret", "Service", "StatefulSet"])
 def test_a_validator_accepts_the_manifest(kind: str, version: str) -> None:
     kubernetes_validate.validate(manifests()[kind], version, strict=True)
 
@@ -43,6 +43,9 @@ def test_the_pod_has_what_the_service_and_the_probes_name() -> None:
     labels = stateful["template"]["metadata"]["labels"]
     assert service["selector"] == stateful["selector"]["matchLabels"] == labels
     pod = stateful["template"]["spec"]
+    policy = manifests()["NetworkPolicy"]["spec"]
+    assert policy["podSelector"]["matchLabels"] == labels
+    assert {port["port"] for port in policy["ingress"][0]["ports"]} == {"classic", "http"}
     (relay,) = pod["containers"]
     ports = {port["name"]: port["containerPort"] for port in relay["ports"]}
     assert ports == {port["targetPort"]: port["port"] for port in service["ports"]} == {"classic": 6001, "http": 6081}
