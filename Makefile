@@ -1,4 +1,4 @@
-# One target per task. Every target except clean runs `make setup` first, which is quick when done.
+# One target per task. Every target except clean and image runs `make setup` first, which is quick when done.
 SHELL := /bin/bash
 PY := .venv/bin/python
 # Each folder of native/ is hand-written C++, but for python/: there are Cython modules, and the C++ that Cython makes of them.
@@ -6,10 +6,11 @@ CORE := $(filter-out native/python/%,$(wildcard native/*/*.cpp native/*/*.hpp))
 NATIVE := $(CORE) native/values/charsets.bin $(shell find native/python -name "*.p[yx][xd]")
 SLOWEST := --durations 10 --durations-min 1
 KEEP ?=
+ARCH ?=
 SCALE ?= 1
 
-.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-faults test-names \
-  smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels lock clean
+.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-image test-faults test-names \
+  smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels image lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -92,8 +93,13 @@ test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=
 	@$(PY) -m pytest -n 2 --dist worksteal -m faults --timeout 3000 tests/faults
 
 test-wheels: wheels  ## test the wheels of dist/ on x86-64 and, with qemu-user, on aarch64
-	@command -v qemu-aarch64-static >/dev/null || { . scripts/common.sh; install_packages qemu-user-static; }
 	@$(PY) -m pytest -m wheels tests/wheels
+
+test-image: image .venv/stamp-deploy  ## test the container image, conf/compose.yaml and conf/kubernetes
+	@$(PY) -m pytest -m image tests/image
+
+.venv/stamp-deploy: .venv/stamp-native requirements-deploy.lock scripts/setup-deploy.sh
+	@scripts/setup-deploy.sh
 
 soak: setup  ## run an hour at a steady rate and report what each process uses; RELAY_SOAK=seconds
 	@RELAY_SOAK=$${RELAY_SOAK:-3600} $(PY) -m pytest -m faults tests/faults/test_soak.py
@@ -169,6 +175,9 @@ wheels: .venv/stamp-wheels man  ## build in dist/ the wheels for every kind of L
 .venv/stamp-wheels: .venv/stamp-native .venv/stamp-venv requirements-wheels.lock scripts/setup-wheels.sh
 	@scripts/setup-wheels.sh
 
+image:  ## build the container image binlog-relay with docker or podman; ARCH=arm64 or amd64 for another processor
+	@scripts/image.sh $(ARCH)
+
 LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-options --no-emit-trusted-host
 
@@ -177,6 +186,8 @@ lock: setup  ## compile the lock files from pyproject.toml
 	@$(LOCK) --build-deps-for wheel --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
 	@$(LOCK) --extra bench --constraint requirements.lock --output-file requirements-bench.lock pyproject.toml
 	@$(LOCK) --extra wheels --constraint requirements.lock --output-file requirements-wheels.lock pyproject.toml
+	@$(LOCK) --constraint requirements.lock --output-file requirements-image.lock pyproject.toml
+	@$(LOCK) --extra deploy --constraint requirements.lock --output-file requirements-deploy.lock pyproject.toml
 	@$(LOCK) --extra audit --constraint requirements.lock --output-file requirements-audit.lock pyproject.toml
 	@$(LOCK) --extra docs --constraint requirements.lock --output-file requirements-docs.lock pyproject.toml
 	@$(LOCK) --extra opinions --constraint requirements.lock --output-file requirements-opinions.lock pyproject.toml

@@ -91,7 +91,7 @@ class Unpacked:
         machine, linker = MACHINES[self.processor]
         program = str(self.root / path)
         if self.processor != HOST:
-            return [f"qemu-{machine}-static", "-L", str(self.root), program]
+            return [str(emulator(self.progress) / f"usr/bin/qemu-{machine}"), "-L", str(self.root), program]
         libraries = self.root / f"usr/lib/{machine}-linux-gnu"
         # Not through lib64, where the linker may be an absolute link to the host's.
         return [str(libraries / linker), "--library-path", str(libraries), program]
@@ -133,11 +133,17 @@ class Unpacked:
             (Path(scratch) / "root").rename(self.root)
 
     def _download(self, apt: Path, mirror: str, keyring: Path) -> list[Path]:
+        action = ["download"] if self.alone else ["install", "-y", "--download-only"]
+        self.run([*self.apt_get(apt, mirror, keyring), *action, *self.packages], cwd=apt / "cache" / "archives")
+        return sorted((apt / "cache" / "archives").glob("*.deb"))
+
+    def apt_get(self, apt: Path, mirror: str, keyring: Path, kind: str = "deb") -> list[str]:
+        """The beginning of an apt-get command line: it keeps to the folder `apt`, with fresh lists of this kind."""
         for folder in ("lists/partial", "cache/archives/partial", "empty"):
             (apt / folder).mkdir(parents=True)
         (apt / "status").touch()
         (apt / "sources.list").write_text(
-            f"deb [arch={self.processor} signed-by={keyring}] {mirror} {self.suite} main\n"
+            f"{kind} [arch={self.processor} signed-by={keyring}] {mirror} {self.suite} main\n"
         )
         settings = {
             "Dir::State": apt,
@@ -161,9 +167,7 @@ class Unpacked:
         for key, value in settings.items():
             apt_get += ["-o", f"{key}={value}"]
         self.run([*apt_get, "update"])
-        action = ["download"] if self.alone else ["install", "-y", "--download-only"]
-        self.run([*apt_get, *action, *self.packages], cwd=apt / "cache" / "archives")
-        return sorted((apt / "cache" / "archives").glob("*.deb"))
+        return apt_get
 
     def _unpack(self, debs: Sequence[Path], root: Path) -> None:
         for folder in ("bin", "sbin", "lib", "lib64"):
@@ -176,3 +180,11 @@ class Unpacked:
                 )
             if archive.returncode != 0:
                 raise DebianError(f"{self.title}: {deb.name} could not be unpacked (dpkg-deb {archive.returncode})")
+
+
+def emulator(progress: Callable[[str], None]) -> Path:
+    """The folder of qemu-user for all processors, which is fetched if it is not there."""
+    qemu = Unpacked("qemu", "qemu-user", "testing", ["qemu-user"], progress)
+    with qemu.lock():
+        qemu.fetch()
+    return qemu.root

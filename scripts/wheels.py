@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,13 +51,14 @@ license-files = ["LICENSE"]
 packages = ["relay", "relay.base", "relay.client", "relay.protocol"]
 package-data = {{ relay = ["py.typed"] }}
 """
+INCLUDE = Path("/usr/include")
 ZLIB_HEADERS = ("zlib.h", "zconf.h")
 # Every system has libz.so.1. The linker needs no more of it than the names.
 ZLIB_NAMES = ("inflateInit_", "inflateReset2", "inflate", "inflateEnd")
 
 
 def main(kinds: list[str]) -> None:
-    """Build the wheels of these kinds, by default all of them and the sdist."""
+    """Build the wheels of these kinds and the client's, by default all of them and the sdist."""
     if unknown := [kind for kind in kinds if kind not in KINDS]:
         sys.exit(f"wheels: no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
     DIST.mkdir(exist_ok=True)
@@ -64,8 +66,8 @@ def main(kinds: list[str]) -> None:
         began = time.monotonic()
         wheel = build(kind)
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s", flush=True)
+    print(build_client().name)
     if not kinds:
-        print(build_client().name)
         run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, ROOT])
 
 
@@ -111,7 +113,12 @@ def offer_zlib(folder: Path, target: str) -> None:
     """Put zlib's headers into folder/include, and what the linker needs of zlib for this target into the folder."""
     (folder / "include").mkdir(parents=True)
     for name in ZLIB_HEADERS:
-        shutil.copy(Path("/usr/include") / name, folder / "include")
+        shutil.copy(INCLUDE / name, folder / "include")
+    # Debian's pyconfig.h includes another one, from a folder with the name of the processor.
+    version = Path(sysconfig.get_path("include")).name
+    if (configuration := INCLUDE / f"{os.uname().machine}-linux-gnu/{version}/pyconfig.h").exists():
+        (there := folder / f"include/{target.split('-')[0]}-linux-gnu/{version}").mkdir(parents=True)
+        shutil.copy(configuration, there)
     stub = folder / "zlib.c"
     stub.write_text("".join(f"void {name}(void) {{}}\n" for name in ZLIB_NAMES))
     zig = (sys.executable, "-m", "ziglang", "cc", "-target", target)

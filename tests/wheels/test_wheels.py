@@ -1,98 +1,48 @@
-"""Each wheel of dist/ works on its processor and C library, in the Pythons that Debian has: `make test-wheels`."""
+"""Each wheel of dist/ works in Debian's Pythons, for glibc, or in one for musl: `make test-wheels`."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from examples.dbserver import DatabaseServer
-from examples.debian import HOST, MACHINES, Unpacked
+from examples.debian import MACHINES
 from relay.client import RelayClient
 from scripts.wheels import KINDS, offer_zlib
 from tests.queues.ring_mutants import compile_kill_test
 from tests.support import ROOT
+from tests.support.charset_digests import CHARSETS, digest_here
 from tests.support.core_tests import PROGRAMS, compile_test
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 from tests.support.waiting import patience
+from tests.wheels import musl
+from tests.wheels.places import MUSL, SUITES, Place, debian, debian_python
 
 pytestmark = [pytest.mark.wheels, pytest.mark.timeout(900)]
 
-SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "testing"}
-PLACES = [(version, processor) for processor in MACHINES for version in SUITES]
+PLACES = [(version, processor, "newest") for processor in MACHINES for version in SUITES]
+PLACES += [("3.11", "amd64", "oldest"), ("3.13", "amd64", "oldest")]
+PLACES += [(musl.VERSION, processor, "musl") for processor in MACHINES]
 # They need neither a database nor a compiler.
 TESTS = ("tests/journal/test_journal.py", "tests/values/test_gtid.py", "tests/protocol", "tests/queues/test_queue.py")
-CHARSETS = """
-import hashlib, sys
-from relay import _native
-from relay._native import decode_text
-codes = [bytes([a]) for a in range(256)] + [bytes([a, b]) for a in range(128, 256) for b in range(256)]
-codes += [b"\\x8f" + code for code in codes[256:]]
-codes += [bytes([a, b, 0x90, 0x30]) for a in range(129, 255) for b in range(48, 58)]
-digest = hashlib.sha256()
-for charset in sys.argv[1:]:
-    for code in codes:
-        digest.update(decode_text(charset, code).encode("utf-8", "surrogatepass"))
-print(_native.__file__, digest.hexdigest())
-"""
-
-
-def python_of(version: str, processor: str) -> Unpacked:
-    """A Python of Debian, with the libraries that it needs."""
-    name = f"python-{SUITES[version]}-{processor}"
-    packages = Unpacked(name, f"Python {version}", SUITES[version], ("python3", "tzdata"), print, processor)
-    with packages.lock():
-        packages.fetch()
-    return packages
-
-
-class Place:
-    """A Python of Debian with the wheel and what it depends on, in a folder of their own."""
-
-    def __init__(self, version: str, processor: str, folder: Path) -> None:
-        packages = python_of(version, processor)
-        machine, _ = MACHINES[processor]
-        (wheel,) = (ROOT / "dist").glob(f"*-manylinux_*_{machine}.whl")
-        self.site = folder / "site"
-        self.command = [*packages.program(f"usr/bin/python{version}"), "-P"]
-        platforms = [f"--platform=manylinux{tag}_{machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
-        # Conditions in the metadata of wheels are about the Python that pip runs in: it has to be of that version.
-        python = folder / "python"
-        program = " ".join(python_of(version, HOST).program(f"usr/bin/python{version}"))
-        python.write_text(f'#!/bin/sh\nexec {program} "$@"\n')
-        python.chmod(0o755)
-        subprocess.run(
-            [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--disable-pip-version-check",
-             "--target", self.site, "--find-links", ROOT / "dist", *platforms, f"--python-version={version}",
-             "--implementation=cp", "--only-binary=:all:", wheel, "fastavro", "hypothesis", "pytest",
-             "pytest-timeout"],
-            check=True,
-        )  # fmt: skip
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """That of its processes."""
-        return os.environ | {"PYTHONPATH": str(self.site), "PYTHONDONTWRITEBYTECODE": "1"}
-
-    def run(self, arguments: Sequence[str], folder: Path) -> str:
-        """Run the Python; its output. A failure shows all of it."""
-        done = subprocess.run(
-            [*self.command, *arguments], cwd=folder, env=self.environment, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        return done.stdout
 
 
 @pytest.fixture(scope="module", params=PLACES, ids=["-".join(place) for place in PLACES])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A Python, and the wheel in it."""
-    version, processor = request.param
-    return Place(version, processor, tmp_path_factory.mktemp("place"))
+    version, processor, kind = request.param
+    folder = tmp_path_factory.mktemp("place")
+    if kind == "musl":
+        python = musl.MuslPython(processor)
+        with python.lock():
+            python.fetch()
+        return Place(python.program(f"usr/bin/python{version}"), version, processor, folder, MUSL)
+    return Place(debian_python(version, processor), version, processor, folder, oldest=kind == "oldest")
 
 
 def test_text_is_the_same_in_every_character_set(place: Place, mysql97: DatabaseServer, tmp_path: Path) -> None:
@@ -100,15 +50,7 @@ def test_text_is_the_same_in_every_character_set(place: Place, mysql97: Database
     names = [str(name) for (name,) in found]
     file, digest = place.run(["-c", CHARSETS, *names], tmp_path).split()
     assert file.startswith(str(place.site))
-    assert digest == run_here(names)
-
-
-def run_here(names: Sequence[str]) -> str:
-    """What the script prints of the core of this process."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHARSETS, *names], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return done.stdout.split()[1]
+    assert digest == digest_here(names)
 
 
 def test_tests_of_the_core_pass(place: Place, tmp_path: Path) -> None:
@@ -128,13 +70,13 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", [*PROGRAMS, "ring"])
 def test_tests_of_the_core_in_cpp_pass_on_aarch64(name: str, compiler: tuple[str, ...], tmp_path: Path) -> None:
-    packages = python_of("3.13", "arm64")
+    system = debian("3.13", "arm64")
     if name == "ring":
         program, arguments = compile_kill_test(tmp_path, "-O2", compiler=compiler), ["1", "3", "3", "0"]
     else:
         program, arguments = compile_test(name, tmp_path, (*compiler, "-O2")), []
     done = subprocess.run(
-        [*packages.program(str(program)), *arguments], capture_output=True, text=True, check=False, timeout=600
+        [*system.program(str(program)), *arguments], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -1,0 +1,1 @@
+"""The container image and what deploys it: `make test-image`."""
