@@ -197,9 +197,11 @@ Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, std:
   out.append(sizeof rows, '\0');
   auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
     size_t before = out.size();
-    bool packed = request.format == RowFormat::msgpack;
-    bool decoded = packed ? append_many_msgpack(out, number + 1, row, options_.render, why)
-                          : append_many_text(out, number + 1, row, queue_size, options_.render, why);
+    bool decoded = request.format == RowFormat::msgpack
+                       ? append_many_msgpack(out, number + 1, row, options_.render, why)
+                   : request.format == RowFormat::extended
+                       ? append_many_extended(out, number + 1, row, options_.render, why)
+                       : append_many_text(out, number + 1, row, queue_size, options_.render, why);
     if (!decoded) return Fit::failed;
     if (out.size() - start > most && (rows > 0 || out.size() - start > max_reply)) {
       *why = too_large(out.size() - before);

@@ -24,7 +24,7 @@ struct ClientHandle {
   uint64_t handed = 0;  // number after the last row that this connection was given; 0: none yet
 };
 
-enum class RowFormat : uint8_t { text = 0, msgpack = 1, arrow = 2 };
+enum class RowFormat : uint8_t { text = 0, msgpack = 1, arrow = 2, extended = 3 };
 
 struct ManyRequest {
   uint32_t max_rows = 0;

@@ -210,8 +210,8 @@ void Session::poll_many() {
   many_.confirmed = reader.u64();
   uint8_t format = reader.u8();
   many_.format = static_cast<RowFormat>(format);
-  if (many_.format > RowFormat::arrow)
-    return refuse("PollMany: unknown format " + std::to_string(format) + " (0 text, 1 msgpack, 2 Arrow)");
+  if (many_.format > RowFormat::extended)
+    return refuse("PollMany: unknown format " + std::to_string(format) + " (0 text, 1 msgpack, 2 Arrow, 3 extended)");
   if (many_.format == RowFormat::arrow && !server_.encodes_arrow) {
     waits_for_ = WaitsFor::request;
     return;

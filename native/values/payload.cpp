@@ -188,6 +188,32 @@ bool put_sides(Output& out, const Row& row, const RenderOptions& options, std::s
   return true;
 }
 
+template <PutValue put_value>
+bool append_many(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+                 std::string* error) {
+  Output& written = scratch();
+  const Layout& layout = *row.definition->layout;
+  written.ensure(layout.row_room);
+  uint8_t* p = msgpack::put_array(written.p, 8);
+  p = msgpack::put_u64(p, sequence);
+  p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
+  p = msgpack::put_u64(p, row.position);
+  written.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
+  if (!put_sides<put_value>(written, row, options, error)) return false;
+  out.append(written.chars(), written.size());
+  return true;
+}
+
+template <PutValue put_value>
+bool append_both(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
+  Output& written = scratch();
+  written.ensure(1);
+  written.p = msgpack::put_array(written.p, 2);
+  if (!put_sides<put_value>(written, row, options, error)) return false;
+  out.append(written.chars(), written.size());
+  return true;
+}
+
 }  // namespace
 
 bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
@@ -213,26 +239,20 @@ bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint3
 
 bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                          std::string* error) {
-  Output& written = scratch();
-  const Layout& layout = *row.definition->layout;
-  written.ensure(layout.row_room);
-  uint8_t* p = msgpack::put_array(written.p, 8);
-  p = msgpack::put_u64(p, sequence);
-  p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
-  p = msgpack::put_u64(p, row.position);
-  written.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
-  if (!put_sides<put_typed>(written, row, options, error)) return false;
-  out.append(written.chars(), written.size());
-  return true;
+  return append_many<put_typed>(out, sequence, row, options, error);
+}
+
+bool append_many_extended(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+                          std::string* error) {
+  return append_many<put_extended>(out, sequence, row, options, error);
+}
+
+bool append_values(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
+  return append_both<put_extended>(out, row, options, error);
 }
 
 bool append_sides(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
-  Output& written = scratch();
-  written.ensure(1);
-  written.p = msgpack::put_array(written.p, 2);
-  if (!put_sides<put_spelled>(written, row, options, error)) return false;
-  out.append(written.chars(), written.size());
-  return true;
+  return append_both<put_spelled>(out, row, options, error);
 }
 
 }  // namespace relay

@@ -40,6 +40,13 @@ bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint3
 bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                          std::string* error);
 
+// Appends a row of PollMany format 3: as format 1, with MessagePack's extension types (put_extended).
+bool append_many_extended(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+                          std::string* error);
+
+// Appends msgpack [before, after] as in format 3.
+bool append_values(std::string& out, const Row& row, const RenderOptions& options, std::string* error);
+
 // Appends msgpack [before, after] as in format 1, but every value is text as the server prints it, or bytes.
 bool append_sides(std::string& out, const Row& row, const RenderOptions& options, std::string* error);
 

@@ -38,4 +38,11 @@ uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderO
 // Writes msgpack: what put_typed writes as bin is bin, everything else is its text as str.
 uint8_t* put_spelled(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options);
 
+// MessagePack's extension types of put_extended. Their contents are the text that the server prints, TIMESTAMP in UTC.
+enum class Extension : uint8_t { none, decimal, date, time, datetime, timestamp, set, json };
+
+// Writes msgpack as put_typed does, with extension types for what MessagePack has no type for. FLOAT is the number that
+// the server prints, as float 64.
+uint8_t* put_extended(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options);
+
 }  // namespace relay

@@ -27,7 +27,7 @@ from relay.binlog.events import (
 from relay.binlog.events.collations import CHARSET_OF
 from relay.binlog.events.compression import inflate_zstd
 from relay.binlog.events.cursor import Cursor, reading
-from relay.binlog.rowvalues import Row, RowReader, event_position
+from relay.binlog.rowvalues import Row, RowReader, Values, event_position
 from relay.ddl.syntax import TableName
 from relay.journal.frames import Definition
 from relay.schema.facts import Fact
@@ -52,18 +52,24 @@ class Decoder:
     and the table maps.
     """
 
-    def __init__(self, checksums: bool | None = None, *, charset_of: Mapping[int, str] = CHARSET_OF) -> None:
+    def __init__(
+        self,
+        checksums: bool | None = None,
+        *,
+        charset_of: Mapping[int, str] = CHARSET_OF,
+        values: Values = "text",
+    ) -> None:
         """`checksums`: whether events have a CRC-32; None: as each FORMAT_DESCRIPTION says.
 
         `charset_of` maps numbers of collations to names of character sets; the default has those on which servers
-        agree.
+        agree. `values`: those of rows are text, or "python" objects.
         """
         self._checksums = checksums
         self._declared_checksums: bool | None = None
         self._history = StreamHistory(charset_of)
         self._state = State(charset_of, self._history)
         self._file = ""
-        self._rows = RowReader(charset_of)
+        self._rows = RowReader(charset_of, values)
 
     def decode(self, data: bytes | memoryview) -> Event:
         """Decode the event in `data`: header, body and checksum, as in a file or after the OK byte of a packet.

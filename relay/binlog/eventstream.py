@@ -12,7 +12,7 @@ from relay.binlog.decoder import Decoder
 from relay.binlog.events import Event, RowsEvent
 from relay.binlog.progress import Progress
 from relay.binlog.replication import Replication
-from relay.binlog.rowvalues import Row
+from relay.binlog.rowvalues import Row, Values
 from relay.journal.frames import Definition
 from relay.source.errors import as_binlog_error
 
@@ -24,10 +24,10 @@ class EventStream(ABC):
     thread-safe.
     """
 
-    def __init__(self, replication: Replication, decoder: Decoder | None = None) -> None:
+    def __init__(self, replication: Replication, values: Values, decoder: Decoder | None = None) -> None:
         self.replication = replication
         """The description; `fetch` updates it."""
-        self.decoder = decoder or Decoder()
+        self.decoder = decoder or Decoder(values=values)
         """Decodes the events, and keeps the table definitions from the stream."""
         self._closed = False
         self._event: Event | None = None  # the last fetched event, if following the position required decoding it

@@ -14,6 +14,7 @@ from relay.binlog.events import EventType, FormatDescriptionEvent, HeaderFlag, R
 from relay.binlog.eventstream import EventStream
 from relay.binlog.progress import HEADER_SIZE, FileProgress
 from relay.binlog.replication import Flag, Replication
+from relay.binlog.rowvalues import Values
 from relay.source.commands import FIRST_POSITION
 from relay.source.errors import BinlogError, DescriptionError, Misuse, MisuseError
 
@@ -32,7 +33,8 @@ class BinlogFile(EventStream):
     """One binlog file as a stream. Iteration ends at the end of what is written.
 
     `replication`, if given, has in `start_position` where to begin; its `file_name` becomes the file's. `decoder` is
-    that of the previous file, if it was read to its end: its table definitions remain known.
+    that of the previous file, if it was read to its end: its table definitions remain known. Without it, `values` of
+    rows are text, or "python" objects.
     """
 
     def __init__(
@@ -41,8 +43,9 @@ class BinlogFile(EventStream):
         replication: Replication | None = None,
         *,
         decoder: Decoder | None = None,
+        values: Values = "text",
     ) -> None:
-        super().__init__(replication or Replication(flags=Flag.NON_BLOCK), decoder)
+        super().__init__(replication or Replication(flags=Flag.NON_BLOCK), values, decoder)
         self.path = Path(path)
         """The file. Positions in the description are offsets in it, also for a relay log."""
         self.next_file = ""

@@ -6,12 +6,12 @@ The native core decodes them; this module finds the table's definition and trans
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from relay._native import RowImages, complete_rows
-from relay.base.errors import RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events import (
     PartialUpdateRowsEvent,
     RowsEvent,
@@ -22,14 +22,20 @@ from relay.binlog.events import (
     table_maps,
 )
 from relay.journal.frames import Definition
+from relay.protocol import extensions
 
-Value: TypeAlias = str | bytes | None
-"""A column's value.
+Values: TypeAlias = Literal["text", "python"]
+"""What the values of rows are.
 
-`str`: the text that the server prints for it, so 1.50 of a DECIMAL stays `1.50`; TIMESTAMP in UTC. `bytes`: BINARY,
-VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings whose character set is unknown. None: NULL.
+"text": `str`, the text that the server prints, so 1.50 of a DECIMAL stays `1.50`, and TIMESTAMP is in UTC; `bytes` for
+BINARY, VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings whose character set is unknown. "python": objects of
+Python's types (docs/python-client.md). None is NULL in both.
 """
 
+_DECODERS: Final[dict[Values, tuple[str, msgspec.msgpack.Decoder[Any]]]] = {
+    "text": ("sides", msgspec.msgpack.Decoder()),
+    "python": ("values", msgspec.msgpack.Decoder(ext_hook=extensions.value_of)),
+}
 _READ: Final = "read rows"
 _INSERT, _UPDATE, _DELETE = 1, 2, 4
 _MOST_TABLES: Final = 4096
@@ -41,16 +47,19 @@ class Row(msgspec.Struct, frozen=True):
     Columns that an image lacks (binlog_row_image other than FULL) are not keys of it.
     """
 
-    before: dict[str, Value] | None
-    after: dict[str, Value] | None
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
 
 
 class RowReader:
     """Read rows; keep the definitions of tables between events."""
 
-    def __init__(self, charset_of: Mapping[int, str]) -> None:
-        """`charset_of` maps numbers of collations to names of character sets."""
+    def __init__(self, charset_of: Mapping[int, str], values: Values) -> None:
+        """`charset_of` maps numbers of collations to names of character sets. Raises `RelayError` (usage)."""
+        if values not in _DECODERS:
+            raise RelayError(ErrorCode.USAGE, _READ, f"values = {values!r} is neither 'text' nor 'python'")
         self._charset_of = charset_of
+        self._form, self._decoder = _DECODERS[values]
         self._packed: dict[int, tuple[object, bytes]] = {}  # by id() of the column description, which events share
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
@@ -64,7 +73,7 @@ class RowReader:
         described = self._packed_definition(table_map, definition, mariadb, position)
         try:
             images = RowImages(described, _kind(event), _body(event, described))
-            return [Row(*msgspec.msgpack.decode(row)) for row in images.render("sides")]
+            return [Row(*self._decoder.decode(row)) for row in images.render(self._form)]
         except LookupError as error:
             raise RelayError(
                 StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be decoded: {error}", position=position

@@ -22,6 +22,7 @@ from relay.binlog.events import EventType
 from relay.binlog.eventstream import EventStream
 from relay.binlog.progress import Progress
 from relay.binlog.replication import Flag, Replication
+from relay.binlog.rowvalues import Values
 from relay.source import commands
 from relay.source.commands import FIRST_POSITION
 from relay.source.connect import has_unread_result, is_mariadb, is_taken
@@ -39,10 +40,13 @@ _POLL_SECONDS: Final = 1.0
 
 
 class Stream(EventStream):
-    """A stream from a server, described by a `Replication`. Iteration ends if the stream is non-blocking."""
+    """A stream from a server, described by a `Replication`. Iteration ends if the stream is non-blocking.
 
-    def __init__(self, connection: Connection[Any], replication: Replication) -> None:
-        super().__init__(replication)
+    `values` of rows are text, or "python" objects.
+    """
+
+    def __init__(self, connection: Connection[Any], replication: Replication, *, values: Values = "text") -> None:
+        super().__init__(replication, values)
         self._connection = connection
         self._packets = Packets()
         self._progress: Progress | None = None

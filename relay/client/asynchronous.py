@@ -16,6 +16,7 @@ from relay.client.session import (
     Call,
     Row,
     Session,
+    Values,
     login_parser,
     pauses,
     unreachable,
@@ -47,13 +48,14 @@ class AsyncRelayClient:
         timeout: float = 10.0,
         patience: float = 60.0,
         tls: ssl.SSLContext | None = None,
+        values: Values = "msgpack",
     ) -> None:
         self._host = host
         self._port = port
         self._timeout = timeout
         self._patience = patience
         self._tls = tls
-        self._session = Session(name, secret)
+        self._session = Session(name, secret, values)
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._replies = classic.ReplyParser()
         self._turn = asyncio.Lock()

@@ -16,6 +16,7 @@ from relay.client.session import (
     Call,
     Row,
     Session,
+    Values,
     login_parser,
     pauses,
     unreachable,
@@ -33,8 +34,9 @@ class RelayClient:
     """A connection of one client name. Not thread-safe.
 
     `timeout` is in seconds, for connecting and for a reply. `patience` is the number of seconds for which a call tries
-    to reopen a lost connection before it fails (0: not at all). `tls` is necessary if the relay's port uses TLS. Every
-    method raises `RelayError`.
+    to reopen a lost connection before it fails (0: not at all). `tls` is necessary if the relay's port uses TLS.
+    `values` are of the types that MessagePack has, or with "python" of Python's (`Row`). Every method raises
+    `RelayError`.
     """
 
     def __init__(
@@ -47,13 +49,14 @@ class RelayClient:
         timeout: float = 10.0,
         patience: float = 60.0,
         tls: ssl.SSLContext | None = None,
+        values: Values = "msgpack",
     ) -> None:
         self._host = host
         self._port = port
         self._timeout = timeout
         self._patience = patience
         self._tls = tls
-        self._session = Session(name, secret)
+        self._session = Session(name, secret, values)
         self._socket: socket.socket | None = None
         self._replies = classic.ReplyParser()
         self._buffer = memoryview(bytearray(RECEIVE_BYTES))

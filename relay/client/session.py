@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from relay.base.errors import ErrorCode, RelayError
-from relay.protocol import classic, classic_keys
+from relay.protocol import classic, classic_keys, extensions
 from relay.protocol.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ RECEIVE_BYTES: Final = 1 << 18
 _MAX_AUTH_REPLY: Final = 1 << 16
 _RETRY_SECONDS: Final = (0.05, 2.0)  # the first pause between attempts to connect, and the longest
 _LETTERS: Final = {"I": Kind.INSERT, "U": Kind.UPDATE, "D": Kind.DELETE}
+Values: TypeAlias = Literal["msgpack", "python"]
+"""What values of rows are: of the types that MessagePack has, or of Python's (docs/python-client.md)."""
+
 _NAMES: Final[dict[int, Literal["insert", "update", "delete"]]] = {1: "insert", 2: "update", 4: "delete"}
 
 
@@ -43,9 +46,9 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
 
     `before` is None for an insert, `after` for a delete; both map column names to values: None for NULL, int for
     integers and YEAR, float for FLOAT and DOUBLE, bytes for binary strings and BIT, and str for all others, as the
-    server prints it. `sequence` rises with each row of this client: a row that comes twice has the same. The meaning of
-    `position` depends on EventPosition in the relay's configuration; `instance` changes when the table's definition
-    does.
+    server prints it. With `values="python"` DECIMAL, dates, times, SET and JSON are objects (docs/python-client.md).
+    `sequence` rises with each row of this client: a row that comes twice has the same. The meaning of `position`
+    depends on EventPosition in the relay's configuration; `instance` changes when the table's definition does.
     """
 
     sequence: int
@@ -63,7 +66,8 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
         return _NAMES[self.code]
 
 
-_decode_rows: Final = Decoder(list[Row]).decode
+_FORMATS: Final[dict[Values, Format]] = {"msgpack": Format.MSGPACK, "python": Format.EXTENDED}
+_decode_rows: Final = Decoder(list[Row], ext_hook=extensions.value_of).decode
 
 
 class Call(NamedTuple, Generic[T]):
@@ -81,8 +85,12 @@ class Call(NamedTuple, Generic[T]):
 class Session:
     """A client's name and secret, its login on the present connection, and the last row that it has received."""
 
-    def __init__(self, name: str, secret: str) -> None:
+    def __init__(self, name: str, secret: str, values: Values) -> None:
+        """Raise `RelayError` (usage) if there are no such `values`."""
+        if values not in _FORMATS:
+            raise RelayError(ErrorCode.USAGE, "make a client", f"values = {values!r} is neither 'msgpack' nor 'python'")
         self.name = name
+        self._format = _FORMATS[values]
         self.client_id = 0
         self.returned = 0  # sequence of the last row that the user has
         self._confirmed = 0  # sequence of the last row that is confirmed to the relay
@@ -139,10 +147,10 @@ class Session:
             count = int.from_bytes(payload[:4], "little")
             try:
                 return _decode_rows(b"\xdd" + count.to_bytes(4, "big") + payload[4:])
-            except DecodeError as error:
+            except (DecodeError, ValueError) as error:
                 raise self._failure("read rows", f"the relay sent rows that cannot be read: {error}") from None
 
-        return self._poll(max_rows, wait, max_bytes, Format.MSGPACK, result)
+        return self._poll(max_rows, wait, max_bytes, self._format, result)
 
     def columns(self, max_rows: int, wait: float, max_bytes: int) -> Call[list[pyarrow.RecordBatch]]:
         """Confirm what has been received, and ask for the next rows as columns."""

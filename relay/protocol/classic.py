@@ -78,6 +78,7 @@ class Format(IntEnum):
     TEXT = 0
     MSGPACK = 1
     ARROW = 2
+    EXTENDED = 3
 
 
 class Kind(IntEnum):

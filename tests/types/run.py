@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,11 +37,12 @@ _MODE = "NO_ENGINE_SUBSTITUTION"  # allows dates with zero parts
 class Outcome(NamedTuple):
     """The result of a case: what the server prints, the frames with its rows, and the differences (`wrong`).
 
-    `journal` is the folder of the journal with the frames.
+    `journal` is the folder of the journal with the frames. `selected` are the inserted rows as PyMySQL's objects.
     """
 
     table: Table
     expected: list[Change]
+    selected: list[dict[str, Any]]
     frames: list[Frame]
     wrong: list[str]
     journal: Path
@@ -54,6 +56,9 @@ class Tables:
         self.db = f"types_{secrets.token_hex(4)}"
         server.execute(f"CREATE DATABASE {self.db} CHARACTER SET utf8mb4")
         self._session = _Session(server, self.db)
+        self._connect = partial(
+            server.connect, database=self.db, charset="utf8mb4", init_command="SET time_zone = '+00:00'"
+        )
         self.tables = [self._made(number, case) for number, case in enumerate(cases)]
 
     def close(self) -> None:
@@ -73,15 +78,15 @@ class Tables:
     def _run(self, tables: Sequence[Table], folder: Path) -> list[Outcome]:
         """Run some tables, and read their changes in one stream."""
         start = place(self.server)
-        expected = [self._worked(table) for table in tables]
+        worked = [self._worked(table) for table in tables]
         found, skipped = _journaled(self.server, start, folder)
         outcomes = []
-        for table, changes in zip(tables, expected, strict=True):
+        for table, (changes, selected) in zip(tables, worked, strict=True):
             of_table = found.get(table.name, [])
             wrong = differences(table, changes, of_table)
             if wrong:
                 wrong = [skipped[name] for name in (table.name, "") if name in skipped] + wrong
-            outcomes.append(Outcome(table, changes, of_table, wrong, folder))
+            outcomes.append(Outcome(table, changes, selected, of_table, wrong, folder))
         return outcomes
 
     def _made(self, number: int, case: TableCase) -> Table:
@@ -97,13 +102,14 @@ class Tables:
         columns += [ReadColumn(column, "timestamp", False) for column in hidden]
         return Table(case, name, tuple(columns))
 
-    def _worked(self, table: Table) -> list[Change]:
-        """Fill, change and empty the table. Returns the changes that its events must contain."""
+    def _worked(self, table: Table) -> tuple[list[Change], list[dict[str, Any]]]:
+        """Fill, change and empty the table. Returns the changes that its events must contain, and what it was."""
         session, case = self._session, table.case
         with session.set(case.settings):
             for insert in case.inserts:
                 session.execute(f"INSERT INTO {table.name} {insert}")
             filled = changed = self._printed(table)
+            selected = self._selected(table)
             assert filled, f"{case.name}: the table is empty"
             if case.update:
                 session.execute(f"UPDATE {table.name} SET {case.update}")
@@ -111,12 +117,12 @@ class Tables:
             session.execute(f"DELETE FROM {table.name}")
         inserts = [Change(INSERT, None, row) for row in filled]
         if case.period:
-            return inserts + self._versions(table, case.period, filled, changed)
+            return inserts + self._versions(table, case.period, filled, changed), selected
         return [
             *inserts,
             *(Change(UPDATE, *pair) for pair in zip(filled, changed, strict=True) if pair[0] != pair[1]),
             *(Change(DELETE, row, None) for row in changed),
-        ]
+        ], selected
 
     def _versions(
         self, table: Table, period: tuple[str, str], filled: Sequence[Row], changed: Sequence[Row]
@@ -135,10 +141,23 @@ class Tables:
     def _printed(self, table: Table, when: str = "") -> list[Row]:
         """The rows as the server prints them, in the order of the key, or in storage order without a key."""
         names = [column.name for column in table.columns]
-        keys = [quoted(column.name) for column in table.columns if column.key]
-        sort = f" ORDER BY {', '.join(keys)}" if keys else ""
-        rows = self._session.execute(f"SELECT {', '.join(map(quoted, names))} FROM {table.name} {when}{sort}")
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in self._session.execute(_query(table, when))]
+
+    def _selected(self, table: Table) -> list[dict[str, Any]]:
+        """The rows as PyMySQL gives them; none if it cannot read one."""
+        names = [column.name for column in table.columns]
+        with closing(self._connect()) as connection, connection.cursor() as cursor:
+            try:
+                cursor.execute(_query(table))
+            except UnicodeDecodeError:
+                return []
+            return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _query(table: Table, when: str = "") -> str:
+    names = [quoted(column.name) for column in table.columns]
+    keys = [quoted(column.name) for column in table.columns if column.key]
+    return f"SELECT {', '.join(names)} FROM {table.name} {when}" + (f" ORDER BY {', '.join(keys)}" if keys else "")
 
 
 class _Session:

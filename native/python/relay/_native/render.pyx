@@ -28,6 +28,9 @@ cdef extern from "values/payload.hpp" namespace "relay":
                            const CRenderOptions& options, string* error) except +
     cbool append_many_msgpack(string& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
                               string* error) except +
+    cbool append_many_extended(string& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
+                               string* error) except +
+    cbool append_values(string& out, const CRow& row, const CRenderOptions& options, string* error) except +
     cbool append_sides(string& out, const CRow& row, const CRenderOptions& options, string* error) except +
 
 cdef extern from "values/charset.hpp" namespace "relay":
@@ -60,9 +63,9 @@ cdef class RowImages:
 
     def render(self, str form not None, *, uint64_t position=0, uint32_t queue_size=0, uint64_t sequence=1,
                bytes null_text=b"NULL", bint utc=True):
-        """Renders each row as bytes: as payload of a `poll` or `poll2` reply, or for PollMany as `text` (format 0) or
-        `msgpack` (format 1), or as `sides`, msgpack [before, after] with every value as text, or as bytes if it is not
-        text.
+        """Renders each row as bytes: as payload of a `poll` or `poll2` reply, or for PollMany as `text` (format 0),
+        `msgpack` (format 1) or `extended` (format 3), or as msgpack [before, after]: `values` as in format 3, `sides`
+        with every value as text, or as bytes if it is not text.
 
         Rows are numbered from `sequence`. Raises `ValueError` for a value that cannot be decoded.
         """
@@ -92,10 +95,14 @@ cdef class RowImages:
                 done = append_many_text(out, sequence + number, row, queue_size, options, &error)
             elif form == "msgpack":
                 done = append_many_msgpack(out, sequence + number, row, options, &error)
+            elif form == "extended":
+                done = append_many_extended(out, sequence + number, row, options, &error)
+            elif form == "values":
+                done = append_values(out, row, options, &error)
             elif form == "sides":
                 done = append_sides(out, row, options, &error)
             else:
-                raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack, sides")
+                raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack, extended, values, sides")
             if not done:
                 raise ValueError(shown(error))
             rendered.append(<bytes>out)
