@@ -30,7 +30,7 @@ KINDS = {
     "musl-aarch64": "aarch64-linux-musl",
 }
 CLIENT = (
-    *("__init__.py", "errors.py", "py.typed", "base/__init__.py", "base/errors.py"),
+    *("__init__.py", "errors.py", "py.typed", "base/__init__.py", "base/errors.py", "base/retrying.py"),
     *(f"client/{name}" for name in ("__init__.py", "asynchronous.py", "blocking.py", "session.py")),
     *(f"protocol/{name}" for name in ("__init__.py", "classic.py", "classic_keys.py", "extensions.py", "msgpack.py")),
 )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from relay.binlog import events
     from relay.binlog.decoder import Decoder
     from relay.binlog.files import BinlogFile
+    from relay.binlog.follow import Change, Changes, changes
     from relay.binlog.replication import Flag, Replication
     from relay.binlog.stream import Stream
     from relay.source.errors import BinlogError, DescriptionError, Misuse, MisuseError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BinlogError",
     "BinlogFile",
+    "Change",
+    "Changes",
     "Decoder",
     "DescriptionError",
     "Flag",
@@ -29,12 +32,15 @@ __all__ = [
     "MisuseError",
     "Replication",
     "Stream",
+    "changes",
     "events",
 ]
 
 _HOMES: Final = {
     "BinlogError": "relay.source.errors",
     "BinlogFile": "relay.binlog.files",
+    "Change": "relay.binlog.follow",
+    "Changes": "relay.binlog.follow",
     "Decoder": "relay.binlog.decoder",
     "DescriptionError": "relay.source.errors",
     "Flag": "relay.binlog.replication",
@@ -43,6 +49,7 @@ _HOMES: Final = {
     "MisuseError": "relay.source.errors",
     "Replication": "relay.binlog.replication",
     "Stream": "relay.binlog.stream",
+    "changes": "relay.binlog.follow",
 }
 
 

@@ -90,6 +90,10 @@ class Dump:
         )
         return self._socket.fileno()
 
+    def fileno(self) -> int:
+        """Return the descriptor, to wait until there are bytes."""
+        return self._socket.fileno()
+
     def has_more(self) -> bool:
         """Whether there are bytes to receive now."""
         poll = select.poll()

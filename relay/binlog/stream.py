@@ -35,7 +35,7 @@ _END: Final = 0xFE
 _LONGEST_END: Final = 8
 _HEARTBEATS: Final = (EventType.HEARTBEAT, EventType.HEARTBEAT_V2)
 _HEARTBEAT_SECONDS: Final = 10
-_SILENCE_SECONDS: Final = 3 * _HEARTBEAT_SECONDS
+SILENCE_SECONDS: Final = 3 * _HEARTBEAT_SECONDS  # after which a connection counts as lost
 _POLL_SECONDS: Final = 1.0
 
 
@@ -49,6 +49,8 @@ class Stream(EventStream):
         super().__init__(replication, values)
         self._connection = connection
         self._packets = Packets()
+        self._packet: bytes | None = None  # complete, and not fetched yet
+        self._silent = 0.0
         self._progress: Progress | None = None
         self._dump: Dump | None = None
         self._ended = False
@@ -79,7 +81,7 @@ class Stream(EventStream):
         try:
             self._dump = open_dump(self._connection, mariadb, self._request(mariadb), _POLL_SECONDS)
         except SourceLost as lost:
-            raise _lost(lost) from lost
+            raise lost_error(lost) from lost
         except BinlogError as error:
             raise as_binlog_error(error) from error
         self._progress = Progress(self.replication, self.decoder)
@@ -91,13 +93,13 @@ class Stream(EventStream):
         Returns 0; at the end of a non-blocking stream `size` is 0. Raises `BinlogError` with the server's number and
         text (`size` is -1 then), and `MisuseError` before `open`, after `close` and once the connection is closed.
         """
-        dump, progress = self._require_open("fetch an event")
+        _, progress = self._require_open("fetch an event")
         replication = self.replication
         replication.size, replication.buffer, self._event = -1, b"", None
         if self._error is not None:
             raise self._error
         while not self._ended:
-            packet = self._packet(dump)
+            packet = self._next_packet()
             kind = packet[0] if packet else -1
             if kind == _END and len(packet) <= _LONGEST_END:
                 self._ended = True
@@ -117,6 +119,36 @@ class Stream(EventStream):
         dump, _ = self._require_open("close the stream", closing=True)
         self._closed = True
         dump.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the connection, for an event loop: readable when `receive` does not wait."""
+        return self._require_open("wait for an event")[0].fileno()
+
+    def ready(self) -> bool:
+        """Whether an event has been received, so that `fetch` does not wait."""
+        if self._packet is None:
+            self._packet = self._packets.next()
+        return self._packet is not None
+
+    def receive(self, *, wait: bool = True) -> bool:
+        """Receive once, for at most a second, or without `wait` only what is there. Returns whether bytes came.
+
+        Raises `BinlogError` if the connection is lost.
+        """
+        dump, _ = self._require_open("wait for an event")
+        if not wait and not dump.has_more():
+            return False
+        try:
+            received = dump.receive(self._packets.buffer())
+        except SourceLost as lost:
+            self._error = lost_error(lost)
+            raise self._error from lost
+        self._packets.received(received)
+        self._silent = 0.0 if received else self._silent + _POLL_SECONDS
+        if self._silent > SILENCE_SECONDS:
+            self._error = lost_error(f"read the binlog: no event and no heartbeat for {self._silent:.0f} s")
+            raise self._error
+        return received > 0
 
     def _open_progress(self) -> Progress:
         return self._require_open("fetch an event")[1]
@@ -144,19 +176,11 @@ class Stream(EventStream):
             flags=wanted.flags & 0xFFFF,
         )
 
-    def _packet(self, dump: Dump) -> bytes:
-        silent = 0.0
-        while (packet := self._packets.next()) is None:
-            try:
-                received = dump.receive(self._packets.buffer())
-            except SourceLost as lost:
-                self._error = _lost(lost)
-                raise self._error from lost
-            self._packets.received(received)
-            silent = 0.0 if received else silent + _POLL_SECONDS
-            if silent > _SILENCE_SECONDS:
-                self._error = _lost(f"read the binlog: no event and no heartbeat for {silent:.0f} s")
-                raise self._error
+    def _next_packet(self) -> bytes:
+        while not self.ready():
+            self.receive()
+        packet, self._packet = self._packet, None
+        assert packet is not None
         return packet
 
     def _fail(self, packet: bytes, progress: Progress) -> NoReturn:
@@ -169,11 +193,12 @@ class Stream(EventStream):
             )  # fmt: skip
             raise self._error
         found = classify(server_error, "read the binlog", progress.where)
-        self._error = _lost(found) if isinstance(found, SourceLost) else as_binlog_error(found)
+        self._error = lost_error(found) if isinstance(found, SourceLost) else as_binlog_error(found)
         raise self._error
 
 
-def _lost(lost: SourceLost | str) -> BinlogError:
+def lost_error(lost: SourceLost | str) -> BinlogError:
+    """Return the error for a lost connection, or for what is wrong with it (`OPERATION: CAUSE`)."""
     operation, _, cause = str(lost).partition(": ")
     server_error = lost.error if isinstance(lost, SourceLost) else None
     errno, text = (server_error.code, server_error.text) if server_error else (0, "")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from relay.base.retrying import pauses
 from relay.client.session import (
     BATCH_ROWS,
     ITERATION_WAIT,
@@ -18,7 +19,6 @@ from relay.client.session import (
     Session,
     Values,
     login_parser,
-    pauses,
     unreachable,
 )
 from relay.protocol import classic

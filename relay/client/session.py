@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from relay.base.errors import ErrorCode, RelayError
@@ -30,7 +28,6 @@ RECEIVE_BYTES: Final = 1 << 18
 """The bytes that a client reads from its connection at a time."""
 
 _MAX_AUTH_REPLY: Final = 1 << 16
-_RETRY_SECONDS: Final = (0.05, 2.0)  # the first pause between attempts to connect, and the longest
 _LETTERS: Final = {"I": Kind.INSERT, "U": Kind.UPDATE, "D": Kind.DELETE}
 Values: TypeAlias = Literal["msgpack", "python"]
 """What values of rows are: of the types that MessagePack has, or of Python's (docs/python-client.md)."""
@@ -210,15 +207,6 @@ class Session:
 def login_parser() -> classic.ReplyParser:
     """Return a parser of the first reply, which detects early if the other side is not a relay."""
     return classic.ReplyParser(_MAX_AUTH_REPLY)
-
-
-def pauses(patience: float) -> Iterator[float]:
-    """Yield the seconds to wait before each new attempt to connect, until patience, in seconds, ends."""
-    until = time.monotonic() + patience
-    pause, longest = _RETRY_SECONDS
-    while time.monotonic() + pause < until:
-        yield pause * random.uniform(0.5, 1.0)
-        pause = min(2 * pause, longest)
 
 
 def unreachable(host: str, port: int, error: OSError) -> RelayError:

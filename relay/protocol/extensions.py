@@ -21,6 +21,13 @@ def value_of(code: int, data: memoryview | bytes) -> Any:
     return make(text)
 
 
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except ArithmeticError:
+        raise ValueError(f"{text!r} is no number") from None
+
+
 def _date(text: str) -> date | str:
     try:
         return date.fromisoformat(text)
@@ -55,5 +62,5 @@ def _set(text: str) -> frozenset[str]:
 
 
 _TYPES: Final[dict[int, Callable[[str], Any]]] = {
-    1: Decimal, 2: _date, 3: _time, 4: _datetime, 5: _timestamp, 6: _set, 7: json.loads,
+    1: _decimal, 2: _date, 3: _time, 4: _datetime, 5: _timestamp, 6: _set, 7: json.loads,
 }  # fmt: skip

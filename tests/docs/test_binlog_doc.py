@@ -12,12 +12,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay import binlog
 from relay.binlog import Flag, Misuse, Replication
 from tests.binlog.test_binlog_files import folder_of
 from tests.docs import events_doc
 from tests.support import ROOT
+from tests.support.recipe import Recipe, blocks
+from tests.support.waiting import until
 
 TEXT = (ROOT / "docs" / "binlog-api.md").read_text()
 
@@ -47,6 +49,21 @@ def test_defaults_are_as_described() -> None:
 
 
 @pytest.mark.usefixtures("full_metadata", "young_binlog")
+def test_the_program_that_follows_prints_rows(
+    server: DatabaseServer, db: str, tmp_path: Path, full_metadata: None
+) -> None:
+    server.execute(f"CREATE TABLE {db}.orders (id INT, v DECIMAL(4, 2))")
+    replaced = {"3306": server.port, '"shop.*"': f'"{db}.*"', 'user="relay"': f'user="{USER}"', "relaypw": PASSWORD}
+    with contextlib.closing(Recipe("../binlog-api", tmp_path, replaced)) as program:
+        for number in (1, 2):
+            program.start()
+            until((tmp_path / "shop.pos").exists, what="the program did not begin")
+            server.execute(f"INSERT INTO {db}.orders VALUES ({number}, 1.5)")
+            line = f"insert orders None {{'id': {number}, 'v': Decimal('1.50')}}\n"
+            until(lambda: line in program.printed(), what=f"the program did not print {line}")  # noqa: B023
+            program.kill()
+
+
 def test_the_code_runs(server: DatabaseServer, db: str, tmp_path: Path) -> None:
     server.execute(f"CREATE TABLE {db}.t (id INT, v TEXT)", f"INSERT INTO {db}.t VALUES (1, 'x')", "FLUSH BINARY LOGS")
     server.execute(f"DELETE FROM {db}.t")
@@ -55,7 +72,8 @@ def test_the_code_runs(server: DatabaseServer, db: str, tmp_path: Path) -> None:
         shutil.copy(folder_of(server) / name, tmp_path / name)
         if number == 0:
             first = tmp_path / name
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
+    _, *others = blocks("../binlog-api", "python")
+    code = "\n".join(others)
     code = code.replace("port=3306", f"port={server.port}").replace("/backup/binlog.000001", str(first))
     assert str(server.port) in code
     printed = io.StringIO()

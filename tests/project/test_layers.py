@@ -19,7 +19,7 @@ SHELLS = {f"relay.{name}" for name in ("reader", "broker", "server", "monitor")}
 SHELLS |= {f"relay.processes.{name}" for name in ("exporter", "snapshotter", "row_logger", "cdc")}
 CODECS = {"protocol", "binlog.events", "binlog.bodies", "binlog", "ddl", "schema"}
 # What talks to a server or keeps something on disk; all else beside it parses.
-DOING_IO = {f"relay.binlog.{name}" for name in ("dump", "files", "stream")}
+DOING_IO = {f"relay.binlog.{name}" for name in ("dump", "files", "follow", "position_file", "stream")}
 DOING_IO |= {f"relay.schema.{name}" for name in ("restore", "source_tables", "store")}
 PARSING = {module for module in MODULES if room(module) in CODECS} - DOING_IO
 PARSING |= {"relay.journal.frames", "relay.lake.documents", "relay.lake.statements", "relay.lake.types"}
