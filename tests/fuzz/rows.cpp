@@ -187,6 +187,10 @@ void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const
     out = "kept";
     if (!append_many_msgpack(out, 1, row, options, &error)) REQUIRE(out == "kept");
     out = "kept";
+    if (!append_many_extended(out, 1, row, options, &error)) REQUIRE(out == "kept");
+    out = "kept";
+    if (!append_values(out, row, options, &error)) REQUIRE(out == "kept");
+    out = "kept";
     if (!append_sides(out, row, options, &error)) REQUIRE(out == "kept");
     columned.add(shared, row);
     laked.add(row);
