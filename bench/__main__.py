@@ -32,6 +32,7 @@ class Part:
 
 PARTS = {
     "decoding": Part("Reading a binlog"),
+    "objects": Part("A binlog file as Python objects"),
     "lake": Part("To sealed Parquet"),
     "linelog": Part("The log, from a journal to flushed lines"),
     "classic": Part("Classic polls, one row a reply"),

@@ -32,16 +32,12 @@ BINARY, VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings whose character s
 Python's types (docs/python-client.md). None is NULL in both.
 """
 
-_DECODERS: Final[dict[Values, tuple[str, msgspec.msgpack.Decoder[Any]]]] = {
-    "text": ("sides", msgspec.msgpack.Decoder()),
-    "python": ("values", msgspec.msgpack.Decoder(ext_hook=extensions.value_of)),
-}
 _READ: Final = "read rows"
 _INSERT, _UPDATE, _DELETE = 1, 2, 4
 _MOST_TABLES: Final = 4096
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A row before and after its change; None for an image that does not exist.
 
     Columns that an image lacks (binlog_row_image other than FULL) are not keys of it.
@@ -51,15 +47,18 @@ class Row(msgspec.Struct, frozen=True):
     after: dict[str, Any] | None
 
 
+_decode: Final = msgspec.msgpack.Decoder(list[Row], ext_hook=extensions.value_of).decode
+
+
 class RowReader:
     """Read rows; keep the definitions of tables between events."""
 
     def __init__(self, charset_of: Mapping[int, str], values: Values) -> None:
         """`charset_of` maps numbers of collations to names of character sets. Raises `RelayError` (usage)."""
-        if values not in _DECODERS:
+        if values not in ("text", "python"):
             raise RelayError(ErrorCode.USAGE, _READ, f"values = {values!r} is neither 'text' nor 'python'")
         self._charset_of = charset_of
-        self._form, self._decoder = _DECODERS[values]
+        self._objects = values == "python"
         self._packed: dict[int, tuple[object, bytes]] = {}  # by id() of the column description, which events share
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
@@ -72,8 +71,7 @@ class RowReader:
         table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
         described = self._packed_definition(table_map, definition, mariadb, position)
         try:
-            images = RowImages(described, _kind(event), _body(event, described))
-            return [Row(*self._decoder.decode(row)) for row in images.render(self._form)]
+            return _decode(RowImages(described, _kind(event), _body(event, described)).pack(self._objects))
         except LookupError as error:
             raise RelayError(
                 StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be decoded: {error}", position=position

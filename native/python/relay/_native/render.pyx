@@ -33,6 +33,13 @@ cdef extern from "values/payload.hpp" namespace "relay":
     cbool append_values(string& out, const CRow& row, const CRenderOptions& options, string* error) except +
     cbool append_sides(string& out, const CRow& row, const CRenderOptions& options, string* error) except +
 
+cdef extern from *:
+    """
+    #include "base/msgpack.hpp"
+    static void msgpack_array(uint8_t* p, size_t n) { relay::msgpack::put_head32(p, 0xdd, n); }
+    """
+    void msgpack_array(uint8_t* p, size_t n)
+
 cdef extern from "values/charset.hpp" namespace "relay":
     cbool charset_text(const string& name, Bytes text, string* out) except +
     cbool utf8_text(const string& name, Bytes text, string* out, cbool* whole) except +
@@ -64,8 +71,7 @@ cdef class RowImages:
     def render(self, str form not None, *, uint64_t position=0, uint32_t queue_size=0, uint64_t sequence=1,
                bytes null_text=b"NULL", bint utc=True):
         """Renders each row as bytes: as payload of a `poll` or `poll2` reply, or for PollMany as `text` (format 0),
-        `msgpack` (format 1) or `extended` (format 3), or as msgpack [before, after]: `values` as in format 3, `sides`
-        with every value as text, or as bytes if it is not text.
+        `msgpack` (format 1) or `extended` (format 3).
 
         Rows are numbered from `sequence`. Raises `ValueError` for a value that cannot be decoded.
         """
@@ -97,16 +103,43 @@ cdef class RowImages:
                 done = append_many_msgpack(out, sequence + number, row, options, &error)
             elif form == "extended":
                 done = append_many_extended(out, sequence + number, row, options, &error)
-            elif form == "values":
-                done = append_values(out, row, options, &error)
-            elif form == "sides":
-                done = append_sides(out, row, options, &error)
             else:
-                raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack, extended, values, sides")
+                raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack, extended")
             if not done:
                 raise ValueError(shown(error))
             rendered.append(<bytes>out)
         return rendered
+
+    def pack(self, bint objects):
+        """Renders all rows as one msgpack array of [before, after].
+
+        The values are those of format 3, to become objects, or else text, and bytes where they are not text. Raises
+        `ValueError` for a value that cannot be decoded.
+        """
+        cdef CRow row
+        cdef CRenderOptions options
+        cdef const uint8_t* at = self.body.images.data
+        cdef string out, error
+        cdef cbool done
+        cdef uint8_t head[5]
+        msgpack_array(head, self.rows)
+        out.append(<char*>head, sizeof(head))
+        row.definition = self.definition.get()
+        row.kind = self.kind
+        row.before_present = self.body.before
+        row.after_present = self.body.after
+        row.position = 0
+        for _ in range(self.rows):
+            row.before = self._image(self.body.before, &at)
+            if self.body.after != NULL:
+                row.after = self._image(self.body.after, &at)
+            if objects:
+                done = append_values(out, row, options, &error)
+            else:
+                done = append_sides(out, row, options, &error)
+            if not done:
+                raise ValueError(shown(error))
+        return <bytes>out
 
     def without(self, keep not None):
         """The body with only the columns for which `keep`, a boolean for each column, is true."""
