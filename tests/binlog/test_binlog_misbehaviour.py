@@ -89,7 +89,7 @@ def test_a_server_that_goes_away_within_a_packet_is_named(line: Line, words: str
 
 
 def test_a_server_that_falls_silent_is_named(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "_SILENCE_SECONDS", 2)
+    monkeypatch.setattr(stream, "SILENCE_SECONDS", 2)
     line.server.sendall(opening("binlog.000001", 4)[:30])
     found = failing(line)
     assert found.code is ErrorCode.SOURCE_UNREACHABLE

@@ -339,7 +339,7 @@ def test_poll_many_keeps_to_its_limits(serving: Serving, name: str) -> None:
     [
         (b"", "payload of 0 bytes"),
         (bytes(22), "payload of 22 bytes"),
-        (many(form=3)[1], "unknown format 3"),
+        (many(form=4)[1], "unknown format 4"),
     ],
 )
 def test_poll_many_refuses_what_it_does_not_know(serving: Serving, payload: bytes, text: str) -> None:
