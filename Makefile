@@ -122,6 +122,7 @@ fuzz: setup  ## fuzz the native and the Python parsers; FUZZ_SECONDS=n per targe
 
 opinions: .venv/stamp-opinions  ## the corpus of statements, as Debezium's parser and others read it; needs a JDK (docs/internals/ddl-corpus.md)
 	@$(PY) -m tests.opinions
+	@$(PY) -m pytest -s -m opinions tests/opinions
 
 .venv/stamp-opinions: .venv/stamp-native .venv/stamp-venv requirements-opinions.lock scripts/setup-opinions.sh
 	@scripts/setup-opinions.sh

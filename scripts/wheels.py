@@ -32,7 +32,7 @@ KINDS = {
 CLIENT = (
     *("__init__.py", "errors.py", "py.typed", "base/__init__.py", "base/errors.py", "base/retrying.py"),
     *(f"client/{name}" for name in ("__init__.py", "asynchronous.py", "blocking.py", "session.py")),
-    *(f"protocol/{name}" for name in ("__init__.py", "classic.py", "classic_keys.py", "extensions.py", "msgpack.py")),
+    *(f"protocol/{name}.py" for name in ("__init__", "classic", "classic_keys", "debezium", "extensions", "msgpack")),
 )
 CLIENT_PROJECT = """\
 [build-system]

@@ -37,6 +37,7 @@ from relay.binlog.position_file import Position
 from relay.binlog.replication import Flag, Replication
 from relay.binlog.rowvalues import Values
 from relay.binlog.stream import SILENCE_SECONDS, Stream, lost_error
+from relay.protocol import debezium
 from relay.source.connect import classify_driver_error
 from relay.source.errors import BinlogError
 from relay.source.facts import ServerFacts, binlog_end, binlog_start, query_facts
@@ -69,6 +70,19 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     def time(self) -> datetime:
         """When the statement began, in UTC."""
         return datetime.fromtimestamp(self.timestamp, UTC)
+
+    def debezium(self, name: str = "relay") -> dict[str, Any]:
+        """Return the row in Debezium's envelope; `name` is that of the source. It needs `values="python"`."""
+        source = {
+            "name": name,
+            "db": self.schema,
+            "table": self.table,
+            "ts_ms": self.timestamp * 1000,
+            "gtid": self.gtid or None,
+            "file": self.file,
+            "pos": self.position,
+        }
+        return debezium.envelope(self.before, self.after, source, time.time_ns() // 1_000_000)
 
 
 class Changes:

@@ -13,6 +13,6 @@ confirmed by asking for more, or by leaving the `with` block without an exceptio
 
 from relay.client.asynchronous import AsyncRelayClient
 from relay.client.blocking import RelayClient
-from relay.client.session import BATCH_ROWS, ITERATION_WAIT, Row
+from relay.client.session import BATCH_ROWS, ITERATION_WAIT, Row, Values
 
-__all__ = ["BATCH_ROWS", "ITERATION_WAIT", "AsyncRelayClient", "RelayClient", "Row"]
+__all__ = ["BATCH_ROWS", "ITERATION_WAIT", "AsyncRelayClient", "RelayClient", "Row", "Values"]

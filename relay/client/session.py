@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from relay.base.errors import ErrorCode, RelayError
-from relay.protocol import classic, classic_keys, extensions
+from relay.protocol import classic, classic_keys, debezium, extensions
 from relay.protocol.classic import Command, Discard, FilterName, Format, Kind, Reply, Result, TableFilter
 
 if TYPE_CHECKING:
@@ -61,6 +62,11 @@ class Row(Struct, frozen=True, array_like=True, gc=False):
     def kind(self) -> Literal["insert", "update", "delete"]:
         """The kind of change."""
         return _NAMES[self.code]
+
+    def debezium(self, name: str = "relay") -> dict[str, Any]:
+        """Return the row in Debezium's envelope. The client needs `values="python"`; `name` is that of the source."""
+        source = {"name": name, "db": self.schema, "table": self.table, "sequence": str(self.sequence)}
+        return debezium.envelope(self.before, self.after, source, time.time_ns() // 1_000_000)
 
 
 _FORMATS: Final[dict[Values, Format]] = {"msgpack": Format.MSGPACK, "python": Format.EXTENDED}

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from relay.base.errors import ErrorCode, RelayError, StopCode
-from relay.client import RelayClient
+from relay.client import RelayClient, Values
 from relay.commands import admin_client
 from relay.commands.admin_client import Target, administrative
 from relay.commands.app import cli, configurable, configured, with_url
@@ -168,6 +168,8 @@ def check(load: Loader, url: str | None) -> None:
               help="Same as a table argument; required with --file. Repeatable.")  # fmt: skip
 @click.option("--rows", is_flag=True, help="With --from or --file: print the values of rows, one row per line.")
 @click.option("--json", "as_json", is_flag=True, help="With --from or --file: print one JSON document per line.")
+@click.option("--format", "form_name", type=click.Choice(["debezium"]),
+              help="Print rows in Debezium's envelope, one JSON document per line.")  # fmt: skip
 @click.argument("arguments", nargs=-1, metavar="[URL] [SCHEMA.TABLE]... | --file FILE...")
 def tail(
     load: Loader,
@@ -177,6 +179,7 @@ def tail(
     patterns: tuple[str, ...],
     rows: bool,
     as_json: bool,
+    form_name: str | None,
     arguments: tuple[str, ...],
 ) -> None:
     """Print changes, until Ctrl-C.
@@ -187,7 +190,8 @@ def tail(
     With the URL of the source, mysql://LOGIN@HOST/, neither a relay nor a configuration is necessary: it prints changed
     rows from the source as JSON lines, from now on if --from does not say otherwise.
     """
-    if arguments and is_source_url(arguments[0]) and not from_files:
+    from_url = bool(arguments) and is_source_url(arguments[0]) and not from_files
+    if from_url:
         load.use(arguments[0])
         arguments, start, rows, as_json = arguments[1:], start or "newest", True, True
         patterns = patterns if arguments or patterns else ("*.*",)
@@ -198,15 +202,18 @@ def tail(
         raise click.UsageError("--file needs binlog files as arguments, and excludes --from")
     if to_end and not start:
         raise click.UsageError("--to-end needs --from")
+    debezium = form_name == "debezium"
+    if debezium and as_json and not from_url:
+        raise click.UsageError("--json and --format exclude each other")
     with _closable_output():
         if not from_files and start is None:
-            _tail_relay(load(), tables or ("*.*",))
+            _tail_relay(load(), tables or ("*.*",), debezium)
             return
         from relay.commands import tail as events  # imports a database driver that few commands need
         from relay.commands.text.events import Form
 
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        form = Form(tables=tables, rows=rows, json=as_json, width=width)
+        form = Form(tables=tables, rows=rows or debezium, json=as_json, debezium=debezium, width=width)
         if start is None:
             found = events.from_files([Path(name) for name in arguments], form, _note)
         else:
@@ -219,12 +226,13 @@ def _note(text: str) -> None:
     click.echo(f"relay: note: {text}", err=True)
 
 
-def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
+def _tail_relay(config: Config, tables: tuple[str, ...], debezium: bool) -> None:
     patterns = [(schema, table) for schema, _, table in (each.partition(".") for each in tables)]
     name = f"relay-tail-{socket.gethostname()}-{os.getpid()}"
     host, port = admin_client.classic_address(config)
     secret, tls = config.server.auth_secret, admin_client.tls_context(config)
-    connection = RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls)
+    values: Values = "python" if debezium else "msgpack"
+    connection = RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls, values=values)
     interrupted = False
     for number in (signal.SIGTERM, signal.SIGHUP):  # also those leave no client behind
         signal.signal(number, signal.default_int_handler)
@@ -233,7 +241,7 @@ def _tail_relay(config: Config, tables: tuple[str, ...]) -> None:
         for schema, table in patterns:
             connection.add_filter(schema, table)
         for row in connection:
-            click.echo(stat_text.row(row))
+            click.echo(msgspec.json.encode(row.debezium()).decode() if debezium else stat_text.row(row))
     except KeyboardInterrupt:
         interrupted = True  # if in the login, the relay may know the name already
         raise

@@ -59,7 +59,7 @@ def from_files(paths: Sequence[Path], form: Form, note: Callable[[str], None]) -
     noted = set[str]()
     for path in paths:
         follows = before is not None and before.next_file == path.name
-        with BinlogFile(path, decoder=before.decoder if before and follows else None) as log:
+        with BinlogFile(path, decoder=before.decoder if before and follows else None, values=form.values) as log:
             yield from _noting(log, form, noted, note, f"{path}: ")
             before = log
             if log.incomplete:
@@ -117,7 +117,7 @@ def _opened(config: Config, start: str, to_end: bool, form: Form, note: Callable
         flags=flags | (Flag.SEND_ANNOTATE_ROWS if server.mariadb else Flag(0)),
         gtid_set=position.gtid_set,
     )
-    with connection, Stream(connection, wanted) as stream:
+    with connection, Stream(connection, wanted, values=form.values) as stream:
         stream.decoder.learn(definitions)
         yield stream
 

@@ -125,6 +125,36 @@ def test_json_lines_hold_every_field_and_rows_one_by_one(
 
 
 @pytest.mark.usefixtures("full_metadata")
+def test_rows_come_in_debeziums_envelope_from_a_source_and_from_files(
+    tail: Tail, server: DatabaseServer, db: str, conf: Path
+) -> None:
+    start = here(server)
+    name, place = start.file_name, f"{start.file_name}:{start.start_position}"
+    server.execute(
+        f"CREATE TABLE {db}.t (id INT PRIMARY KEY, d DECIMAL(4, 2), b BLOB)",
+        f"INSERT INTO {db}.t VALUES (1, 1.5, 'x'), (2, NULL, NULL)",
+        f"UPDATE {db}.t SET d = 2 WHERE id = 1",
+        f"DELETE FROM {db}.t WHERE id = 2",
+    )
+    shown = [
+        tail("-c", conf, "--from", place, "--to-end", "--format", "debezium", f"{db}.*"),
+        tail("--file", folder_of(server) / name, "--format", "debezium", "--table", f"{db}.*"),
+    ]
+    for each in shown:
+        documents = [json.loads(line) for line in each.stdout.splitlines()]
+        assert [(document["op"], document["before"], document["after"]) for document in documents] == [
+            ("c", None, {"id": 1, "d": "1.50", "b": "eA=="}),
+            ("c", None, {"id": 2, "d": None, "b": None}),
+            ("u", {"id": 1, "d": "1.50", "b": "eA=="}, {"id": 1, "d": "2.00", "b": "eA=="}),
+            ("d", {"id": 2, "d": None, "b": None}, None),
+        ]
+        sources = [document["source"] for document in documents]
+        assert {(source["db"], source["table"], source["file"]) for source in sources} == {(db, "t", name)}
+        assert [source["row"] for source in sources] == [0, 1, 0, 0]
+        assert len({source["gtid"] for source in sources}) == 3
+
+
+@pytest.mark.usefixtures("full_metadata")
 def test_files_are_read_in_the_order_they_are_named_without_a_configuration(
     tail: Tail, server: DatabaseServer, db: str, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from typing import IO, Any
 import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
+from relay.client import RelayClient
 from tests.binlog.test_binlog_files import folder_of
 from tests.support import ROOT
 from tests.support.cdc_client import SECRET as CDC_PASSWORD
@@ -218,6 +219,30 @@ def test_browsers_get_changes_also_after_a_kill(
         assert event == {"kind": "insert", "row": row}
         assert 951 <= event["row"]["id"] <= number
         program.kill()
+
+
+def test_a_program_gets_debeziums_documents_also_after_a_kill(
+    shop: DatabaseServer, shop_relay: RelayProcess, recipe: MakeRecipe
+) -> None:
+    program = recipe("come-from-debezium", {"6001": shop_relay.port, "my-secret": SECRET})
+    RelayClient("127.0.0.1", shop_relay.port, "orders", SECRET).add_filter("shop", "orders")
+    for number in (401, 402):
+        program.start()
+        shop.execute(f"INSERT INTO shop.orders VALUES ({number}, 'new', 1.50, NULL)")
+        until(lambda: f'"id": {number}' in "".join(program.printed()), what="the document did not come")  # noqa: B023
+        program.kill()
+    document = json.loads(program.printed()[-1])
+    assert document.pop("ts_ms") > document["source"].pop("ts_ms", 0)
+    assert document == {
+        "before": None,
+        "after": {"id": 402, "status": "new", "total": "1.50", "changed_by": None},
+        "source": {
+            "connector": "binlog-relay", "snapshot": "false", "name": "shop", "db": "shop", "table": "orders",
+            "sequence": document["source"]["sequence"],
+        },
+        "transaction": None,
+        "op": "c",
+    }  # fmt: skip
 
 
 def test_a_lake_gives_the_current_rows_also_after_a_kill_of_the_exporter(

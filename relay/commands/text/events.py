@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -13,7 +14,8 @@ from relay.base.errors import printable
 from relay.binlog import events
 from relay.binlog.events import Event, EventType, RowsEvent
 from relay.binlog.eventstream import EventStream
-from relay.binlog.rowvalues import Row
+from relay.binlog.rowvalues import Row, Values
+from relay.protocol import debezium
 
 _KINDS: Final = {
     events.WriteRowsEvent: "insert",
@@ -31,7 +33,13 @@ class Form(msgspec.Struct, frozen=True):
     tables: tuple[str, ...] = ()  # patterns of SCHEMA.TABLE: only row events of these tables; none: all events
     rows: bool = False  # with the values of rows
     json: bool = False
+    debezium: bool = False  # rows alone, in Debezium's envelope
     width: int = 0  # columns at which lines are cut; 0: not at all
+
+    @property
+    def values(self) -> Values:
+        """What values of rows it needs."""
+        return "python" if self.debezium else "text"
 
     def shows(self, schema: str, table: str) -> bool:
         """Whether row events of this table are shown."""
@@ -44,10 +52,16 @@ def lines(stream: EventStream, form: Form) -> Iterator[str]:
     Raises what iterating over the stream and its `rows` raise.
     """
     shown: tuple[str, str] | None = None
+    gtid = ""
     for outer in stream:
         inner = outer.events if isinstance(outer, events.TransactionPayloadEvent) else ()
         for event in (outer, *inner):
+            if isinstance(event, events.GtidEvent | events.MariadbGtidEvent):
+                gtid = str(event.gtid)
             if form.tables and not _is_of_table(event, form):
+                continue
+            if form.debezium:
+                yield from _envelopes(stream, event, gtid)
                 continue
             if form.json:
                 yield from _documents(stream, event, form.rows)
@@ -77,6 +91,25 @@ def _documents(stream: EventStream, event: Event, rows: bool) -> Iterator[str]:
             yield msgspec.json.encode(position | change).decode()
     else:
         yield msgspec.json.encode(position | {"event": event}).decode()
+
+
+def _envelopes(stream: EventStream, event: Event, gtid: str) -> Iterator[str]:
+    """Yield the rows of an event in Debezium's envelope; no line for other events."""
+    if not isinstance(event, RowsEvent) or event.table_map is None:
+        return
+    source = {
+        "name": "relay",
+        "db": event.table_map.database,
+        "table": event.table_map.table,
+        "ts_ms": event.header.timestamp * 1000,
+        "server_id": event.header.server_id,
+        "gtid": gtid or None,
+        "file": stream.replication.file_name,
+        "pos": stream.replication.position,
+    }
+    for number, row in enumerate(stream.rows(event)):
+        document = debezium.envelope(row.before, row.after, source | {"row": number}, time.time_ns() // 1_000_000)
+        yield msgspec.json.encode(document).decode()
 
 
 def _text(stream: EventStream, event: Event, rows: bool) -> Iterator[str]:
