@@ -247,12 +247,12 @@ bool append_many_extended(std::string& out, uint64_t sequence, const Row& row, c
   return append_many<put_extended>(out, sequence, row, options, error);
 }
 
-bool append_values(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
-  return append_both<put_extended>(out, row, options, error);
-}
-
-bool append_sides(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
-  return append_both<put_spelled>(out, row, options, error);
+bool append_sides(std::string& out, const Row& row, ValueForm form, const RenderOptions& options, std::string* error) {
+  switch (form) {
+    case ValueForm::text: return append_both<put_spelled>(out, row, options, error);
+    case ValueForm::typed: return append_both<put_typed>(out, row, options, error);
+    default: return append_both<put_extended>(out, row, options, error);
+  }
 }
 
 }  // namespace relay

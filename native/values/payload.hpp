@@ -44,10 +44,10 @@ bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, co
 bool append_many_extended(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                           std::string* error);
 
-// Appends msgpack [before, after] as in format 3.
-bool append_values(std::string& out, const Row& row, const RenderOptions& options, std::string* error);
+// How values are written in [before, after]: as text that the server prints, or bytes; or as in format 1 or 3.
+enum class ValueForm : uint8_t { text, typed, extended };
 
-// Appends msgpack [before, after] as in format 1, but every value is text as the server prints it, or bytes.
-bool append_sides(std::string& out, const Row& row, const RenderOptions& options, std::string* error);
+// Appends msgpack [before, after].
+bool append_sides(std::string& out, const Row& row, ValueForm form, const RenderOptions& options, std::string* error);
 
 }  // namespace relay

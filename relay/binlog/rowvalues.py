@@ -24,13 +24,15 @@ from relay.binlog.events import (
 from relay.journal.frames import Definition
 from relay.protocol import extensions
 
-Values: TypeAlias = Literal["text", "python"]
+Values: TypeAlias = Literal["text", "msgpack", "python"]
 """What the values of rows are.
 
 "text": `str`, the text that the server prints, so 1.50 of a DECIMAL stays `1.50`, and TIMESTAMP is in UTC; `bytes` for
-BINARY, VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings whose character set is unknown. "python": objects of
-Python's types (docs/python-client.md). None is NULL in both.
+BINARY, VARBINARY, BLOB, BIT, GEOMETRY and VECTOR, and strings whose character set is unknown. "msgpack": int for
+integers and YEAR, float for FLOAT and DOUBLE, else as "text". "python": objects of Python's types
+(docs/python-client.md). None is NULL in all.
 """
+_FORMS: Final[dict[Values, str]] = {"text": "text", "msgpack": "typed", "python": "extended"}
 
 _READ: Final = "read rows"
 _INSERT, _UPDATE, _DELETE = 1, 2, 4
@@ -55,10 +57,10 @@ class RowReader:
 
     def __init__(self, charset_of: Mapping[int, str], values: Values) -> None:
         """`charset_of` maps numbers of collations to names of character sets. Raises `RelayError` (usage)."""
-        if values not in ("text", "python"):
-            raise RelayError(ErrorCode.USAGE, _READ, f"values = {values!r} is neither 'text' nor 'python'")
+        if values not in _FORMS:
+            raise RelayError(ErrorCode.USAGE, _READ, f"values = {values!r} is none of {', '.join(map(repr, _FORMS))}")
         self._charset_of = charset_of
-        self._objects = values == "python"
+        self._form = _FORMS[values]
         self._packed: dict[int, tuple[object, bytes]] = {}  # by id() of the column description, which events share
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
@@ -71,7 +73,7 @@ class RowReader:
         table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
         described = self._packed_definition(table_map, definition, mariadb, position)
         try:
-            return _decode(RowImages(described, _kind(event), _body(event, described)).pack(self._objects))
+            return _decode(RowImages(described, _kind(event), _body(event, described)).pack(self._form))
         except LookupError as error:
             raise RelayError(
                 StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be decoded: {error}", position=position

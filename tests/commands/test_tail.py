@@ -120,7 +120,7 @@ def test_json_lines_hold_every_field_and_rows_one_by_one(
     )
     assert rows[0] | {"position": 0} == {
         "file": start.file_name, "position": 0, "kind": "insert", "schema": db, "table": "m", "before": None,
-        "after": {"id": "1"},
+        "after": {"id": 1},
     }  # fmt: skip
 
 

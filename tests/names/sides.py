@@ -64,7 +64,7 @@ class JournalSide:
                 definition = each.table.definition
                 proven = definition.proven and definition.columns[0].name != POSITIONAL
                 images = RowImages(_without_displays(definition), each.kind, each.body)
-                rows = msgspec.msgpack.decode(images.pack(False), type=list[Row])
+                rows = msgspec.msgpack.decode(images.pack("text"), type=list[Row])
                 names = (column.name for column in definition.columns)
                 _add(runs, (definition.schema, definition.table), each.kind, names, rows, proven)
             self._step = step

@@ -39,7 +39,7 @@ class Form(msgspec.Struct, frozen=True):
     @property
     def values(self) -> Values:
         """What values of rows it needs."""
-        return "python" if self.debezium else "text"
+        return "python" if self.debezium else "msgpack" if self.json else "text"
 
     def shows(self, schema: str, table: str) -> bool:
         """Whether row events of this table are shown."""

@@ -30,8 +30,13 @@ cdef extern from "values/payload.hpp" namespace "relay":
                               string* error) except +
     cbool append_many_extended(string& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
                                string* error) except +
-    cbool append_values(string& out, const CRow& row, const CRenderOptions& options, string* error) except +
-    cbool append_sides(string& out, const CRow& row, const CRenderOptions& options, string* error) except +
+    cdef enum class CValueForm "relay::ValueForm"(uint8_t):
+        text
+        typed
+        extended
+
+    cbool append_sides(string& out, const CRow& row, CValueForm form, const CRenderOptions& options,
+                       string* error) except +
 
 cdef extern from *:
     """
@@ -110,17 +115,19 @@ cdef class RowImages:
             rendered.append(<bytes>out)
         return rendered
 
-    def pack(self, bint objects):
+    def pack(self, str form not None):
         """Renders all rows as one msgpack array of [before, after].
 
-        The values are those of format 3, to become objects, or else text, and bytes where they are not text. Raises
-        `ValueError` for a value that cannot be decoded.
+        Values are `text`, or bytes where they are none, or as in format 1 (`typed`) or 3 (`extended`) of PollMany.
+        Raises `ValueError` for a value that cannot be decoded.
         """
+        cdef CValueForm written = CValueForm.extended
+        if form != "extended":
+            written = CValueForm.typed if form == "typed" else CValueForm.text
         cdef CRow row
         cdef CRenderOptions options
         cdef const uint8_t* at = self.body.images.data
         cdef string out, error
-        cdef cbool done
         cdef uint8_t head[5]
         msgpack_array(head, self.rows)
         out.append(<char*>head, sizeof(head))
@@ -133,11 +140,7 @@ cdef class RowImages:
             row.before = self._image(self.body.before, &at)
             if self.body.after != NULL:
                 row.after = self._image(self.body.after, &at)
-            if objects:
-                done = append_values(out, row, options, &error)
-            else:
-                done = append_sides(out, row, options, &error)
-            if not done:
+            if not append_sides(out, row, written, options, &error):
                 raise ValueError(shown(error))
         return <bytes>out
 
