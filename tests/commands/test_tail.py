@@ -298,7 +298,7 @@ def test_a_file_alone_is_read_with_an_assumed_character_set_and_says_so(
     )  # fmt: skip
     shown = tail("--file", str(folder_of(mariadb1011) / name), "--json", "--rows")
     rows = [json.loads(line) for line in shown.stdout.splitlines()]
-    assert [row["after"] for row in rows if row.get("schema") == db] == [{"id": "1", "a": "é", "b": "é"}, {"a": "é"}]
+    assert [row["after"] for row in rows if row.get("schema") == db] == [{"id": 1, "a": "é", "b": "é"}, {"a": "é"}]
     assumed, contradicted = [line for line in shown.stderr.splitlines() if db in line]
     assert "is assumed to be latin1: CREATE TABLE" in assumed
     assert "may be another: ALTER DATABASE" in contradicted
