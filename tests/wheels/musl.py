@@ -88,6 +88,9 @@ class _Build:
         lib, include = self.libraries / "lib", self.libraries / "include"
         prefix, alone = f"--prefix={self.libraries}", "--disable-shared"
         self._make("zlib-*", ["./configure", "--static"], ["libz.a"], made=["libz.a", "zlib.h", "zconf.h"])
+        # The wheel needs it as a shared library, which every Alpine with Python has.
+        shared = f"-shared -Wl,-soname,libz.so.1 -o {self.prefix}/lib/libz.so.1"
+        self._step(["sh", "-c", f"$CC {shared} -Wl,--whole-archive {lib}/libz.a"], include)
         flags = [f"CC={self.target}-cc", f"CFLAGS={self.environment['CFLAGS']} -D_FILE_OFFSET_BITS=64"]
         self._make("bzip2-*", [], [*flags, "libbz2.a"], made=["libbz2.a", "bzlib.h"])
         programs = [f"--disable-{name}" for name in ("xz", "xzdec", "lzmadec", "lzmainfo", "scripts", "doc", "nls")]
