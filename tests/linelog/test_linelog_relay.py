@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from relay.client import RelayClient
 from relay.errors import ExitCode
 from tests.support import waiting
 from tests.support.csv_lines import content, csv_lines, json_lines
+from tests.support.recipe import Recipe
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
 from tests.support.source_rows import binlog_end
 from tests.support.waiting import patience
@@ -151,6 +153,19 @@ def test_the_log_is_in_the_stat_document_and_a_drain_waits_for_it(
     assert drained.returncode == ExitCode.OK, drained.stderr
     assert relay.wait() == 0
     assert ids(relay, db) == [1, 2, 3]
+
+
+def test_the_program_of_the_page_prints_rows_as_they_are_logged(
+    mariadb1011: DatabaseServer, db: str, start_relay: Start, tmp_path: Path
+) -> None:
+    relay = start_relay(mariadb1011, LOG | {"Logger.Format": "json"})
+    mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1)")
+    [file] = until(lambda: list(folder_of(relay).glob("*.jsonl")), what="no file")
+    with closing(Recipe("../csv-log", tmp_path, {}, command=("program.py", str(file)))) as program:
+        program.start()
+        until(lambda: "insert t {'id': 1}\n" in program.printed(), what="the first row is not printed")
+        mariadb1011.execute(f"DELETE FROM {db}.t")
+        until(lambda: "delete t {'id': 1}\n" in program.printed(), what="a later row is not printed")
 
 
 def test_a_restart_goes_on_where_the_log_ended(mariadb1011: DatabaseServer, db: str, start_relay: Start) -> None:
