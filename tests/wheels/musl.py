@@ -123,7 +123,7 @@ class _Build:
         places = [f"--with-build-python={self.tools}/build-python", f"--with-openssl={self.libraries}"]
         options = [*places, f"--prefix={self.prefix}", "--without-ensurepip", "--disable-test-modules", *ASSUMED]
         variables = {
-            "CPPFLAGS": f"-I{include}",
+            "CPPFLAGS": f"-I{include} -DOPENSSL_NO_COMP",  # as psycopg's
             # zig makes static programs if it is not told otherwise.
             "LDFLAGS": f"-L{lib} -dynamic -Wl,-rpath,{self.python.root}/usr/lib",
             "LINKFORSHARED": "-dynamic -Wl,--export-dynamic",
