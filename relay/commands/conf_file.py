@@ -33,12 +33,14 @@ def content(settings: Iterable[Given], command: str) -> bytes:
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
-def write(target: Path, content: bytes) -> None:
-    """Write the file with mode 0600, or leave everything as it was."""
+def write(target: Path, content: bytes, owner: tuple[int, int] | None = None) -> None:
+    """Write the file with mode 0600 and this owner (user, group), or leave everything as it was."""
     handle, made = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+            if owner is not None:
+                os.fchown(handle, *owner)
         os.replace(made, target)
     except BaseException:
         os.unlink(made)

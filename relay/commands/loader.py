@@ -24,6 +24,7 @@ from relay.config import source_url
 from relay.config.keys import KEYS
 from relay.config.load import DATA, ConfigWarning
 from relay.config.tree import Config
+from relay.runtime import privileges
 
 LOOPBACK: Final = "127.0.0.1"
 _NAME: Final = "relay.conf"
@@ -115,13 +116,23 @@ class Loader:
             **{f"Server.{name}": str(_free_port(name)) for name in _PORTS},
             "Relay.DataDir": str(folder),
         }
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        conf_file.write(folder / _NAME, conf_file.content(configuration.given({}, made), "relay start"))
+        # The relay becomes this user, who must be able to read the file at a reload.
+        owner = privileges.owner(self._given("Relay", "user"))
+        if not folder.exists():
+            folder.mkdir(mode=0o700, parents=True)
+            if owner is not None:
+                os.chown(folder, *owner)
+        conf_file.write(folder / _NAME, conf_file.content(configuration.given({}, made), "relay start"), owner)
 
     def _has(self, attribute: str) -> bool:
         """Whether the environment or a flag sets this key of [Server], also to nothing."""
+        return self._given("Server", attribute) is not None
+
+    def _given(self, section: str, attribute: str) -> str | None:
+        """Return what the environment or a flag sets a key to, None if they do not."""
         given = configuration.given(self._environment, self._flags)
-        return any((one.key.section, one.key.attribute) == ("Server", attribute) for one in given)
+        found = (one.content for one in given if (one.key.section, one.key.attribute) == (section, attribute))
+        return next(found, None)
 
 
 def _free_port(name: str) -> int:

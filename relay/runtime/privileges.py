@@ -44,6 +44,17 @@ def prepare(data_dir: Path) -> None:
             path.chmod(path.stat().st_mode & ~PRIVATE & 0o777)
 
 
+def owner(name: str | None) -> tuple[int, int] | None:
+    """Return user and group of that name, for files that root makes; None without a name, or if this is not root.
+
+    Raises `RelayError` (config) for a user that does not exist.
+    """
+    if not name or os.geteuid() != 0:
+        return None
+    user = _lookup(name)
+    return user.pw_uid, user.pw_gid
+
+
 class Privileges:
     """Switch from root to the user that `[Relay] User` names.
 

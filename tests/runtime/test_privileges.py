@@ -21,7 +21,7 @@ import psutil
 import pytest
 from packaging.requirements import Requirement
 
-from examples.dbserver import DatabaseServer
+from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.client import RelayClient
 from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.runtime.privileges import Privileges, prepare
@@ -252,6 +252,28 @@ def test_everything_runs_as_the_user_and_can_never_be_root_again(
         assert relay.stop() == 0
         relay.start()
         assert relay.stat()["clients"][0]["name"] == "c", "it finds again what it left"
+    finally:
+        relay.end()
+
+
+@pytest.mark.usefixtures("open_python")
+def test_a_relay_that_a_url_starts_runs_as_the_user_who_can_reload_it(
+    mariadb1011: DatabaseServer, open_folder: Path
+) -> None:
+    url = f"mysql://{USER}:{PASSWORD}@127.0.0.1:{mariadb1011.port}/"
+    relay = RelayProcess(open_folder / "data" / "relay.conf")
+    relay.stdout, relay.stderr = open_folder / "out", open_folder / "err"
+    relay.configured_by = (url, "--data", open_folder / "data", "--set", f"Relay.User={OTHER}")
+    if os.geteuid() != 0:
+        with pytest.raises(AssertionError, match="start the relay as root"):
+            relay.start()
+        return
+    try:
+        relay.start()
+        assert {path.stat().st_uid for path in everything(open_folder / "data")} == {pwd.getpwnam(OTHER).pw_uid}
+        assert mode(relay.conf) == 0o600
+        assert run_relay("reload", "--data", open_folder / "data").returncode == 0
+        assert relay.stop() == 0
     finally:
         relay.end()
 
