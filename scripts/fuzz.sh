@@ -83,6 +83,9 @@ run() {
   return 1
 }
 
+FUZZ_FOLDER=$(mktemp -d /dev/shm/fuzz-XXXXXX)
+export FUZZ_FOLDER
+trap 'rm -rf "$FUZZ_FOLDER"' EXIT
 # Limits the memory of an input.
 export ASAN_OPTIONS=max_allocation_size_mb=2048:hard_rss_limit_mb=2048
 # One target for each processor; each prints what it has to say at once, in the end.

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kSteps = 4000;
 constexpr uint64_t kSegment = 1 << 16;
-constexpr uint64_t kFirstReal = 16;  // table id: these have the definition that their map tells, those below one of ours
+constexpr uint64_t kFirstReal =
+    16;  // table id: these have the definition that their map tells, those below one of ours
 
 std::string le(uint64_t v, unsigned n) {
   std::string out;
@@ -108,8 +109,7 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
       else
         ingest.skip();
       break;
-    default:
-      ingest.skip();
+    default: ingest.skip();
   }
 }
 
@@ -149,12 +149,6 @@ void check(const std::string& directory, const JournalWriter& writer) {
   }
   REQUIRE(sequence <= writer.state().sequence);
 }
-
-struct Folder {
-  std::string path = "/dev/shm/fuzz-ingest." + std::to_string(getpid());
-  Folder() { std::filesystem::remove_all(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
 
 }  // namespace
 

@@ -23,12 +23,6 @@ constexpr uint8_t kWrongChecksum = 1;
 constexpr uint8_t kNewSegment = 2;
 constexpr uint8_t kNotes = 0xff;
 
-struct Folder {
-  std::string path = "/dev/shm/fuzz-journal." + std::to_string(getpid());
-  Folder() { std::filesystem::remove_all(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
 // Begins a journal; returns the position behind its first transaction.
 inline uint64_t begun(const std::string& path) {
   JournalWriter writer(path, kSegment, 1);
