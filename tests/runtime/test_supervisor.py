@@ -18,7 +18,7 @@ from examples.dbserver import DatabaseServer, free_port
 from relay.client import RelayClient
 from relay.errors import ExitCode
 from relay.runtime.child import schedule_as_batch
-from relay.runtime.shm import find
+from relay.runtime.shm import beside, find
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
 from tests.support.waiting import patience, until
 
@@ -118,7 +118,10 @@ def test_shared_memory_that_is_gone_is_rebuilt_from_disk(mariadb1011: DatabaseSe
     until(lambda: relay.stat()["clients"][0]["waiting"] >= 3)
     time.sleep(2.5)  # two checkpoints: what a host's loss would leave
     relay.kill()
-    (Path("/dev/shm") / (relay.conf.parent / "data" / "arena").read_text().strip()).unlink()
+    block = find(relay.conf.parent / "data")
+    assert block is not None
+    shutil.rmtree(beside(block))
+    Path(f"/dev/shm/{block.name}").unlink()
     relay.start()
     with RelayClient("127.0.0.1", relay.port, "late", SECRET) as client:
         assert [row.after for row in client.poll_many(wait=patience(10))] == [{"id": 1}, {"id": 2}, {"id": 3}]
