@@ -39,8 +39,8 @@ _FLAGS_AT: Final = 17
 _CHECKSUM_BYTES: Final = 4
 _CRC32: Final = 1
 _ZSTD, _NOT_COMPRESSED = 0, 255
-Definitions: TypeAlias = Sequence[tuple[TableName, Fact]]
-"""Definitions of tables, and of schemas, whose table name is empty."""
+LearnedDefinitions: TypeAlias = Sequence[tuple[TableName, Fact]]
+"""LearnedDefinitions of tables, and of schemas, whose table name is empty."""
 MAX_PAYLOAD_BYTES: Final = 1 << 30
 """The most bytes to which the events of a compressed transaction may inflate: the largest event that servers accept."""
 
@@ -94,7 +94,7 @@ class Decoder:
             self._file = event.filename
         return event
 
-    def learn(self, definitions: Definitions) -> None:
+    def learn(self, definitions: LearnedDefinitions) -> None:
         """Add definitions that hold at this point of the stream, such as those of the source where a stream begins."""
         self._history.learn(definitions)
 

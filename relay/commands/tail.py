@@ -14,7 +14,7 @@ from pymysql.connections import Connection
 from relay.base.errors import ErrorCode
 from relay.base.log import logger
 from relay.binlog import BinlogError, BinlogFile, Flag, Replication, Stream
-from relay.binlog.decoder import Definitions
+from relay.binlog.decoder import LearnedDefinitions
 from relay.binlog.eventstream import EventStream
 from relay.commands.text.events import Form, lines
 from relay.config.tree import Config
@@ -97,7 +97,7 @@ def _short(statement: str) -> str:
 def _opened(config: Config, start: str, to_end: bool, form: Form, note: Callable[[str], None]) -> Iterator[Stream]:
     try:
         connection, server, account = _connected(config)
-        definitions: Definitions = []
+        definitions: LearnedDefinitions = []
         if start == "oldest":
             position = facts.binlog_start(connection, server)
         elif start == "newest" and not form.rows:
@@ -133,7 +133,7 @@ def _connected(config: Config) -> tuple[Connection[Any], ServerFacts, Account]:
 
 def _current_definitions(
     connection: Connection[Any], server: ServerFacts, account: Account, form: Form, note: Callable[[str], None]
-) -> tuple[BinlogStatus, Definitions]:
+) -> tuple[BinlogStatus, LearnedDefinitions]:
     """Return the end of the binlog, and the definitions there of the tables that are shown.
 
     Raises `SourceLost`, `RelayError`.
