@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from os import PathLike
@@ -38,6 +39,7 @@ from relay.binlog.replication import Flag, Replication
 from relay.binlog.rowvalues import Values
 from relay.binlog.stream import SILENCE_SECONDS, Stream, lost_error
 from relay.protocol import debezium
+from relay.source.commands import FIRST_POSITION
 from relay.source.connect import classify_driver_error
 from relay.source.errors import BinlogError
 from relay.source.facts import ServerFacts, binlog_end, binlog_start, query_facts
@@ -108,6 +110,7 @@ class Changes:
         self._stream: Stream | None = None
         self._events: Iterator[Event] = iter(())
         self._server = ""  # its identity
+        self._has_gtids = False  # the position has all GTIDs before it
         self._gtid = ""  # of the current transaction
         self._rows: deque[Change] = deque()  # of the last event, not given yet
         self._position: Position | None = None  # the end of the last transaction whose rows were all left
@@ -149,8 +152,8 @@ class Changes:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """As when a `with` block is left."""
-        if self._working is not None:
-            await asyncio.wait({self._working})
+        with suppress(RelayError, SourceLost):  # of a call that was cancelled
+            await self._in_thread(None)
         await asyncio.to_thread(self.__exit__, kind, error, trace)
 
     def close(self) -> None:
@@ -218,14 +221,18 @@ class Changes:
             self._connection = connection = pymysql.connect(**self._options)
         except pymysql.MySQLError as error:
             raise classify_driver_error(error, _CONNECT) from error
-        facts = query_facts(connection)
-        if not facts.names_columns:
-            raise RelayError(
-                StopCode.SCHEMA_UNPROVEN, _CONNECT, "the server's binlog has no names of columns",
-                hint="SET GLOBAL binlog_row_metadata = FULL, and keep it in the server's configuration",
-            )  # fmt: skip
-        stream = Stream(connection, self._description(connection, facts), values=self._values)
-        stream.open()
+        try:
+            facts = query_facts(connection)
+            if not facts.names_columns:
+                raise RelayError(
+                    StopCode.SCHEMA_UNPROVEN, _CONNECT, "the server's binlog has no names of columns",
+                    hint="SET GLOBAL binlog_row_metadata = FULL, and keep it in the server's configuration",
+                )  # fmt: skip
+            stream = Stream(connection, self._description(connection, facts), values=self._values)
+            stream.open()
+        except BaseException:
+            self.close()
+            raise
         self._server, self._gtid = facts.identity, ""
         self._stream, self._events = stream, iter(stream)
         return stream
@@ -234,16 +241,18 @@ class Changes:
         """Return where to begin: after what was read before, or at the position of the file."""
         if self._position is None and self._resume is not None:
             self._position = position_file.load(self._resume)
+            self._has_gtids = self._position is not None and self._position.gtid_set != ""
         if self._position is None:
             begin = (binlog_end if self._start == "newest" else binlog_start)(connection, facts)
-            gtid_set = begin.gtid_set if facts.has_gtids else ""
+            self._has_gtids = facts.has_gtids
+            gtid_set = begin.gtid_set if self._has_gtids else ""
             self._position = Position(facts.identity, begin.file, begin.position, gtid_set)
             self._save()  # else a program that is started again before the first row would miss it
         at = self._position
+        if at.gtid_set and facts.has_gtids:  # also on the same server: it notices that its binlog was restarted
+            return Replication("", FIRST_POSITION, self._server_id, Flag.GTID, at.gtid_set)
         if at.server == facts.identity:
             return Replication(at.file, at.offset, self._server_id, 0, at.gtid_set)
-        if at.gtid_set and facts.has_gtids:
-            return Replication("", 4, self._server_id, Flag.GTID, at.gtid_set)
         raise RelayError(
             StopCode.WRONG_SOURCE, _CONNECT, f"the position is of {at.server}, and this is {facts.identity}",
             position=str(self._resume or ""),
@@ -251,15 +260,20 @@ class Changes:
         )  # fmt: skip
 
     def _read(self, stream: Stream) -> None:
-        """Take one event, and the rows in it. Every row before was left. Raises `BinlogError`."""
-        event = next(self._events, None)
-        if event is None:
-            raise lost_error("read the binlog: the server ended the stream")
-        for one in event.events if isinstance(event, TransactionPayloadEvent) else (event,):
-            if isinstance(one, GtidEvent | MariadbGtidEvent):
-                self._gtid = str(one.gtid)
-            elif isinstance(one, RowsEvent) and one.table_map is not None:
-                self._take(stream, one, one.table_map)
+        """Take one event, and the rows in it. Every row before was left. Raises `RelayError`."""
+        try:
+            event = next(self._events, None)
+            if event is None:
+                raise lost_error("read the binlog: the server ended the stream")
+            for one in event.events if isinstance(event, TransactionPayloadEvent) else (event,):
+                if isinstance(one, GtidEvent | MariadbGtidEvent):
+                    self._gtid = str(one.gtid)
+                elif isinstance(one, RowsEvent) and one.table_map is not None:
+                    self._take(stream, one, one.table_map)
+        except BaseException:
+            self._rows.clear()
+            self.close()  # else the position would pass over rows that were not given
+            raise
 
     def _take(self, stream: Stream, event: RowsEvent, table: TableMapEvent) -> None:
         name = table.database, table.table
@@ -286,9 +300,10 @@ class Changes:
     def _advance(self) -> bool:
         """Note the last complete transaction, all of whose rows were left. Returns whether that is not saved."""
         if self._stream is not None and (at := self._stream.replication).file_name:
-            gtid_set = at.gtid_set if self._position and self._position.gtid_set else ""
+            gtid_set = at.gtid_set if self._has_gtids else ""
             position = Position(self._server, at.file_name, at.start_position, gtid_set)
-            if position != self._position:
+            same = gtid_set and self._position and gtid_set == self._position.gtid_set  # between transactions
+            if position != self._position and not same:
                 self._position, self._moved = position, True
                 self._unsaved |= self._given
                 self._given = False

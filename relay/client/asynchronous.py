@@ -82,7 +82,7 @@ class AsyncRelayClient:
                 await self._retrying(self._open, 0.0)
 
     def close(self) -> None:
-        """Close the connection. The last rows are not confirmed; call `confirm` first to confirm them."""
+        """Close the connection; a call that waits fails. The last rows are not confirmed: call `confirm` first."""
         if self._connection is not None:
             # Every request has its reply, or is given up: nothing is left to send.
             self._connection[1].transport.abort()
@@ -203,8 +203,11 @@ class AsyncRelayClient:
             async with asyncio.timeout(self._timeout + call.wait):
                 writer.write(self._session.request(call))
                 return await self._receive(reader)
-        except BaseException:
+        except BaseException as error:
+            closed = self._connection is None
             self.close()  # the next call must not take a late reply for its own
+            if closed and isinstance(error, OSError):
+                raise self._session.closed(call) from error
             raise
 
     async def _receive(self, reader: asyncio.StreamReader) -> Reply:

@@ -125,6 +125,10 @@ class Session:
             raise self._failure(operation, "the relay closed the connection", hint=hint)
         return call.result(reply.payload)
 
+    def closed(self, call: Call[Any]) -> RelayError:
+        """Return the failure of a call whose connection the program has closed."""
+        return self._failure(call.command.name.lower(), "the program closed the client")
+
     def ping(self) -> Call[None]:
         """Ask for a reply."""
         return Call(Command.PING, b"", 0.0, _nothing)

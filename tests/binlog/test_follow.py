@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -201,6 +202,32 @@ def test_a_row_without_names_of_columns_is_an_error(
             server.execute(f"INSERT INTO {db}.other VALUES (1)")
         with pytest.raises(RelayError, match="has no names of columns"):
             next(rows)
+
+
+def test_an_error_within_a_transaction_passes_over_no_row(server: DatabaseServer, db: str, follow: Follow) -> None:
+    with follow(tables=f"{db}.*") as rows:
+        with global_variable(server, "binlog_row_metadata", "MINIMAL"):
+            server.execute(
+                "BEGIN", f"INSERT INTO {db}.t VALUES (1, NULL)", f"INSERT INTO {db}.other VALUES (1)", "COMMIT"
+            )
+        server.execute(f"INSERT INTO {db}.other VALUES (2)")
+        for _ in range(3):
+            with pytest.raises(RelayError, match="has no names of columns"):
+                next(rows)
+
+
+def test_a_position_that_a_server_does_not_have_is_an_error(follow: Follow, insert: Insert, tmp_path: Path) -> None:
+    """As after RESET MASTER, also if the file of the position exists."""
+    with follow() as rows:
+        insert(1)
+        next(rows)
+    position = json.loads((tmp_path / "position").read_text())
+    gtid_set = re.sub(r"\d+$", "99999999", position["gtid_set"])
+    (tmp_path / "position").write_text(json.dumps(position | {"gtid_set": gtid_set}))
+    insert(2)
+    with pytest.raises(BinlogError) as caught:
+        next(follow())
+    assert caught.value.code in (StopCode.GTID_GAP, StopCode.BINLOG_PURGED)
 
 
 def test_a_position_of_another_server_is_refused_without_gtids(follow: Follow, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from relay.errors import ErrorCode, RelayError
 from relay.protocol import classic
 from relay.protocol.classic import Reply, Result
 from tests.support.arrow_values import as_column
+from tests.support.blocked import Blocked
 from tests.support.relay_process import SECRET as RELAY_SECRET
 from tests.support.relay_process import RelayProcess
 from tests.support.server_processes import SECRET, Client, Serving, image, many
@@ -84,6 +85,15 @@ def all_columns(client: RelayClient, sequence: int, **limits: int) -> list[pa.Re
         batches += more
         last = max(batch.column(0)[-1].as_py() for batch in more)
     return batches
+
+
+def test_the_client_for_asyncio_gets_columns_and_confirms_them(serving: Serving) -> None:
+    with Blocked.client("127.0.0.1", serving.port, "columns-asyncio", SECRET) as client:
+        client.add_filter("asyncio")
+        serving.insert((1, "one"), (2, None), schema="asyncio")
+        table = pa.Table.from_batches(all_columns(client, 2))
+        assert table.column("id").to_pylist() == [1, 2]
+        assert client.poll_arrow() == []
 
 
 def test_rows_are_flat_and_typed(serving: Serving) -> None:

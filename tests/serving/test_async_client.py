@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from relay.client import AsyncRelayClient
+from relay.errors import RelayError
 from tests.support.server_processes import SECRET, Serving
 from tests.support.waiting import patience
 
@@ -126,6 +127,20 @@ def test_a_timeout_around_a_call_ends_it_and_the_next_goes_on(serving: Serving) 
                     await client.poll_many(wait=WAIT)
             serving.insert((1, "x"))
             assert [row.after for row in await client.poll_many(wait=WAIT)] == [{"id": 1, "word": "x"}]
+
+    asyncio.run(main())
+
+
+def test_a_call_fails_if_another_task_closes_the_client_and_a_later_one_opens_it(serving: Serving) -> None:
+    async def main() -> None:
+        async with connect(serving, "closed") as client:
+            await client.add_filter("shop")
+            waiting = asyncio.create_task(client.poll_many(wait=WAIT))
+            await asyncio.sleep(0.1)
+            client.close()
+            with pytest.raises(RelayError, match="closed the client"):
+                await asyncio.wait_for(waiting, patience(10))
+            await client.ping()
 
     asyncio.run(main())
 
