@@ -80,7 +80,7 @@ test-spark: setup-spark  ## run the lake's tests with Spark, with three real dat
 test-cluster: setup-spark wheel  ## test merge, compaction and streams of the wheel on a cluster of two workers
 	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py
 
-test-browser: setup-browser  ## test the page in a real chromium
+test-browser: setup-browser .venv/stamp-docs  ## test the page, and the site of docs/, in a real chromium
 	@$(PY) -m pytest -n 2 --dist worksteal -m browser tests/browser
 
 smoke-browser: setup-browser  ## test that the page shows the rows of a relay
