@@ -123,7 +123,8 @@ class _Build:
         places = [f"--with-build-python={self.tools}/build-python", f"--with-openssl={self.libraries}"]
         options = [*places, f"--prefix={self.prefix}", "--without-ensurepip", "--disable-test-modules", *ASSUMED]
         variables = {
-            "CPPFLAGS": f"-I{include} -DOPENSSL_NO_COMP",  # as psycopg's
+            "CPPFLAGS": f"-I{include}",
+            "CFLAGS": f"{self.environment['CFLAGS']} -DOPENSSL_NO_COMP",  # as psycopg's OpenSSL
             # zig makes static programs if it is not told otherwise.
             "LDFLAGS": f"-L{lib} -dynamic -Wl,-rpath,{self.python.root}/usr/lib",
             "LINKFORSHARED": "-dynamic -Wl,--export-dynamic",
