@@ -48,7 +48,7 @@ from relay.source.failures import SourceLost
 _CONNECT: Final = "follow the binlog"
 _SAVE_SECONDS: Final = 0.1  # between two saves while more events wait
 _IDLE_SAVE_SECONDS: Final = 10.0  # between two saves while no row is of the wanted tables
-_LEAVE_SECONDS: Final = 1.0  # to wait for the end of a transaction when the program leaves
+_LEAVE_SECONDS: Final = 10.0  # to wait for the end of a transaction when the program leaves
 _FIRST_OWN_ID: Final = 1 << 31
 
 

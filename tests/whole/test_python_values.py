@@ -69,7 +69,7 @@ def test_clients_and_the_binlog_give_the_same_objects(
     rows = [OBJECTS | ({} if server.kind.mysql else {"j": '{"a": [1, null]}'}), nulls]
     for client in clients:
         with client:
-            assert [row.after for row in client.poll_many(2, wait=patience(20))] == rows
+            assert [row.after for row in (client.poll(patience(20)), client.poll(patience(20))) if row] == rows
     replication = Replication(begin.file, begin.position, flags=Flag.NON_BLOCK)
     with closing(server.connect()) as connection, Stream(connection, replication, values="python") as stream:
         found: list[dict[str, Any] | None] = []
