@@ -241,6 +241,20 @@ def test_tail_prints_changes_as_json_lines_and_leaves_no_client_behind(
     until(lambda: not relay.stat()["clients"])
 
 
+def test_tail_prints_rows_of_a_relay_in_debeziums_envelope(
+    relay: RelayProcess, server: DatabaseServer, table: str
+) -> None:
+    with Program("tail", "-c", relay.conf, "--format", "debezium", table) as tail:
+        until(lambda: any(client["filters"] for client in relay.stat()["clients"]))
+        server.execute(f"INSERT INTO {table} VALUES (1, 'é')")
+        document = json.loads(tail.stdout.readline())
+        tail.send_signal(signal.SIGINT)
+        assert tail.wait(10) == 128 + signal.SIGINT
+    schema, _, name = table.partition(".")
+    assert (document["op"], document["before"], document["after"]) == ("c", None, {"id": 1, "v": "é"})
+    assert (document["source"]["db"], document["source"]["table"]) == (schema, name)
+
+
 def test_tail_ends_quietly_when_its_output_is_closed(relay: RelayProcess, server: DatabaseServer, table: str) -> None:
     with Program("tail", "-c", relay.conf, table) as tail:
         until(lambda: any(client["filters"] for client in relay.stat()["clients"]))
