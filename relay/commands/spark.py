@@ -93,7 +93,7 @@ def usage(out: str | None, plot: str | None) -> dict[str, str]:
 @job
 @click.option("--target", type=click.IntRange(min=1), default=64, show_default=True, metavar="MIB",
               help="Approximate size of the merged files.")  # fmt: skip
-@click.option("--grace", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="HOURS",
+@click.option("--grace", type=click.FloatRange(min=0, max=48), default=24.0, show_default=True, metavar="HOURS",
               help="Keep unreferenced files this long, for jobs that still read or commit them.")  # fmt: skip
 def compact(target: int, grace: float) -> dict[str, str]:
     """Merge small files, and delete unreferenced ones. No commit refers to the deleted files."""

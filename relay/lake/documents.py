@@ -4,7 +4,8 @@ A lake is a folder or a prefix of a bucket:
 
     _log/00000000000000000001.json        commits, numbered from 1 without a gap; never changed once created
     _log/checkpoint-<number>.json         the state after a commit, so that readers need not begin at 1
-    _log/checkpoint.json                  the number of the newest checkpoint
+    _log/files-<number>-<id>.parquet      the files of checkpoints
+    _log/checkpoint.json                  the numbers of the two newest checkpoints
     changes/cdc_schema=shop/cdc_table=orders/cdc_date=2026-11-20/part-<first>-<last>.parquet
     current/cdc_schema=shop/cdc_table=orders/...                     the output of `relay spark merge`
 
@@ -18,8 +19,11 @@ from typing import Final, Literal
 
 import msgspec
 
-FORMAT: Final = 1
-"""The format of the documents. A reader refuses documents of a higher format."""
+FORMAT: Final = 2
+"""The format of the documents. A reader refuses documents of a higher format.
+
+1: checkpoints contain the files, and no commit is deleted. 2: checkpoints have parts, and old commits are deleted.
+"""
 
 ChangeKind = Literal["changes", "snapshot"]
 Writer = Literal["export", "snapshot", "compact"]
@@ -69,7 +73,7 @@ class TableVersion(msgspec.Struct, frozen=True):
     key: list[str]
 
 
-class DataFile(msgspec.Struct, frozen=True):
+class DataFile(msgspec.Struct, frozen=True, gc=False):
     """A sealed Parquet file of one table, version and date.
 
     `path` is relative to the lake; `first` and `last` are the lowest and highest `_seq` in it; `rows` counts flat rows
@@ -167,7 +171,7 @@ class Commit(msgspec.Struct, frozen=True, omit_defaults=True):
     writer: Writer
     at: float  # Unix seconds
     id: str = ""
-    format: int = FORMAT
+    format: int = 1
     place: ExportPosition | None = None
     add: list[DataFile] = []
     remove: list[str] = []
@@ -227,3 +231,32 @@ class LakeState(msgspec.Struct):
     gaps: list[Gap] = []
     files: int = 0
     checkpoint: int = 0
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A Parquet file with some of the data files that count after a commit; `files` is the number of its rows."""
+
+    path: str
+    files: int
+    bytes: int
+    sha256: str
+
+
+class Checkpoint(msgspec.Struct, frozen=True):
+    """The state after a commit. The files of its tables are in `parts`; in format 1 they are in `state`."""
+
+    state: LakeState
+    parts: list[Part] = []
+    format: int = 1
+
+
+class LatestCheckpoints(msgspec.Struct, frozen=True):
+    """The numbers of the two newest checkpoints, 0 if there is none: readers begin there without a listing.
+
+    All commits below `first` were deleted. A commit above `previous` is never deleted.
+    """
+
+    number: int = 0
+    previous: int = 0
+    first: int = 1
+    format: int = 1

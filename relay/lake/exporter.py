@@ -290,8 +290,8 @@ class Exporter:
                     gap=gap,
                 )
                 break
-            except Conflict as conflict:
-                if any(commit.writer == "export" for commit in conflict.commits):
+            except Conflict:
+                if self._log.state().place != self._committed:
                     raise RelayError(
                         StopCode.LAKE_CONFLICT, "export to the lake", "another exporter writes to it",
                         position=self._storage.url(),

@@ -10,13 +10,15 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events.position import BinlogPosition
 from relay.lake import paths
+from relay.lake.checkpoints import Checkpoints
+from relay.lake.document_files import damaged, read_document
 from relay.lake.documents import (
     FORMAT,
     Commit,
@@ -35,41 +37,14 @@ from relay.lake.documents import (
 from relay.lake.storage import Storage
 
 CHECKPOINT_COMMITS: Final = 50
-"""The fewest commits between two checkpoints."""
-CHECKPOINT_FILES: Final = 1000
-"""Files in the lake for each commit between checkpoints: a checkpoint lists every file, so it is written less often."""
-_LATEST: Final = f"{paths.LOG}/checkpoint.json"
+"""The commits between two checkpoints."""
+
+_CHECK_SECONDS: Final = 60.0  # between two checks whether commits that a reader needs next were deleted
 _BLOCK: Final = 1 << 20
 
 
 class Conflict(Exception):
-    """Another writer took the commit number. `commits` are the new commits; the log's state includes them already."""
-
-    def __init__(self, commits: list[Commit]) -> None:
-        super().__init__("others committed: " + ", ".join(f"{one.number} ({one.writer})" for one in commits[:3]))
-        self.commits = commits
-
-
-class _Checkpoint(msgspec.Struct, frozen=True):
-    """A state: `checkpoint-<number>.json`."""
-
-    state: LakeState
-    format: int = FORMAT
-
-
-class _Latest(msgspec.Struct, frozen=True):
-    """The numbers of the two newest checkpoints (`checkpoint.json`): readers begin there without a listing."""
-
-    number: int
-    previous: int = 0
-    format: int = FORMAT
-
-
-class _Format(msgspec.Struct, frozen=True):
-    format: int = FORMAT
-
-
-_Document = TypeVar("_Document", Commit, _Checkpoint, _Latest)
+    """Another writer took the commit number. The log's state includes its commits already."""
 
 
 class LakeLog:
@@ -77,8 +52,10 @@ class LakeLog:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self._checkpoints = Checkpoints(storage)
         self._state = LakeState()
         self._loaded = False
+        self._checked_at = 0.0  # monotonic: when it was last known that the commits after the state exist
         self._complete_checked = False
 
     def state(self) -> LakeState:
@@ -113,6 +90,7 @@ class LakeLog:
             writer=writer,
             at=time.time(),
             id=uuid.uuid4().hex,
+            format=FORMAT,
             place=place,
             add=list(add),
             remove=list(remove),
@@ -123,12 +101,15 @@ class LakeLog:
         )
         if reason := _rejection(self._state, commit):
             raise RelayError(ErrorCode.UNEXPECTED, "commit to the lake", reason, position=self.storage.url())
-        if not self.storage.create(paths.commit_name(commit.number), msgspec.json.encode(commit)):
-            raise Conflict(self._refresh())
+        name = paths.commit_name(commit.number)
+        if not self.storage.create(name, msgspec.json.encode(commit)):
+            self._refresh()
+            raise Conflict
+        self._require_newest(name)
         self._loaded = True  # if it was False, the lake was empty
         fold(self._state, commit)
         if self._state.checkpoint == commit.number:
-            self._write_checkpoint()
+            self._checkpoints.write(self._state)
         return self._state
 
     def rewrite_newest(self) -> None:
@@ -139,77 +120,86 @@ class LakeLog:
                 self.storage.replace(name, self.storage.read(name))
 
     def commits(self, after: int = 0) -> Iterator[Commit]:
-        """Yield the commits above number `after`, in order."""
-        number = after
-        while (commit := self._read(paths.commit_name(number := number + 1), Commit)) is not None:
+        """Yield the commits above number `after`, in order.
+
+        Raises RelayError (usage) if the next ones were deleted. Their results are in the checkpoints.
+        """
+        if (first := self.commit_at(after + 1)) is None:
+            if (latest := self._checkpoints.latest()).previous > after:
+                cause = f"those up to {latest.first - 1} were deleted"
+                raise RelayError(
+                    ErrorCode.USAGE, f"read the commits after {after}", cause, position=self.storage.url(),
+                    hint="read the state: it has their results",
+                )  # fmt: skip
+            return
+        yield first
+        yield from self._following(after + 1)
+
+    def commit_at(self, number: int) -> Commit | None:
+        """Return the commit with that number; None if it was deleted, or does not exist yet."""
+        return read_document(self.storage, paths.commit_name(number), Commit)
+
+    def files_in_use(self) -> set[str]:
+        """Return the paths of the two newest checkpoints and of their parts."""
+        return self._checkpoints.in_use()
+
+    def _following(self, number: int) -> Iterator[Commit]:
+        while (commit := self.commit_at(number := number + 1)) is not None:
             yield commit
 
-    def _refresh(self) -> list[Commit]:
-        """Fold new commits, and return them."""
-        if not self._loaded:
-            self._load_checkpoint()
+    def _refresh(self) -> None:
+        """Fold new commits."""
+        if not self._loaded or self._is_overtaken():
+            _replace(self._state, self._checkpoints.load())
             self._loaded = True
-        new = []
-        for commit in self.commits(self._state.number):
+            self._checked_at = time.monotonic()
+        for commit in self._following(self._state.number):
             if reason := _rejection(self._state, commit):
-                raise _damaged(self.storage.url(paths.commit_name(commit.number)), reason)
+                raise damaged(self.storage.url(paths.commit_name(commit.number)), reason)
             fold(self._state, commit)
-            new.append(commit)
-        return new
 
-    def _load_checkpoint(self) -> None:
-        """Begin at the newest checkpoint that can be read."""
-        latest = self._read(_LATEST, _Latest)
-        found = self._read(paths.checkpoint_name(latest.number), _Checkpoint) if latest else None
-        if found is None:
-            # There is none yet, or it was removed by hand or by a writer that has since made a newer one.
-            names = self.storage.list(paths.LOG)
-            numbers = [number for name in names if (number := paths.checkpoint_number(name)) is not None]
-            for number in sorted(numbers, reverse=True):
-                if (found := self._read(paths.checkpoint_name(number), _Checkpoint)) is not None:
-                    break
-        if found is not None:
-            self._state = found.state
+    def _is_overtaken(self) -> bool:
+        """Whether the commits that follow this process's state may have been deleted."""
+        if time.monotonic() - self._checked_at < _CHECK_SECONDS:
+            return False
+        self._checked_at = time.monotonic()
+        return self._checkpoints.latest().previous > self._state.number
+
+    def _require_newest(self, name: str) -> None:
+        """Check that the commit just created is the newest, and does not have the name of one that was deleted.
+
+        A process that was stopped for days between reading the log and committing can create such a commit.
+        """
+        self._checked_at = time.monotonic()
+        if self._checkpoints.latest().previous > self._state.number:
+            self.storage.delete(name)
+            raise RelayError(
+                StopCode.LAKE_CONFLICT, "commit to the lake",
+                f"this process last read the log at commit {self._state.number}, and later ones were deleted since",
+                position=self.storage.url(name),
+                hint="start it again, or `relay resume`: it continues at the newest commit",
+            )  # fmt: skip
 
     def _check_complete(self) -> None:
         """Check before the first commit that no document is missing: its number must not be given to a new commit."""
         newest = max((paths.commit_number(name) or 0 for name in self.storage.list(paths.LOG)), default=0)
         if newest > self._state.number:
-            new = self._refresh()
+            self._refresh()
             if newest > self._state.number:
                 missing = paths.commit_name(self._state.number + 1)
-                raise _damaged(self.storage.url(missing), f"it is missing, but commit {newest} exists")
-            raise Conflict(new)
+                raise damaged(self.storage.url(missing), f"it is missing, but commit {newest} exists")
+            raise Conflict
         self._complete_checked = True
 
-    def _read(self, name: str, kind: type[_Document]) -> _Document | None:
-        """Return a document, None if it does not exist."""
-        try:
-            data = self.storage.read(name)
-        except FileNotFoundError:
-            return None
-        try:
-            if (found := msgspec.json.decode(data, type=_Format).format) > FORMAT:
-                raise RelayError(
-                    ErrorCode.ENVIRONMENT,
-                    "read the lake's log",
-                    f"it is of format {found}, this release knows up to {FORMAT}",
-                    position=self.storage.url(name),
-                    hint="upgrade binlog-relay to the release that writes this lake",
-                )
-            return msgspec.json.decode(data, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            hint = "" if kind is Commit else "delete that file: the relay recreates it from the commits"
-            raise _damaged(self.storage.url(name), error, hint) from error
 
-    def _write_checkpoint(self) -> None:
-        """Write a checkpoint. It only saves work: readers that find none, or an older one, fold more commits."""
-        number = self._state.number
-        before = self._read(_LATEST, _Latest) or _Latest(0)
-        self.storage.create(paths.checkpoint_name(number), msgspec.json.encode(_Checkpoint(self._state)))
-        self.storage.replace(_LATEST, msgspec.json.encode(_Latest(number, before.number)))
-        if before.previous:  # keep the one between for readers that are about to read it
-            self.storage.delete(paths.checkpoint_name(before.previous))
+def _replace(state: LakeState, by: LakeState) -> None:
+    """Give `state` the contents of another one. `state.tables` stays the same object: callers hold it."""
+    tables = state.tables
+    tables.clear()
+    tables.update(by.tables)
+    for name in LakeState.__struct_fields__:
+        setattr(state, name, getattr(by, name))
+    state.tables = tables
 
 
 def fold(state: LakeState, commit: Commit) -> None:
@@ -237,7 +227,7 @@ def fold(state: LakeState, commit: Commit) -> None:
         for table in state.tables.values():
             _complete_if_passed(state, table, state.place, moved=commit.place is not None)
     state.number = commit.number
-    if state.number - state.checkpoint >= max(CHECKPOINT_COMMITS, state.files // CHECKPOINT_FILES):
+    if state.number - state.checkpoint >= CHECKPOINT_COMMITS:
         state.checkpoint = state.number
 
 
@@ -334,10 +324,6 @@ def versions_of(tables: Mapping[str, TableState], table: Table) -> list[TableVer
 def _known_files(state: LakeState, table: Table) -> dict[str, DataFile]:
     known = state.tables.get(paths.table_key(table))
     return known.files if known else {}
-
-
-def _damaged(path: str, cause: str | BaseException, hint: str = "") -> RelayError:
-    return RelayError(StopCode.LAKE_DAMAGED, "read the lake's log", cause, position=path, hint=hint)
 
 
 def verify(storage: Storage, state: LakeState) -> list[str]:

@@ -71,6 +71,11 @@ def checkpoint_name(number: int) -> str:
     return f"{LOG}/checkpoint-{number:0{_DIGITS}}.json"
 
 
+def files_name(number: int, unique: str) -> str:
+    """Return the path of files that count after commit `number`; `unique` distinguishes the parts of checkpoints."""
+    return f"{LOG}/files-{number:0{_DIGITS}}-{unique}.parquet"
+
+
 def commit_number(name: str) -> int | None:
     """Return the number of a commit's document, None for any other path."""
     return _number(_COMMIT, name)
@@ -79,6 +84,11 @@ def commit_number(name: str) -> int | None:
 def checkpoint_number(name: str) -> int | None:
     """Return the number of a checkpoint, None for any other path."""
     return _number(_CHECKPOINT, name)
+
+
+def is_of_checkpoint(name: str) -> bool:
+    """Whether that is the path of a checkpoint, or of one of its parts."""
+    return checkpoint_number(name) is not None or name.startswith(f"{LOG}/files-")
 
 
 def _number(pattern: re.Pattern[str], name: str) -> int | None:

@@ -16,12 +16,15 @@ from tests.support.lake_commits import place
 PAGE = (ROOT / "docs" / "lake.md").read_text()
 DOCUMENTS = (
     Commit,
+    documents.Checkpoint,
     documents.DataFile,
     documents.Field,
     documents.Gap,
     documents.Known,
+    documents.LatestCheckpoints,
     documents.Marker,
     documents.ExportPosition,
+    documents.Part,
     documents.Snapshot,
     documents.TableVersion,
 )
