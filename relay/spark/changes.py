@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from relay.lake.documents import DataFile, Field, Table, TableState, TableVersion
+from relay.lake.columns import fields_of_all, generations_of
+from relay.lake.documents import DataFile, Field, Table, TableState
 from relay.lake.storage import Storage
+from relay.lake.tables import Lake, find_table, open_log
 from relay.lake.types import META_FIELDS, generation_schema
-from relay.spark.reading import Lake, find_table, open_log, read_files
-from relay.spark.schema import col, convert, holds_all, spark_type, unused_name
+from relay.spark.reading import read_files
+from relay.spark.schema import col, convert, spark_type
 
 
 def changes(
@@ -69,14 +71,6 @@ def rows_of(
     return rows
 
 
-def generations_of(table: TableState) -> dict[int, list[TableVersion]]:
-    """Return a table's versions by generation, oldest first."""
-    found: dict[int, list[TableVersion]] = {}
-    for version in table.versions:
-        found.setdefault(version.generation, []).append(version)
-    return found
-
-
 def _generation(
     spark: SparkSession, storage: Storage, names: Sequence[str], stored: Sequence[Field], fields: Sequence[Field]
 ) -> DataFrame:
@@ -95,22 +89,3 @@ def _generation(
         if field.side == "text" and field.column in lost:
             columns[field.name] = f.coalesce(columns[field.name], lost[field.column])
     return rows.select(*(column.alias(name) for name, column in columns.items()))
-
-
-def fields_of_all(table: TableState) -> list[Field]:
-    """Return the fields of all versions of a table, with the newest types; side columns last."""
-    found: dict[str, Field] = {}
-    lossy: set[str] = set()
-    for _, versions in sorted(generations_of(table).items(), reverse=True):
-        for field in generation_schema(versions, table.sides):
-            newer = found.setdefault(field.name, field)
-            if not field.side and not holds_all(field.type, newer.type):
-                lossy.add(newer.column)
-    own = [field for field in found.values() if not field.side]
-    sides = [field for field in found.values() if field.side]
-    with_text = {field.column for field in sides if field.side == "text"}
-    for field in own:
-        if field.column in lossy - with_text:
-            name = unused_name(f"{field.name}__text", (each.name for each in (*own, *sides)))
-            sides.append(Field(name, "string", field.column, field.source_type, "text"))
-    return own + sides

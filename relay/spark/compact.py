@@ -20,8 +20,8 @@ from relay.lake.documents import ChangeKind, DataFile, Table, TableState, TableV
 from relay.lake.leftovers import GRACE_SECONDS, delete_leftovers
 from relay.lake.log import Conflict, LakeLog, fault
 from relay.lake.storage import open_storage
+from relay.lake.tables import find_table
 from relay.lake.types import file_schema
-from relay.spark.reading import find_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

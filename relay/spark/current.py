@@ -4,39 +4,36 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from relay.base.errors import ErrorCode, RelayError
-from relay.lake.documents import DataFile, Field, LakeState, Table, TableState, TableVersion
+from relay.lake.columns import key_columns, unused_name
+from relay.lake.documents import Field, Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
-from relay.lake.types import META_FIELDS, generation_schema
+from relay.lake.tables import (
+    PRESENT,
+    ROW_KINDS,
+    Bounds,
+    Lake,
+    bounds_of,
+    fields_in,
+    find_table,
+    is_relevant,
+    open_log,
+    version_in,
+)
+from relay.lake.types import META_FIELDS
 from relay.spark import pointer as pointers
-from relay.spark.changes import changes, generations_of, in_range, rows_of
+from relay.spark.changes import changes, in_range, rows_of
 from relay.spark.pointer import BucketFile, Pointer
-from relay.spark.reading import Lake, find_table, open_log, read_files
-from relay.spark.schema import col, key_columns, struct_type, unused_name
+from relay.spark.reading import read_files
+from relay.spark.schema import col, struct_type
 
 _META = {field.name: field for field in META_FIELDS}
 SEQ = _META["_seq"]
 KIND = _META["_change_type"]
-_PRESENT = ("insert", "update_postimage", "snapshot")
-_ROW_KINDS = (*_PRESENT, "update_preimage", "delete")
-
-
-class Bounds(NamedTuple):
-    """What the lake has of a table: its state at `until`.
-
-    It consists of changes above `reset` and of snapshot rows at or above it. `stale`: rows have changed since in a way
-    that only a snapshot can show.
-    """
-
-    reset: int
-    until: int
-    stale: bool = False
 
 
 def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
@@ -66,20 +63,6 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
     return basis.state(spark).select(*(col(field.name) for field in basis.fields))
 
 
-def bounds_of(state: LakeState, table: TableState) -> Bounds:
-    """Return what the lake has of a table. Raises `RelayError` (usage) if its rows were never known."""
-    if table.complete_from is not None and state.place is not None:
-        return Bounds(table.reset, state.place.seq)
-    if table.before is not None:
-        return Bounds(table.before.reset, table.before.until, stale=True)
-    raise RelayError(
-        ErrorCode.USAGE,
-        f"read the state of {table.table}",
-        "the lake lacks its rows from before the export" + (" yet" if table.snapshot is not None else ""),
-        hint="run `relay snapshot`; the state is known when it is done",
-    )
-
-
 def basis_of(log: LakeLog, table: Table) -> Basis:
     """Return the parts of a table's current state. Raises `RelayError` (usage) if the lake does not know its rows."""
     # This comes before the log, so that the log has everything that this version has merged.
@@ -100,26 +83,15 @@ class Basis:
         self.storage = storage
         self.table = table
         self.bounds = bounds
-        counted = [file for file in table.files.values() if _is_relevant(file, bounds)]
-        self.version = self._version(counted)
-        self.fields = self._fields()
+        counted = [file for file in table.files.values() if is_relevant(file, bounds)]
+        self.version = version_in(bounds, table, counted)
+        self.fields = fields_in(table, self.version)
         self.snapshot_rows = sum(file.rows for file in counted if file.kind == "snapshot")
         self.number = last.number + 1 if last else 1
         self.merged = last if last and self._follows(last) else None
         self.changes = counted
         if self.merged is not None:
             self.changes = [each for each in counted if each.kind == "changes" and each.last > self.merged.applied]
-
-    def _version(self, counted: Sequence[DataFile]) -> TableVersion:
-        if not self.bounds.stale:
-            return self.table.version
-        return self.table.versions[max((file.version for file in counted), default=len(self.table.versions)) - 1]
-
-    def _fields(self) -> list[Field]:
-        """Return the own columns and the side columns with values, with the widest types in their generation."""
-        versions = [v for v in generations_of(self.table)[self.version.generation] if v.version <= self.version.version]
-        names = {field.name for field in self.version.fields}
-        return [field for field in generation_schema(versions, self.table.sides) if field.name in names]
 
     def _follows(self, last: Pointer) -> bool:
         return (
@@ -135,7 +107,7 @@ class Basis:
         rows = rows_of(spark, self.storage, self.table, self.changes, [*self.fields, SEQ, KIND])
         rows = in_range(rows, self.merged.applied if self.merged else None, self.bounds.until)
         snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.bounds.reset)
-        return rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*_ROW_KINDS))
+        return rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*ROW_KINDS))
 
     def state(self, spark: SparkSession, files: Sequence[BucketFile] | None = None) -> DataFrame:
         """Return the rows of the table, with `fields` and SEQ.
@@ -151,12 +123,6 @@ class Basis:
         return fold(self.new_rows(spark), self.fields, self.version.key, before)
 
 
-def _is_relevant(file: DataFile, bounds: Bounds) -> bool:
-    """Whether the state within the bounds may depend on the file."""
-    above = file.last > bounds.reset or (file.kind == "snapshot" and file.last == bounds.reset)
-    return above and file.first <= bounds.until
-
-
 def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str], before: DataFrame | None = None) -> DataFrame:
     """Fold changes into a state: `rows` have `fields`, SEQ and KIND, the state `before` them `fields` and SEQ.
 
@@ -170,7 +136,7 @@ def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str], before: D
     last = unused_name("_last", columns)
     picked = f.max_by(f.struct(*map(col, columns)), f.struct(col(SEQ.name), rank)).alias(last)
     newest = rows.groupBy(*map(col, keys)).agg(picked).select(f"{last}.*")
-    state = newest.where(col(KIND.name).isin(*_PRESENT)).drop(KIND.name)
+    state = newest.where(col(KIND.name).isin(*PRESENT)).drop(KIND.name)
     if before is None:
         return state
     # An anti-join: with few changes to a large table, unchanged rows need not be sorted.

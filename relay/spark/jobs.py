@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from relay.base.errors import ErrorCode, RelayError
 from relay.lake.documents import LakeState, Table
-from relay.spark.reading import open_log
+from relay.lake.tables import open_log
 
 Job = Callable[[SparkSession, str, Sequence[Table], Mapping[str, str]], Iterator[str]]
 """The function `run` of relay.spark.<job>: it works on tables of the lake at a path or URL and yields lines to show."""

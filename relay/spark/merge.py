@@ -21,14 +21,15 @@ from pyspark.sql import functions as f
 
 from relay.base.errors import RelayError, StopCode
 from relay.lake import paths
+from relay.lake.columns import key_columns, unused_name
 from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
+from relay.lake.tables import find_table, open_log
 from relay.spark import pointer as pointers
 from relay.spark.current import Basis, basis_of
 from relay.spark.pointer import BucketFile, Pointer
-from relay.spark.reading import find_table, open_log
-from relay.spark.schema import col, key_columns, unused_name
+from relay.spark.schema import col
 from relay.spark.vacuum import GRACE_SECONDS, vacuum
 
 BUCKET_BYTES: Final = 32 << 20

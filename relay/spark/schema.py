@@ -7,7 +7,7 @@ values of older generations are converted here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from pyspark.sql import Column
@@ -34,9 +34,6 @@ _TYPES: Final[dict[str, t.DataType]] = {
 }
 _DECIMAL: Final = re.compile(r"decimal\((\d+),(\d+)\)")
 _NUMBERS: Final = frozenset({"boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
-_LOSSLESS: Final = frozenset({
-    ("string", "binary"), ("timestamp", "timestamp_ntz"), ("timestamp_ntz", "timestamp"), ("date", "timestamp_ntz"),
-})  # fmt: skip
 _BOUNDS: Final = {"int": 2.0**31, "bigint": 2.0**63}
 _EPOCH: Final = "timestamp_ntz'1970-01-01'"
 
@@ -56,28 +53,6 @@ def struct_type(fields: Iterable[Field]) -> t.StructType:
 def col(name: str) -> Column:
     """Return a column by its name, which may have any characters."""
     return f.col(f"`{name.replace('`', '``')}`")
-
-
-def unused_name(name: str, taken: Iterable[str]) -> str:
-    """`name`, with as many `_` appended as it needs to differ from all of `taken`, as Spark compares names."""
-    known = {each.upper().lower() for each in taken}
-    while name.upper().lower() in known:
-        name += "_"
-    return name
-
-
-def key_columns(fields: Sequence[Field], key: Sequence[str]) -> list[str]:
-    """Return the columns that identify a row: the key's fields, and their side columns.
-
-    Side columns have values that do not fit.
-    """
-    columns = {field.column for field in fields if field.name in key and not field.side}
-    return [field.name for field in fields if field.column in columns]
-
-
-def holds_all(old: str, new: str) -> bool:
-    """Whether the type `new` holds every value of the type `old`, so that `convert` returns no texts."""
-    return old == new or (new == "string" and old != "binary") or (old, new) in _LOSSLESS
 
 
 def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:

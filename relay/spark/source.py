@@ -18,13 +18,14 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from relay.base.errors import MEANINGS, ErrorCode, RelayError, StopCode
+from relay.lake import scan
+from relay.lake.columns import fields_of_all, generations_of
 from relay.lake.documents import DataFile, LakeState, TableState, TableVersion
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage, open_storage
+from relay.lake.tables import find_table
 from relay.lake.types import META_FIELDS, generation_schema, widens
-from relay.spark import offsets, scan
-from relay.spark.changes import fields_of_all, generations_of
-from relay.spark.reading import find_table
+from relay.spark import offsets
 from relay.spark.schema import struct_type
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class ChangesReader(DataSourceReader):
         """Yield the rows of a partition's files."""
         if not isinstance(partition, SeqRange):  # Spark's own partition of a table without files
             return iter(())
-        return scan.read(partition.files, self._schema)
+        return _read(partition.files, self._schema)
 
 
 class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -194,7 +195,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the changes of a partition's files."""
         assert isinstance(partition, SeqRange)
-        return scan.read(partition.files, self._schema)
+        return _read(partition.files, self._schema)
 
     def _state(self) -> LakeState:
         if self._log is None:
@@ -239,6 +240,13 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if side not in types:
                 return f"the column {side} got its first value"
         return ""
+
+
+def _read(files: scan.Files, schema: StructType) -> Iterator[pyarrow.RecordBatch]:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    types = {field.name: field.dataType.simpleString() for field in schema}
+    return scan.read(files, types, to_arrow_schema(schema, timezone="UTC"))
 
 
 def _storage(options: Options) -> Storage:

@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from relay.lake.documents import Table
+from relay.lake.tables import open_log
 from relay.spark import current
 from relay.spark.merge import BUCKET_BYTES, merge
-from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
 
 ORDERS = "shop.orders"

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from relay.errors import ExitCode, RelayError
 from relay.lake.documents import DataFile, Field, Table, TableState, TableVersion
 from relay.lake.log import LakeLog, verify
+from relay.lake.tables import open_log
 from relay.spark import changes, current
 from relay.spark.compact import compact, merge_files, plan, run
 from relay.spark.merge import merge
-from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
 from tests.spark.test_jobs import FEW, relay
 from tests.support import ROOT

@@ -15,11 +15,11 @@ from relay.errors import RelayError, StopCode
 from relay.lake import paths
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
+from relay.lake.tables import open_log
 from relay.spark import current, pointer
 from relay.spark.current import basis_of
 from relay.spark.merge import merge
 from relay.spark.pointer import Pointer
-from relay.spark.reading import open_log
 from relay.spark.vacuum import vacuum
 from tests.spark.lakes import MadeLake
 from tests.spark.states import ORDERS, merged, ordered, orders, state, table_of

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from relay.lake import paths
 from relay.lake.storage import open_storage
+from relay.lake.tables import open_log
 from relay.spark import pointer
 from relay.spark.merge import merge
-from relay.spark.reading import open_log
 from tests.spark.lakes import MadeLake
 from tests.spark.states import ORDERS, merged, orders, state, table_of
 from tests.spark.test_jobs import FEW

@@ -21,6 +21,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+import relay.lake
 from examples.dbserver import KINDS, DatabaseServer
 from examples.lakeside import source_position, wait_caught_up
 from relay.lake import paths
@@ -98,6 +99,11 @@ class World:
         if known.version.key:
             arrow = current(self.spark, self.lake, table).toArrow()
             lake = Counter(in_lake(arrow.to_pydict(), fields, arrow.num_rows))
+            without_spark = relay.lake.current(self.log, table).read_all()
+            if wrong := difference(
+                lake, Counter(in_lake(without_spark.to_pydict(), fields, len(without_spark))), fields
+            ):
+                return f"without Spark: {wrong}"
         else:
             rows = changes(self.spark, self.lake, table).where(f.col("_seq") >= known.reset)
             arrow = rows.where(~f.col("_change_type").isin(*MARKERS)).orderBy("_seq").toArrow()

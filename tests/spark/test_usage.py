@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from relay.errors import RelayError
 from relay.lake.documents import Table
+from relay.lake.tables import open_log
 from relay.spark import plot
 from relay.spark.counts import UsageRow, rows_by_hour, text
-from relay.spark.reading import open_log
 from relay.spark.usage import collected, run, usage
 from tests.spark.lakes import MadeLake
 from tests.spark.test_jobs import FEW, relay

@@ -13,8 +13,8 @@ from pyspark.sql import functions as f
 
 import relay.spark
 from relay.lake.types import arrow_type
+from relay.lake.values import converted
 from relay.spark.schema import convert, spark_type
-from relay.spark.values import converted
 from tests.spark.lakes import MadeLake
 
 NUMBERS = [0, 1, -1, 127, -128, 128, 32768, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63)]

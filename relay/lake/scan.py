@@ -1,19 +1,18 @@
-"""Read files of a lake with pyarrow, with the columns of a Spark schema. This runs in Spark's tasks."""
+"""Read files of a lake with pyarrow, with the columns and types that the caller asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from relay.lake.storage import open_storage
+from relay.lake.storage import Storage, open_storage
 from relay.lake.types import META_FIELDS, arrow_type
-from relay.spark.values import converted
+from relay.lake.values import converted
 
 if TYPE_CHECKING:
     import pyarrow
     import pyarrow.parquet
-    from pyspark.sql.types import StructType
 
 BATCH_ROWS: Final = 64 * 1024
 _META: Final = {field.name: field.type for field in META_FIELDS}
@@ -35,23 +34,30 @@ class Files:
     texts: dict[str, str]
 
 
-def read(files: Files, schema: StructType) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows, file by file, with the columns of `schema`. Only these columns and `_seq` are read."""
-    import pyarrow.parquet as pq
-    from pyspark.sql.pandas.types import to_arrow_schema
+def read(files: Files, types: Mapping[str, str], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows, file by file, with the columns of `schema`. Only these columns and `_seq` are read.
 
+    `types` are the lake's types of the columns.
+    """
     storage = open_storage(files.lake)
-    arrow_schema = to_arrow_schema(schema, timezone="UTC")
-    requested = {field.name: field.dataType.simpleString() for field in schema}
     for path in files.paths:
-        with storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
-            stored = set(file.schema_arrow.names)
-            columns = [name for name in dict.fromkeys([*requested, "_seq"]) if name in stored]
-            groups = [group for group in range(file.num_row_groups) if _overlaps(file.metadata, group, files)]
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
-                rows = _within(batch, files)
-                if rows.num_rows:
-                    yield _with_schema(rows, files, requested, arrow_schema)
+        yield from read_file(storage, path, files, types, schema)
+
+
+def read_file(
+    storage: Storage, path: str, files: Files, types: Mapping[str, str], schema: pyarrow.Schema
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the rows of one of the files; see `read`."""
+    import pyarrow.parquet as pq
+
+    with storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
+        stored = set(file.schema_arrow.names)
+        columns = [name for name in dict.fromkeys([*types, "_seq"]) if name in stored]
+        groups = [group for group in range(file.num_row_groups) if _overlaps(file.metadata, group, files)]
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
+            rows = _within(batch, files)
+            if rows.num_rows:
+                yield _with_schema(rows, files, types, schema)
 
 
 def _overlaps(metadata: pyarrow.parquet.FileMetaData, group: int, files: Files) -> bool:
@@ -74,7 +80,7 @@ def _within(batch: pyarrow.RecordBatch, files: Files) -> pyarrow.RecordBatch:
 
 
 def _with_schema(
-    rows: pyarrow.RecordBatch, files: Files, requested: dict[str, str], arrow_schema: pyarrow.Schema
+    rows: pyarrow.RecordBatch, files: Files, requested: Mapping[str, str], arrow_schema: pyarrow.Schema
 ) -> pyarrow.RecordBatch:
     """Convert rows to the requested types; texts of values that do not fit go to the `texts` columns."""
     import pyarrow as pa
@@ -88,7 +94,8 @@ def _with_schema(
             stored = types.get(name, kind)  # a side column without values has no type yet
             made[name], lost[name] = converted(rows[name].cast(arrow_type(stored)), stored, kind)
     for name, texts in lost.items():
-        if (text := files.texts.get(name)) in requested and texts.null_count < len(texts):
+        text = files.texts.get(name, "")
+        if text in requested and texts.null_count < len(texts):
             made[text] = pc.coalesce(made[text], texts) if text in made else texts
     columns = [
         made[field.name].cast(field.type) if field.name in made else pa.nulls(rows.num_rows, field.type)

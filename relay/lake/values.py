@@ -1,7 +1,6 @@
-"""Conversions of relay.spark.schema.convert with pyarrow: values of one type of the lake as another's.
+"""Conversions with pyarrow of values of one type of the lake to another's, as relay.spark.schema.convert makes them.
 
-The data source uses them, whose tasks have no Spark session. They convert one value at a time, which is slow, but only
-files of a table's older generations need it.
+They convert one value at a time, which is slow, but only files of a table's older generations need it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,277 @@
+"""Read a table of a lake without Spark: its changes, or its current state, as a stream of Arrow batches.
+
+    relay.lake.changes("/srv/lake", "shop.orders", since=1200)
+    relay.lake.current("/srv/lake", "shop.orders", columns=["id", "total"], filters=[("total", ">", 100)])
+
+Both return a pyarrow.RecordBatchReader, which DuckDB, Polars and pandas read.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, Final
+
+from relay.base.errors import ErrorCode, RelayError
+from relay.lake import scan
+from relay.lake.arrow import pyarrow
+from relay.lake.columns import fields_of_all, generations_of, key_columns
+from relay.lake.documents import DataFile, Field, Table, TableState
+from relay.lake.storage import Storage
+from relay.lake.tables import (
+    PRESENT,
+    ROW_KINDS,
+    Bounds,
+    Lake,
+    bounds_of,
+    fields_in,
+    find_table,
+    is_relevant,
+    open_log,
+    version_in,
+)
+from relay.lake.types import META_FIELDS, arrow_type, generation_schema
+
+Filter = tuple[str, str, Any]
+"""A condition of a row: column, one of == != < <= > >= in, value."""
+
+_META: Final = {field.name: field for field in META_FIELDS}
+_SEQ: Final = "_seq"
+_KIND: Final = "_change_type"
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "in": lambda column, values: column.isin(list(values)),
+}  # fmt: skip
+
+
+def changes(
+    lake: Lake,
+    table: str | Table,
+    since: int | None = None,
+    until: int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[Filter] = (),
+) -> pyarrow.RecordBatchReader:
+    """Return the changes of a table with `_seq` above `since` and up to `until`, in the order of its files.
+
+    A change is one row, an update two. The columns are those of the table's newest version, then those that only older
+    ones had, the side columns that have values (`NAME__text`, `NAME__raw`, `NAME__srid`), and last META_FIELDS;
+    `columns` selects some of them. Rows that do not meet all `filters` are left out. docs/lake.md defines the rows. A
+    value of an older type that the column's type cannot hold is NULL, with its text in `NAME__text`.
+
+    Raises `RelayError` (usage) if the lake has no such table, or the table no such column.
+    """
+    log = open_log(lake)
+    found = find_table(log.state(), table)
+    start = -1 if since is None else since
+    rows = _Rows(log.storage, found, [*fields_of_all(found), *META_FIELDS], start, until)
+    names = [field.name for field in rows.fields] if columns is None else list(columns)
+    files = [each for each in found.files.values() if each.last > start and (until is None or each.first <= until)]
+    return _selected(rows.batches(_ordered(files), [*names, *_names(filters)]), rows.schema(names), filters)
+
+
+def current(
+    lake: Lake,
+    table: str | Table,
+    *,
+    as_of: int | None = None,
+    columns: Sequence[str] | None = None,
+    filters: Sequence[Filter] = (),
+) -> pyarrow.RecordBatchReader:
+    """Return the rows of a table with a primary key as of the last export: the result of `SELECT *` on the source then.
+
+    With `as_of`: as of that `_seq`. The columns are those of the table's version at that time, and the side columns
+    that have values; `columns` and `filters` are those of `changes`. After a reset (an ALTER that rewrites values, a
+    loss), the state before it is returned, with a warning, until the table's snapshot is done.
+
+    Memory holds the keys of the changes, and a batch of rows.
+
+    Raises `RelayError` (usage) if the lake has no such table or column, if the table has no key, or if its rows are
+    not known at that time.
+    """
+    log = open_log(lake)
+    state = log.state()
+    found = find_table(state, table)
+    bounds = bounds_of(state, found, as_of)
+    if bounds.stale and as_of is None:
+        warnings.warn(
+            f"{found.table}: its rows after {bounds.until} are not known yet; this is the state at that number",
+            stacklevel=2,
+        )
+    files = [file for file in found.files.values() if is_relevant(file, bounds)]
+    if not found.versions:  # no statement and no row has defined its columns yet
+        return pyarrow.RecordBatchReader.from_batches(pyarrow.schema([]), [])
+    version = version_in(bounds, found, files)
+    if not version.key:
+        raise RelayError(
+            ErrorCode.USAGE, f"read the state of {found.table}", "it has no primary key",
+            hint="read its changes: relay.lake.changes",
+        )  # fmt: skip
+    fields = fields_in(found, version)
+    rows = _Rows(log.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
+    names = [field.name for field in fields] if columns is None else list(columns)
+    schema = rows.schema(names)
+    newest = newest_rows(rows, _ordered(files), key_columns(fields, version.key), bounds)
+    return _selected(newest.batches([*names, *_names(filters)]), schema, filters)
+
+
+class _Rows:
+    """Rows of a table's files with start < `_seq` <= end, converted to these `fields`."""
+
+    def __init__(
+        self, storage: Storage, table: TableState, fields: Sequence[Field], start: int, end: int | None
+    ) -> None:
+        self.fields = fields
+        self._start = start
+        self._storage = storage
+        self._end = end
+        self._table = table
+        self._types = {field.name: field.type for field in fields}
+        self._generations = {version.version: version.generation for version in table.versions}
+        self._stored = {
+            number: {field.name: field.type for field in generation_schema(versions, table.sides)}
+            for number, versions in generations_of(table).items()
+        }
+        sides = {field.column: field.name for field in fields if field.side == "text"}
+        self._texts = {f.name: sides[f.column] for f in fields if f.column and not f.side and f.column in sides}
+
+    def schema(self, names: Sequence[str]) -> pyarrow.Schema:
+        """Return the schema of these columns. Raises RelayError (usage) for one that does not exist."""
+        if unknown := [name for name in names if name not in self._types]:
+            raise RelayError(
+                ErrorCode.USAGE, "read the lake", f"there is no column {unknown[0]!r}",
+                position=str(self._table.table), hint=f"columns: {', '.join(self._types)}",
+            )  # fmt: skip
+        return pyarrow.schema([(name, arrow_type(self._types[name])) for name in names])
+
+    def batches(self, files: Iterable[DataFile], names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of files, with these columns."""
+        for file in files:
+            yield from self.of(file, names)
+
+    def of(self, file: DataFile, names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of a file, with these columns."""
+        schema = self.schema(list(dict.fromkeys(names)))
+        types = {name: self._types[name] for name in schema.names}
+        stored = self._stored[self._generations[file.version]]
+        what = scan.Files(self._storage.url(), [file.path], self._start, self._end, stored, self._texts)
+        return scan.read_file(self._storage, file.path, what, types, schema)
+
+
+class NewestRows:
+    """The rows that a table has: for each file a mask of its rows within the bounds."""
+
+    def __init__(self, rows: _Rows, masks: Sequence[tuple[DataFile, pyarrow.Array]]) -> None:
+        self._rows = rows
+        self._masks = masks
+
+    def batches(self, names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows, with these columns."""
+        wanted = list(names)
+        for file, mask in self._masks:
+            begin = 0
+            for batch in self._rows.of(file, wanted) if mask.true_count else ():
+                yield batch.filter(mask[begin : begin + batch.num_rows])
+                begin += batch.num_rows
+
+
+def newest_rows(rows: _Rows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds) -> NewestRows:
+    """Find, for each key, its last row; it counts if it is not a deletion.
+
+    The two images of an update have one number, and the later image counts; a snapshot row includes the change with its
+    number. `key` has the side columns of the key too: values that the column itself cannot hold are NULL in it.
+    """
+    keys: list[pyarrow.RecordBatch] = []
+    sizes = []
+    for file in files:
+        found = [_key_rows(batch, key, bounds) for batch in rows.of(file, [*key, _SEQ, _KIND])]
+        sizes.append(sum(batch.num_rows for batch in found))
+        keys += found
+    if not keys:
+        return NewestRows(rows, [])
+    mask = _is_last(pyarrow.Table.from_batches(keys), [f"key{at}" for at in range(len(key))])
+    masks = []
+    for file, size in zip(files, sizes, strict=True):
+        masks.append((file, mask[:size]))
+        mask = mask[size:]
+    return NewestRows(rows, masks)
+
+
+def _is_last(rows: pyarrow.Table, key: Sequence[str]) -> pyarrow.Array:
+    """Return for each of the `_key_rows` whether it is the last one of its key, and present."""
+    pc = pyarrow.compute
+    order = rows["order"].combine_chunks()
+    positions = None
+    if not pc.all(pc.greater_equal(order[1:], order[:-1])).as_py():
+        positions = pc.sort_indices(order)  # a stable sort
+        rows = rows.take(positions)
+    number = pc.subtract(pc.cumulative_sum(pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), len(order))), 1)
+    counting = rows.append_column("number", number).filter(rows["counts"])
+    last = counting.group_by(key).aggregate([("number", "max")])["number_max"]
+    last = last.filter(rows["present"].take(last))
+    return pc.is_in(number, last if positions is None else positions.take(last).cast(number.type))
+
+
+def _key_rows(batch: pyarrow.RecordBatch, key: Sequence[str], bounds: Bounds) -> pyarrow.RecordBatch:
+    """Return the key of rows, and their order; whether they are rows within the bounds, and present afterwards."""
+    pc = pyarrow.compute
+    kind, seq = batch[_KIND], batch[_SEQ]
+    snapshot = pc.equal(kind, "snapshot")
+    rank = pc.if_else(snapshot, 2, pc.if_else(pc.equal(kind, "update_preimage"), 0, 1))
+    within = pc.or_(pc.greater(seq, bounds.reset), pc.and_(snapshot, pc.equal(seq, bounds.reset)))
+    arrays = [_groupable(batch[name]) for name in key]
+    return pyarrow.RecordBatch.from_arrays(
+        [
+            *arrays,
+            pc.add(pc.multiply(seq, 4), rank.cast(pyarrow.int64())),
+            pc.and_(within, pc.is_in(kind, pyarrow.array(ROW_KINDS))),
+            pc.is_in(kind, pyarrow.array(PRESENT)),
+        ],
+        names=[*(f"key{at}" for at in range(len(key))), "order", "counts", "present"],
+    )
+
+
+def _groupable(values: pyarrow.Array) -> pyarrow.Array:
+    """Return values that can be grouped, equal if the given ones are: a SET as one text."""
+    if not pyarrow.types.is_list(values.type):
+        return values
+    item = values.type.value_type
+    return pyarrow.compute.binary_join(values, pyarrow.scalar("," if pyarrow.types.is_string(item) else b",", item))
+
+
+def _ordered(files: Iterable[DataFile]) -> list[DataFile]:
+    return sorted(files, key=lambda file: (file.first, file.last, file.path))
+
+
+def _names(filters: Sequence[Filter]) -> list[str]:
+    return [name for name, _, _ in filters]
+
+
+def _selected(
+    batches: Iterator[pyarrow.RecordBatch], schema: pyarrow.Schema, filters: Sequence[Filter]
+) -> pyarrow.RecordBatchReader:
+    """Return a reader of the rows that meet all filters, with the columns of the schema."""
+    condition = _expression(filters)
+
+    def select() -> Iterator[pyarrow.RecordBatch]:
+        for batch in batches:
+            rows = batch if condition is None else batch.filter(condition)
+            if rows.num_rows:
+                yield rows.select(schema.names)
+
+    return pyarrow.RecordBatchReader.from_batches(schema, select())
+
+
+def _expression(filters: Sequence[Filter]) -> pyarrow.compute.Expression | None:
+    conditions = []
+    for name, sign, value in filters:
+        if sign not in _OPERATORS:
+            raise RelayError(
+                ErrorCode.USAGE, "read the lake", f"{sign!r} is no operator of a filter",
+                hint=f"operators: {' '.join(_OPERATORS)}",
+            )  # fmt: skip
+        conditions.append(_OPERATORS[sign](pyarrow.compute.field(name), value))
+    return reduce(operator.and_, conditions) if conditions else None
