@@ -26,7 +26,6 @@ ROUNDS = 5
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("in_order", [True, False], ids=["in order", "in any order"])
 @pytest.mark.parametrize("seed", seeds(2, 1))
 @pytest.mark.usefixtures("full_metadata")
 def test_every_table_is_the_source_whatever_happened_meanwhile(
@@ -36,14 +35,13 @@ def test_every_table_is_the_source_whatever_happened_meanwhile(
     make_reader: MakeReader,
     monkeypatch: pytest.MonkeyPatch,
     seed: int,
-    in_order: bool,
 ) -> None:
     monkeypatch.setattr(table, "FILE_BYTES", 20_000)
     # MariaDB's CONVERT TO CHARACTER SET leaves bytes of the old character set in labels: no text to compare.
     plain = [case for case in CASES if case.family != "enum and set" or case.sql.isascii()]
     monkeypatch.setattr(random_tables, "CASES", plain)
-    if server.kind.mysql:
-        server.execute(f"SET GLOBAL binlog_order_commits = {'ON' if in_order else 'OFF'}")
+    if server.kind.mysql:  # with one of two seeds, transactions become visible in any order
+        server.execute(f"SET GLOBAL binlog_order_commits = {'ON' if seed % 2 else 'OFF'}")
     with closing(RandomWorkload(server, db, seed)) as life:
         life.fill(40)
         lake = Lake(server, db, tmp_path, make_reader)
