@@ -24,7 +24,7 @@ from relay.runtime.context import (
     StateWriterContext,
     StreamsContext,
 )
-from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, SnapshotStatus
+from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, MergeStatus, SnapshotStatus
 from relay.runtime.shared_state import SharedState
 
 
@@ -32,6 +32,8 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     """All children of a relay with this configuration, in the order of their slots."""
     arena = shared.arena
     lake = ["exporter", "snapshotter"] if config.lake.path else []
+    if lake and config.lake.open_tables == "delta":
+        lake.append("merger")
     log = ["logger"] if config.logger.schema else []
     cdc = [f"cdc-{i}" for i in range(len(shared.status_pages.cdc))]
     names = [
@@ -90,6 +92,9 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
             *common("snapshotter"), status_page=shared.status_pages.snapshotter, status=SnapshotStatus()
         )
         children.append(Child(snapshot_context, lambda: _snapshot(snapshot_context)))
+    if "merger" in lake:
+        merge_context = SideContext(*common("merger"), status_page=shared.status_pages.merger, status=MergeStatus())
+        children.append(Child(merge_context, lambda: _merge(merge_context)))
     if log:
         log_context = SideContext(
             *common("logger"), status_page=shared.status_pages.logger, status=LogStatus(), accept_gap=accept_gap
@@ -137,6 +142,12 @@ def _snapshot(context: SideContext) -> int:
     from relay.processes import snapshotter
 
     return snapshotter.run(context)
+
+
+def _merge(context: SideContext) -> int:
+    from relay.processes import merger
+
+    return merger.run(context)
 
 
 def _log_lines(context: SideContext) -> int:

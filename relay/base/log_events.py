@@ -175,6 +175,7 @@ EVENTS: Final[Mapping[str, Event]] = {
     "log_gap": Event(_E, "cause", "lines are missing in the log; a line in the log marks the gap"),
     # the lake
     "left_out": Event(_W, "tables hint", "the configuration no longer names these tables of the lake"),
+    "open_table_stopped": Event(_E, "table code error hint", "the open table is no longer merged; the others are"),
     "snapshot_begins": Event(_I, "table rows", "the snapshot of a table starts; `rows` were already read"),
     "snapshot_begins_again": Event(
         _W, "table reason", "the rows read of a table are no longer valid; its snapshot starts again"

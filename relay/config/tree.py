@@ -123,6 +123,8 @@ class LakeConfig(msgspec.Struct, frozen=True):
     roll_seconds: int
     roll_bytes: int
     snapshot: str
+    open_tables: str
+    merge_seconds: int
 
 
 class CDCConfig(msgspec.Struct, frozen=True):

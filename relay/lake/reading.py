@@ -67,7 +67,7 @@ def changes(
     log = open_log(lake)
     found = find_table(log.state(), table)
     start = -1 if since is None else since
-    rows = _Rows(log.storage, found, [*fields_of_all(found), *META_FIELDS], start, until)
+    rows = TableRows(log.storage, found, [*fields_of_all(found), *META_FIELDS], start, until)
     names = [field.name for field in rows.fields] if columns is None else list(columns)
     files = [each for each in found.files.values() if each.last > start and (until is None or each.first <= until)]
     return _selected(rows.batches(_ordered(files), [*names, *_names(filters)]), rows.schema(names), filters)
@@ -111,14 +111,14 @@ def current(
             hint="read its changes: relay.lake.changes",
         )  # fmt: skip
     fields = fields_in(found, version)
-    rows = _Rows(log.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
+    rows = TableRows(log.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
     names = [field.name for field in fields] if columns is None else list(columns)
     schema = rows.schema(names)
     newest = newest_rows(rows, _ordered(files), key_columns(fields, version.key), bounds)
     return _selected(newest.batches([*names, *_names(filters)]), schema, filters)
 
 
-class _Rows:
+class TableRows:
     """Rows of a table's files with start < `_seq` <= end, converted to these `fields`."""
 
     def __init__(
@@ -137,6 +137,15 @@ class _Rows:
         }
         sides = {field.column: field.name for field in fields if field.side == "text"}
         self._texts = {f.name: sides[f.column] for f in fields if f.column and not f.side and f.column in sides}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all fields."""
+        return list(self._types)
+
+    def within(self, start: int, end: int) -> TableRows:
+        """Return the rows with start < `_seq` <= end."""
+        return TableRows(self._storage, self._table, self.fields, start, end)
 
     def schema(self, names: Sequence[str]) -> pyarrow.Schema:
         """Return the schema of these columns. Raises RelayError (usage) for one that does not exist."""
@@ -164,7 +173,7 @@ class _Rows:
 class NewestRows:
     """The rows that a table has: for each file a mask of its rows within the bounds."""
 
-    def __init__(self, rows: _Rows, masks: Sequence[tuple[DataFile, pyarrow.Array]]) -> None:
+    def __init__(self, rows: TableRows, masks: Sequence[tuple[DataFile, pyarrow.Array]]) -> None:
         self._rows = rows
         self._masks = masks
 
@@ -178,7 +187,7 @@ class NewestRows:
                 begin += batch.num_rows
 
 
-def newest_rows(rows: _Rows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds) -> NewestRows:
+def newest_rows(rows: TableRows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds) -> NewestRows:
     """Find, for each key, its last row; it counts if it is not a deletion.
 
     The two images of an update have one number, and the later image counts; a snapshot row includes the change with its
@@ -187,12 +196,13 @@ def newest_rows(rows: _Rows, files: Sequence[DataFile], key: Sequence[str], boun
     keys: list[pyarrow.RecordBatch] = []
     sizes = []
     for file in files:
-        found = [_key_rows(batch, key, bounds) for batch in rows.of(file, [*key, _SEQ, _KIND])]
+        found = [key_rows(batch, key, bounds) for batch in rows.of(file, [*key, _SEQ, _KIND])]
         sizes.append(sum(batch.num_rows for batch in found))
         keys += found
     if not keys:
         return NewestRows(rows, [])
-    mask = _is_last(pyarrow.Table.from_batches(keys), [f"key{at}" for at in range(len(key))])
+    every = pyarrow.Table.from_batches(keys)
+    mask = pyarrow.compute.and_(is_last(every), every["present"].combine_chunks())
     masks = []
     for file, size in zip(files, sizes, strict=True):
         masks.append((file, mask[:size]))
@@ -200,8 +210,8 @@ def newest_rows(rows: _Rows, files: Sequence[DataFile], key: Sequence[str], boun
     return NewestRows(rows, masks)
 
 
-def _is_last(rows: pyarrow.Table, key: Sequence[str]) -> pyarrow.Array:
-    """Return for each of the `_key_rows` whether it is the last one of its key, and present."""
+def is_last(rows: pyarrow.Table) -> pyarrow.Array:
+    """Return for each of the `key_rows` whether it is the last one of its key."""
     pc = pyarrow.compute
     order = rows["order"].combine_chunks()
     positions = None
@@ -210,12 +220,12 @@ def _is_last(rows: pyarrow.Table, key: Sequence[str]) -> pyarrow.Array:
         rows = rows.take(positions)
     number = pc.subtract(pc.cumulative_sum(pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), len(order))), 1)
     counting = rows.append_column("number", number).filter(rows["counts"])
+    key = [name for name in rows.column_names if name not in ("order", "counts", "present")]
     last = counting.group_by(key).aggregate([("number", "max")])["number_max"]
-    last = last.filter(rows["present"].take(last))
     return pc.is_in(number, last if positions is None else positions.take(last).cast(number.type))
 
 
-def _key_rows(batch: pyarrow.RecordBatch, key: Sequence[str], bounds: Bounds) -> pyarrow.RecordBatch:
+def key_rows(batch: pyarrow.RecordBatch, key: Sequence[str], bounds: Bounds) -> pyarrow.RecordBatch:
     """Return the key of rows, and their order; whether they are rows within the bounds, and present afterwards."""
     pc = pyarrow.compute
     kind, seq = batch[_KIND], batch[_SEQ]

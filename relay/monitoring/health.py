@@ -31,6 +31,8 @@ def _stopped(document: Stat) -> set[str]:
         stopped.add("exporter")
     if document.lake and document.lake.snapshot.stop:
         stopped.add("snapshotter")
+    if document.lake and document.lake.open_tables and document.lake.open_tables.stop:
+        stopped.add("merger")
     if document.log and document.log.status.stop:
         stopped.add("logger")
     if document.cdc:

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 
 from relay.monitoring.stat import Client, Stat
-from relay.runtime.process_status import CDCStatus, Status
+from relay.runtime.process_status import CDCStatus, OpenTableStatus, Status
 
 Sample = tuple[Sequence[str], float | None]
 """Label values and the value; None means no sample."""
@@ -98,6 +98,8 @@ def _parts(document: Stat) -> dict[str, Status]:
     parts: dict[str, Status] = {}
     if document.lake:
         parts |= {"export": document.lake.export, "snapshot": document.lake.snapshot}
+        if document.lake.open_tables:
+            parts["merge"] = document.lake.open_tables
     if document.log:
         parts["log"] = document.log.status
     if document.cdc:
@@ -109,6 +111,20 @@ def _stopped(document: Stat) -> Iterator[Sample]:
     yield ("source", document.stop.code if document.stop else ""), float(document.stop is not None)
     for name, status in _parts(document).items():
         yield (name, status.stop.code if status.stop else ""), float(status.stop is not None)
+
+
+def _open_tables(value: Callable[[OpenTableStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
+    def samples(document: Stat) -> Iterator[Sample]:
+        merging = document.lake.open_tables if document.lake else None
+        for table in merging.tables if merging else []:
+            yield (table.schema, table.table), value(table)
+
+    return samples
+
+
+def _open_tables_behind(document: Stat) -> Iterator[Sample]:
+    waiting = _open_tables(lambda table: max(0.0, document.at - table.behind_since) if table.behind_since else 0.0)
+    yield from waiting(document)
 
 
 def _cdc(value: Callable[[CDCStatus], float]) -> Callable[[Stat], Iterable[Sample]]:
@@ -235,6 +251,18 @@ FAMILIES: Final = (
              _value(lambda d: d.lake.export.files if d.lake else None)),
     _gauge("relay_snapshot_tables_left", "Tables that wait for their snapshot.",
            _value(lambda d: d.lake.snapshot.left if d.lake else None)),
+    _gauge("relay_open_table_rows", "Rows of the open table.", _open_tables(lambda t: t.rows), "schema", "table"),
+    _gauge("relay_open_table_files", "Data files of the open table.", _open_tables(lambda t: t.files),
+           "schema", "table"),
+    _gauge("relay_open_table_bytes", "Bytes of the data files of the open table.", _open_tables(lambda t: t.bytes),
+           "schema", "table"),
+    _gauge("relay_open_table_behind_seconds", "Seconds that changes have waited for the open table.",
+           _open_tables_behind,
+           "schema", "table"),
+    _gauge("relay_open_table_merge_seconds", "Seconds that the last merge took.", _open_tables(lambda t: t.seconds),
+           "schema", "table"),
+    _gauge("relay_open_table_stopped", "1 if the open table is no longer merged.",
+           _open_tables(lambda t: float(t.stop is not None)), "schema", "table"),
     _counter("relay_log_lines", "Lines logged since the logger started.",
              _value(lambda d: d.log.status.lines if d.log else None)),
     _counter("relay_log_bytes", "Bytes logged since the logger started.",

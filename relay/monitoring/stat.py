@@ -9,6 +9,7 @@ from relay.runtime.process_status import (
     CDCStatus,
     ExportStatus,
     LogStatus,
+    MergeStatus,
     PassedOver,
     SnapshotStatus,
     Stop,
@@ -131,7 +132,8 @@ class Client(msgspec.Struct):
 class Lake(msgspec.Struct):
     """The export to Parquet. Its fatal errors do not affect clients.
 
-    `lag_bytes` of the journal are flushed and not yet in the lake; they have waited for `lag_seconds`.
+    `lag_bytes` of the journal are flushed and not yet in the lake; they have waited for `lag_seconds`. `open_tables` is
+    null without them.
     """
 
     path: str
@@ -139,6 +141,7 @@ class Lake(msgspec.Struct):
     lag_seconds: float
     lag_bytes: int
     snapshot: SnapshotStatus
+    open_tables: MergeStatus | None = None
 
 
 class LineLog(msgspec.Struct):

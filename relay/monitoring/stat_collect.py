@@ -27,6 +27,7 @@ from relay.runtime.process_status import (
     CDCStatus,
     ExportStatus,
     LogStatus,
+    MergeStatus,
     MonitorReport,
     PassedOver,
     SnapshotStatus,
@@ -148,7 +149,8 @@ def _lake(config: Config, flushed: int, status_pages: StatusPages) -> Lake | Non
     export = status_pages.exporter.decode(ExportStatus)
     # An exporter that was caught up when it ended has not reported newer changes.
     lag = _behind(flushed, export.position, export.behind_since or export.at)
-    return Lake(config.lake.path, export, *lag, status_pages.snapshotter.decode(SnapshotStatus))
+    merging = status_pages.merger.decode(MergeStatus) if config.lake.open_tables != "none" else None
+    return Lake(config.lake.path, export, *lag, status_pages.snapshotter.decode(SnapshotStatus), merging)
 
 
 def _log(config: Config, flushed: int, status_pages: StatusPages) -> LineLog | None:

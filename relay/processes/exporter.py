@@ -62,7 +62,8 @@ def _open(context: SideContext) -> Exporter:
     lake = context.config.lake
     positional = context.config.relay.on_unproven == "positional"
     journaled = rules(context.config)
-    settings = Settings(lake.tables, lake.roll_seconds, lake.roll_bytes, context.accept_gap, positional, journaled)
+    seconds = lake.roll_seconds if lake.open_tables == "none" else min(lake.roll_seconds, lake.merge_seconds)
+    settings = Settings(lake.tables, seconds, lake.roll_bytes, context.accept_gap, positional, journaled)
     return Exporter(open_storage(lake.path), context.journal_dir, settings, context.beat)
 
 

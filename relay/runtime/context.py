@@ -32,7 +32,7 @@ class Context:
 
     private: ClassVar[bool] = True
 
-    name: str  # "reader", "broker", "state-writer", "monitor", "exporter", "snapshotter", "logger", "cdc-0", "server-0"
+    name: str  # "reader", "broker", "state-writer", "monitor", "exporter", ..., "cdc-0", "server-0"
     slot: int  # this process's heartbeat slot in the arena
     config: Config
     arena: Arena
@@ -153,7 +153,7 @@ class MonitorContext(Context):
 
 @dataclass
 class SideContext(Context):
-    """The context of exporter, snapshotter, logger and CDC port.
+    """The context of exporter, snapshotter, merger, logger and CDC port.
 
     Their status page shows the error that ends them, which does not affect other processes.
     """

@@ -23,6 +23,11 @@ MONITOR_BYTES: Final = 8 << 20
 CDC_BYTES: Final = 8 << 20
 """Bytes for `CDCStatus`. Only written parts take memory."""
 
+MERGE_BYTES: Final = 4 << 20
+"""Bytes for `MergeStatus`. Only written parts take memory."""
+
+_ROOM_BYTES: Final = 4096  # of these, for everything except the tables
+
 PASSED_OVER_BYTES: Final = 64 << 10
 """Bytes for `PassedOver`."""
 
@@ -78,6 +83,42 @@ class SnapshotStatus(Status, kw_only=True):
     rows: int = 0
     total: int = 0
     left: int = 0
+
+
+class OpenTableStatus(msgspec.Struct):
+    """An open table: `rows`, data `files` and their `bytes`, and the `seq` up to which it has all changes.
+
+    `merged` (Unix seconds) is the end of the last merge that this process made, which took `seconds`. `behind_since`:
+    Unix seconds since when changes wait, 0 if none do. `stop`: why the table is no longer merged.
+    """
+
+    schema: str
+    table: str
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    seq: int = 0
+    merged: float = 0.0
+    seconds: float = 0.0
+    behind_since: float = 0.0
+    stop: Stop | None = None
+
+
+class MergeStatus(Status, kw_only=True):
+    """The merger: starting, merging, following, stopped. `tables` are all open tables except `left_out` ones."""
+
+    tables: list[OpenTableStatus] = []
+    left_out: int = 0
+
+    def show(self, tables: list[OpenTableStatus], capacity: int) -> None:
+        """Take as many of the tables as a status page of that capacity holds."""
+        kept, size = 0, _ROOM_BYTES
+        for table in tables:
+            size += len(msgspec.msgpack.encode(table))
+            if size > capacity:
+                break
+            kept += 1
+        self.tables, self.left_out = tables[:kept], len(tables) - kept
 
 
 class LogStatus(Status, kw_only=True):
@@ -288,6 +329,7 @@ class StatusPages:
     assumed: StatusPage = field(default_factory=lambda: StatusPage(ASSUMED_BYTES))  # of the reader: an `AssumedRows`
     exporter: StatusPage = field(default_factory=StatusPage)
     snapshotter: StatusPage = field(default_factory=StatusPage)
+    merger: StatusPage = field(default_factory=lambda: StatusPage(MERGE_BYTES))
     logger: StatusPage = field(default_factory=StatusPage)
     monitor: StatusPage = field(default_factory=lambda: StatusPage(MONITOR_BYTES))  # a `MonitorReport`
     supervisor: StatusPage = field(default_factory=lambda: StatusPage(OUTCOME_BYTES))  # outcomes of reloads

@@ -11,7 +11,7 @@ FREEZE: Final = 60.0
 LAKE_FREEZE: Final = 600.0
 """The same for processes that may wait for an object store, whose client retries, or for a slow file system."""
 
-_WAIT_FOR_STORES: Final = frozenset({"exporter", "snapshotter", "logger"})
+_WAIT_FOR_STORES: Final = frozenset({"exporter", "snapshotter", "merger", "logger"})
 _STANDSTILL: Final = 5.0  # if a check is this many seconds late, the host was suspended, and the processes with it
 _ABORT_SECONDS: Final = 5.0  # from SIGABRT to SIGKILL
 

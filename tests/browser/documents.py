@@ -31,6 +31,8 @@ from relay.runtime.process_status import (
     Counts,
     ExportStatus,
     LogStatus,
+    MergeStatus,
+    OpenTableStatus,
     SnapshotStatus,
     Stop,
     TableUsage,
@@ -311,7 +313,14 @@ def a_lake(stop: Stop | None = None) -> Lake:
         offset=815, rows=123_456, files=78,
     )  # fmt: skip
     snapshot = SnapshotStatus(state="reading", at=BEGAN, table="shop.orders", rows=1000, total=4000, left=3)
-    return Lake("/var/lib/relay/lake", export, 1.5, 4096, snapshot)
+    merging = MergeStatus(
+        state="following", at=BEGAN, left_out=2,
+        tables=[
+            OpenTableStatus("shop", "orders", 1_234_567, 12, 40 << 20, 4711, BEGAN, 0.8, BEGAN),
+            OpenTableStatus("shop", "notes", 3, 1, 252, 4700),
+        ],
+    )  # fmt: skip
+    return Lake("/var/lib/relay/lake", export, 1.5, 4096, snapshot, merging)
 
 
 def a_log(stop: Stop | None = None) -> LineLog:

@@ -150,6 +150,19 @@ def test_drops_are_told_by_reason(told: StandIn, open_page: Open) -> None:
         expect(reading.fact(details, reason)).to_have_text(count)
 
 
+def test_open_tables_are_listed_and_one_that_stopped_is_told_at_the_top(told: StandIn, open_page: Open) -> None:
+    told.told.lake = a_lake()
+    page = open_page(told.url)
+    section = page.locator("#lake")
+    expect(section.locator("tbody tr")).to_have_count(2)
+    expect(section.locator("tbody tr").first).to_contain_text("shop.orders1,234,5671240 MiB")
+    expect(section).to_contain_text("2 more open tables are not listed.")
+    assert told.told.lake.open_tables is not None
+    told.told.lake.open_tables.tables[1].stop = STOP
+    expect(page.get_by_role("alert")).to_contain_text("The open table shop.notes stopped")
+    expect(section.locator("tbody tr").last).to_contain_text(f"stopped: {STOP.code}")
+
+
 @pytest.mark.parametrize("which", ["Lake", "Log"])
 def test_a_stop_of_lake_or_log_is_told_at_the_top_and_in_its_section(
     told: StandIn, open_page: Open, which: str

@@ -86,6 +86,7 @@ def test_a_stop_is_told_with_its_part_and_code() -> None:
         ("relay_stopped", "binlog_purged", "source"): 1,
         ("relay_stopped", "", "export"): 0,
         ("relay_stopped", "", "snapshot"): 0,
+        ("relay_stopped", "", "merge"): 0,
         ("relay_stopped", "disk_full", "log"): 1,
         ("relay_stopped", "", "cdc-0"): 0,
     }

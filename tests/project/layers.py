@@ -27,7 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("binlog",),
     ("ingest",),
     ("lake", "repair", "verify"),
-    ("lake.snapshot", "monitoring", "page", "spark"),
+    ("lake.delta", "lake.snapshot", "monitoring", "page", "spark"),
     ("cdc", "commands.text"),
     ("reader", "broker", "server", "monitor", "processes"),
     ("children",),

@@ -13,6 +13,8 @@ from relay.runtime.process_status import (
     Counts,
     ExportStatus,
     LogStatus,
+    MergeStatus,
+    OpenTableStatus,
     PassedOver,
     SnapshotStatus,
     StatementCount,
@@ -85,6 +87,9 @@ def document(*clients: Client, stop: Stop | None = None, **changes: object) -> S
         lake=Lake(
             "s3://bucket/lake", ExportStatus(state="following", seq=42, position=800, rows=80, files=3), 0.5, 100,
             SnapshotStatus(state="idle", left=2),
+            MergeStatus(
+                state="following", tables=[OpenTableStatus("shop", "orders", 70, 2, 4096, 42, 1.7e9, 0.4, 1.7e9)]
+            ),
         ),
         log=LineLog("/var/log/relay", LogStatus(state="following", position=700, lines=60, bytes=6000), 0.7, 200),
         cdc=CDC("0.0.0.0", 4001, [CDCStatus(state="serving", position=700, streams=[STREAM])]),

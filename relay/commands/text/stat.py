@@ -11,7 +11,7 @@ from relay.commands.text import cdc as cdc_text
 from relay.commands.text.clients import NO_CLIENT, dropped_rows, filter_text
 from relay.commands.text.columns import counts, cut, fact, fit, moment, right, size_text, span
 from relay.monitoring.stat import CDC, Client, Journal, Lake, LineLog, Process, Source, Stat
-from relay.runtime.process_status import AssumedRows, Counts, PassedOver, Stop, Usage
+from relay.runtime.process_status import AssumedRows, Counts, MergeStatus, PassedOver, Stop, Usage
 
 WIDTH: Final = 80
 _CLIENT: Final = 59  # columns of a client's line after its name
@@ -129,8 +129,23 @@ def _lake(lake: Lake, width: int) -> list[str]:
     lines += fact("export", text, width) + stopped(export.stop, width)
     left = f", {snapshot.left} tables left" if snapshot.left else ""
     under_way = f" {snapshot.table}, {snapshot.rows:,} of about {snapshot.total:,} rows" if snapshot.table else ""
-    lines += fact("snapshot", snapshot.state + under_way + left, width)
-    return lines + stopped(snapshot.stop, width)
+    lines += fact("snapshot", snapshot.state + under_way + left, width) + stopped(snapshot.stop, width)
+    return lines + (_open_tables(lake.open_tables, width) if lake.open_tables else [])
+
+
+def _open_tables(merging: MergeStatus, width: int) -> list[str]:
+    """Return the open tables in one line, and those that have stopped."""
+    tables = merging.tables
+    rows, size = sum(table.rows for table in tables), sum(table.bytes for table in tables)
+    text = f"{merging.state}, {len(tables) + merging.left_out:,} open tables: {rows:,} rows, {size_text(size)}"
+    if waiting := sum(table.behind_since > 0 and table.stop is None for table in tables):
+        text += f"; changes of {waiting} wait"
+    lines = fact("merge", text, width) + stopped(merging.stop, width)
+    for table in tables:
+        if table.stop:
+            lines += fact("merge", f"{table.schema}.{table.table} is no longer merged", width)
+            lines += stopped(table.stop, width)
+    return lines
 
 
 def _log(log: LineLog, width: int) -> list[str]:

@@ -25,7 +25,11 @@
  *   left: number}} SnapshotStatus
  * @typedef {{state: string, at: number, stop: Stop | null, position: number, file: string, offset: number,
  *   log_file: string, lines: number, bytes: number}} LogStatus
- * @typedef {{path: string, export: ExportStatus, lag_seconds: number, lag_bytes: number, snapshot: SnapshotStatus}} Lake
+ * @typedef {{schema: string, table: string, rows: number, files: number, bytes: number, seq: number, merged: number,
+ *   seconds: number, behind_since: number, stop: Stop | null}} OpenTable
+ * @typedef {{state: string, at: number, stop: Stop | null, tables: OpenTable[], left_out: number}} MergeStatus
+ * @typedef {{path: string, export: ExportStatus, lag_seconds: number, lag_bytes: number, snapshot: SnapshotStatus,
+ *   open_tables: MergeStatus | null}} Lake
  * @typedef {{path: string, status: LogStatus, lag_seconds: number, lag_bytes: number}} LineLog
  * @typedef {{user: string, uuid: string, address: string, port: number, state: string, form: string, schema: string,
  *   table: string, version: number, gtid: string, position: number, lag_bytes: number, rows: number, bytes: number,

@@ -27,7 +27,7 @@ const FULL = 0.9;
 const HANGS = 60;
 /** The same for processes that may wait for slow storage. */
 const HANGS_SLOW = 600;
-const SLOW = new Set(["exporter", "snapshotter", "logger"]);
+const SLOW = new Set(["exporter", "snapshotter", "merger", "logger"]);
 /** Seconds without an event or heartbeat of the source. */
 const SILENT = 60;
 
@@ -54,8 +54,13 @@ function* stops({ stop, lake, log, cdc }) {
     ["relay", "Stopped", stop, ""],
     ["export", "The export to the lake stopped", lake?.export.stop, "Clients are still served. "],
     ["snapshot", "The snapshot of the lake stopped", lake?.snapshot.stop, "Clients are still served. "],
+    ["merge", "The merging of open tables stopped", lake?.open_tables?.stop, "Clients are still served. "],
     ["log", "The log of changes stopped", log?.status.stop, "Clients are still served. "],
   ];
+  for (const { schema, table, stop: why } of lake?.open_tables?.tables ?? []) {
+    const name = `${schema}.${table}`;
+    if (why) named.push([`open ${name}`, `The open table ${name} stopped`, why, "Other tables are still merged. "]);
+  }
   for (const [i, process] of (cdc?.processes ?? []).entries()) {
     const title = `The CDC process cdc-${i} stopped`;
     named.push([`cdc-${i}`, title, process.stop, "Other clients are still served. "]);
@@ -144,6 +149,7 @@ function* processes({ stop, lake, log, cdc, processes }) {
     reader: stop,
     exporter: lake?.export.stop,
     snapshotter: lake?.snapshot.stop,
+    merger: lake?.open_tables?.stop,
     logger: log?.status.stop,
     ...Object.fromEntries((cdc?.processes ?? []).map((process, i) => [`cdc-${i}`, process.stop])),
   };

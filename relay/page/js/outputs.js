@@ -4,28 +4,34 @@ import { byId, reconcile } from "./dom.js";
 import { Facts } from "./facts.js";
 import { bytes, duration, exact, instant, plural } from "./format.js";
 import { makeNotice, showNotice } from "./notice.js";
+import { OpenTables } from "./opentables.js";
 
 /** @typedef {import("./api.js").Stop} Stop */
 
 export class Outputs {
   constructor() {
     this.lake = { section: byId("lake"), stops: byId("lake-stops"), facts: new Facts(byId("lake-facts")) };
+    this.openTables = new OpenTables(byId("lake-tables"));
     this.log = { section: byId("log"), stops: byId("log-stops"), facts: new Facts(byId("log-facts")) };
   }
 
   /** @param {import("./rates.js").View} view */
-  update({ stat: { lake, log } }) {
+  update({ stat: { at, lake, log } }) {
     appear(this.lake.section, lake !== null);
     appear(this.log.section, log !== null);
-    if (lake) this.showLake(lake);
+    if (lake) this.showLake(lake, at);
     if (log) this.showLog(log);
   }
 
-  /** @param {import("./api.js").Lake} lake */
-  showLake({ path, export: written, snapshot, lag_seconds: seconds, lag_bytes: left }) {
+  /** @param {import("./api.js").Lake} lake @param {number} now */
+  showLake({ path, export: written, snapshot, open_tables: open, lag_seconds: seconds, lag_bytes: left }, now) {
     showStops(this.lake.stops, [
       ["Export", written.stop],
       ["Snapshot", snapshot.stop],
+      ["Merging", open?.stop ?? null],
+      ...(open?.tables ?? []).map(
+        ({ schema, table, stop }) => /** @type {[string, Stop | null]} */ ([`${schema}.${table}`, stop]),
+      ),
     ]);
     const { facts } = this.lake;
     facts.show("Path", path, "code");
@@ -44,6 +50,8 @@ export class Outputs {
       snapshot.table && `${snapshot.table}: ${exact(snapshot.rows)} of about ${plural(snapshot.total, "row")}`,
     );
     facts.show("Tables left", snapshot.left ? exact(snapshot.left) : "");
+    facts.show("Open tables", open?.state ?? "");
+    this.openTables.show(open, now);
   }
 
   /** @param {import("./api.js").LineLog} log */
