@@ -141,7 +141,8 @@ audit: .venv/stamp-audit  ## list known vulnerabilities of the locked packages; 
 .venv/stamp-audit: .venv/stamp-venv requirements-audit.lock scripts/setup-audit.sh
 	@scripts/setup-audit.sh
 
-bench-lake: setup-spark  ## measure the cost of Spark's merge, as ratios
+bench-lake: setup-spark  ## measure merges as ratios: open tables beside deltalake, and Spark's
+	@SCALE=$(SCALE) $(PY) -m bench.open_tables
 	@SCALE=$(SCALE) $(PY) -m bench.merges
 
 bench: .venv/stamp-bench .venv/stamp-browser  ## measure speed as ratios in one run, into bench/RESULTS.md; SCALE=n for longer runs

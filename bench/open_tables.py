@@ -1,0 +1,175 @@
+"""`make bench-lake`: merges of open tables beside deltalake's, with the same changes and the same rows in the end.
+
+50,000 updates scattered over a table, from committed changes to a committed table. deltalake gets the last rows of the
+changes from the same files. SCALE=n makes the tables n times as large.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import deltalake
+import psutil
+import pyarrow as pa
+
+from bench.report import Report
+from relay.lake.delta.table import OpenTable, folder_of
+from relay.lake.documents import ExportPosition, Field, LakeState, Marker, Table, TableVersion
+from relay.lake.log import LakeLog
+from relay.lake.storage import open_storage
+from relay.lake.types import META_FIELDS, arrow_type
+from relay.lake.writer import seal
+
+ROWS = (1_000_000, 10_000_000)
+UPDATES = 50_000
+ROUNDS = 7  # merges; the fourth of each four compacts
+LIMIT = 0.5  # of deltalake's time
+MOST_BYTES = 20  # written for each byte of changes, compaction included
+MOST_MEMORY = 512 << 20
+BATCH = 250_000
+TABLE = Table("bench", "orders")
+NARROW = ("bigint", "int", "double", "string")
+WIDE = (*NARROW, *("bigint", "string") * 10)
+
+
+class BenchLake:
+    """A lake of one table with a key, and its copy in deltalake's table."""
+
+    def __init__(self, folder: Path, types: tuple[str, ...], rows: int) -> None:
+        self.chance = Random(43)
+        self.rows = rows
+        self.folder = folder
+        self.copy = str(folder / "copy")
+        self.storage = open_storage(str(folder / "lake"))
+        self.log = LakeLog(self.storage)
+        fields = [Field(f"c{at}", kind, f"c{at}", kind) for at, kind in enumerate(types)]
+        self.version = TableVersion(TABLE, 1, 1, fields, ["c0"])
+        self.seq = 1
+        marker = Marker(TABLE, "create", 1, 1, "create")
+        self.log.commit("export", place=self._place(), versions=[self.version], markers=[marker])
+
+    def fill(self) -> None:
+        """Insert all rows, in both tables."""
+        for begin in range(0, self.rows, BATCH):
+            rows = self._values(range(begin, min(self.rows, begin + BATCH)), 0)
+            self._commit(rows, "insert")
+            deltalake.write_deltalake(self.copy, rows, mode="append")
+
+    def update(self, turn: int) -> pa.Table:
+        """Update rows all over the table, in the lake only; return the new rows."""
+        rows = self._values(self.chance.sample(range(self.rows), UPDATES), turn)
+        self._commit(rows, "update_postimage")
+        return rows
+
+    def state(self) -> LakeState:
+        return self.log.state()
+
+    def _values(self, numbers: range | list[int], turn: int) -> pa.Table:
+        chance = self.chance
+        count = len(numbers)
+        columns: dict[str, pa.Array] = {}
+        for field in self.version.fields:
+            if field.name == "c0":
+                values = pa.array(numbers, pa.int64())
+            elif field.type == "string":
+                values = pa.array([f"value {chance.getrandbits(20)}" for _ in range(count)])
+            elif field.type == "double":
+                values = pa.array([chance.random() for _ in range(count)])
+            else:
+                values = pa.array([chance.getrandbits(30) + turn for _ in range(count)], arrow_type(field.type))
+            columns[field.name] = values
+        return pa.table(columns)
+
+    def _commit(self, rows: pa.Table, kind: str) -> None:
+        count = rows.num_rows
+        meta = {
+            "_change_type": kind, "_commit_version": self.seq + count, "_commit_timestamp": 0, "_file": "binlog.000001",
+            "_pos": 4, "_gtid": "", "_schema_version": 1,
+        }  # fmt: skip
+        for field in META_FIELDS:
+            values = pa.array(range(self.seq + 1, self.seq + 1 + count), pa.int64())
+            if field.name != "_seq":
+                values = pa.repeat(pa.scalar(meta[field.name]).cast(arrow_type(field.type)), count)
+            rows = rows.append_column(field.name, values)
+        self.seq += count
+        file = seal(self.storage, self.version, "2026-11-20", "changes", rows.combine_chunks().to_batches())
+        self.log.commit("export", place=self._place(), add=[file])
+
+    def _place(self) -> ExportPosition:
+        return ExportPosition(1, 0, 64 + self.seq, self.seq, "binlog.000001", 4 + self.seq, "", "bench", 0)
+
+
+def main() -> None:
+    """Measure and print everything."""
+    scale = float(os.environ.get("SCALE") or 1)
+    report = Report()
+    for rows in ROWS:
+        for name, types in (("narrow", NARROW), ("wide", WIDE)):
+            with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
+                measure(report, BenchLake(Path(folder), types, int(rows * scale)), name)
+    report.finish()
+
+
+def measure(report: Report, lake: BenchLake, name: str) -> None:
+    """Merge the same updates in turn, and compare the rows in the end."""
+    report.part(f"open tables: {UPDATES:,} scattered updates of {lake.rows:,} {name} rows")
+    report.step("filling")
+    lake.fill()
+    table = OpenTable(lake.storage, TABLE)
+    state = lake.state()
+    table.update(state, state.tables[f"{TABLE}"])
+    ours: list[float] = []
+    theirs: list[float] = []
+    written = changed = 0
+    for turn in range(1, ROUNDS + 1):
+        report.step(f"merge {turn}")
+        rows = lake.update(turn)
+        state = lake.state()
+        begin = time.perf_counter()
+        merged = table.update(state, state.tables[f"{TABLE}"])
+        ours.append(time.perf_counter() - begin)
+        begin = time.perf_counter()
+        merge_with_deltalake(lake.copy, rows)
+        theirs.append(time.perf_counter() - begin)
+        assert merged is not None
+        written += merged.bytes
+        changed += next(reversed(state.tables[f"{TABLE}"].files.values())).bytes
+    assert checksums(lake) == checksums_of_copy(lake.copy), "the rows differ"
+    report.ratio("merge", ours, theirs, "s", of="deltalake's merge", at_most=LIMIT)
+    report.ratio("bytes written", [written], [changed], "B", of="bytes of changes", at_most=MOST_BYTES)
+    print(f"median {median(ours):.2f} s, deltalake {median(theirs):.2f} s; peak {psutil.Process().memory_info().rss}")
+
+
+def merge_with_deltalake(copy: str, rows: pa.Table) -> None:
+    """Merge the rows as deltalake does it."""
+    (
+        deltalake.DeltaTable(copy)
+        .merge(rows, "t.c0 = s.c0", source_alias="s", target_alias="t")
+        .when_matched_update_all()
+        .when_not_matched_insert_all()
+        .execute()
+    )
+
+
+def checksums(lake: BenchLake) -> list[object]:
+    return _sums(str(lake.folder / "lake" / folder_of(TABLE)))
+
+
+def checksums_of_copy(copy: str) -> list[object]:
+    return _sums(copy)
+
+
+def _sums(path: str) -> list[object]:
+    query = "select count(*), sum(c0), sum(c1), sum(c0 % 1000 * c1), max(c3) from t"
+    engine = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(path))
+    found: list[object] = pa.table(engine.execute(query).read_all()).to_pylist()
+    return found
+
+
+if __name__ == "__main__":
+    main()
