@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from relay.lake.documents import DataFile
 
-WINDOW_BYTES: Final = 16 << 20
+WINDOW_BYTES: Final = 8 << 20
 """The bytes of files whose rows one window has, about; in memory they are several times larger."""
 
 
