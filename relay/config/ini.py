@@ -25,7 +25,8 @@ def parse(content: bytes, name: str) -> tuple[list[Entry], list[int]]:
     """Return the entries in file order, and the numbers of lines that TIniFile ignores (no `=`).
 
     Bytes that are not UTF-8 are kept as surrogates (`surrogateescape`), since secrets are hashed as raw bytes.
-    `name` is the file's name for error messages. Raises `RelayError` (config) on a broken section line.
+    `name` is the file's name for error messages. Raises `RelayError` (config) on a broken section line, and on a NUL
+    character.
     """
     entries: list[Entry] = []
     ignored: list[int] = []
@@ -34,6 +35,11 @@ def parse(content: bytes, name: str) -> tuple[list[Entry], list[int]]:
         line = raw.decode("utf-8", "surrogateescape").strip()
         if not line or line[0] in ";#":
             continue
+        if "\0" in line:
+            raise RelayError(
+                ErrorCode.CONFIG, "read config", "the line has a NUL character", position=f"{name}:{number}",
+                hint="delete the character: no value can have it",
+            )  # fmt: skip
         if line[0] == "[":
             if line[-1] != "]":
                 raise RelayError(

@@ -151,6 +151,12 @@ def test_secrets_do_not_show_in_representations(read: Reader) -> None:
     assert not any(secret in shown for secret in ("Freedelity", "AdminPassword", "50%off", "mypassword", "own-secret"))
 
 
+def test_a_nul_character_is_an_error_that_names_its_line(read: Reader) -> None:
+    error = read.error(NEEDED + "TLSCert = /etc/relay\0.pem\n")
+    assert error.cause == "the line has a NUL character"
+    assert error.position.endswith(":4")
+
+
 def test_relative_paths_start_at_the_folder_of_the_file(read: Reader, tmp_path: Path) -> None:
     assert read(NEEDED + "[Relay]\nDataDir = state\n[Logger]\nPath = log/\n").relay.data_dir == str(tmp_path / "state")
     assert read(NEEDED + "[Logger]\nPath = log/\n").logger.path == f"{tmp_path}/log/"
