@@ -240,7 +240,7 @@ def test_without_pyarrow_the_error_names_the_extra(made: Made) -> None:
 
 
 def test_the_lake_itself_exports_no_other_names() -> None:
-    assert set(relay.lake.__all__) == {"Batch", "read_batches"}
+    assert set(relay.lake.__all__) == {"Batch", "changes", "current", "read_batches"}
     with pytest.raises(AttributeError, match="no attribute 'write_batches'"):
         _ = relay.lake.write_batches
 

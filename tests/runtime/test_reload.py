@@ -63,7 +63,7 @@ OTHERS = {
     "OnUnproven": "positional",
     "DataDir": "/data", "User": "daemon", "LogFormat": "json", "Enabled": "yes", "Address": "127.0.0.1",
     "ServiceUser": "never", "Values": "maxscale", "Codec": "deflate",
-    "Snapshot": "manual", "ClientExpiry": "1d", "KeepFor": "1d",
+    "Snapshot": "manual", "OpenTables": "delta", "ClientExpiry": "1d", "KeepFor": "1d",
 }  # fmt: skip
 """A value by name of key that is not its default. A new key needs one, unless 77 (48MiB for bytes) is a value of it."""
 
