@@ -330,6 +330,41 @@ def test_a_write_by_somebody_else_stops_the_table_until_its_folder_is_deleted(la
     assert rows(lake) == bag([row(1, "pen"), row(2, "cup")])
 
 
+@pytest.mark.parametrize("lost", ["data", "vector", "checkpoint", "commits", "commit", "lake"])
+def test_a_lost_or_damaged_file_stops_the_table_and_is_named(lake: MadeLake, small: None, lost: str) -> None:
+    lake.insert(ORDERS, *(row(each, "x") for each in range(400)))
+    lake.commit()
+    merged(lake)
+    for _ in range(5):
+        for each in range(100):
+            lake.update(ORDERS, row(each, "x"), row(each, "x"))
+        lake.commit()
+        merged(lake)
+    lake.update(ORDERS, row(7, "x"), row(7, "y"))
+    changes = lake.commit().add[0].path
+    folder, table = Path(path_of(lake)), opened(lake)
+    masks = [vectors.name_of(each.deletion_vector) for each in table.log.files.values() if each.deletion_vector]
+    files = {
+        "data": [*map(folder.joinpath, table.log.files)],
+        "vector": [folder / name for name in masks if name],
+        "checkpoint": [*folder.glob("_delta_log/*.parquet")],
+        "commits": [*folder.glob("_delta_log/*0.json"), folder / "_delta_log/_last_checkpoint"],
+        "commit": [folder / f"_delta_log/{table.log.version:020}.json"],
+        "lake": [lake.root / changes],
+    }[lost]
+    assert files
+    for path in files:
+        if lost == "commit":
+            path.write_bytes(b"{")
+        else:
+            path.unlink()
+    with pytest.raises(RelayError) as raised:
+        merged(lake)
+    assert raised.value.code == StopCode.LAKE_DAMAGED
+    assert raised.value.position.count("delta/shop/orders") == 1
+    assert "delete the" in raised.value.hint
+
+
 def test_replaced_files_stay_a_day_for_their_readers(
     lake: MadeLake, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from examples.dbserver import DatabaseServer
-from examples.lakeside import source_position, wait_caught_up
+from examples.lakeside import wait_caught_up
 from relay.lake import paths
 from relay.lake.delta.log import DeltaLog
 from relay.lake.delta.table import APPLIED, folder_of
@@ -21,6 +21,7 @@ from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from tests.support.chance import SEED
 from tests.support.engines import ENGINES
+from tests.support.lake_life import settings, wait_until_read
 from tests.support.lake_rows import difference, in_lake, selected
 from tests.support.random_tables import RandomWorkload
 from tests.support.relay_process import RelayProcess
@@ -40,16 +41,7 @@ def test_every_engine_reads_what_select_prints_after_a_random_life(
     life = RandomWorkload(server, "life", SEED)
     with closing(life):
         life.fill(10)
-        relay = start_relay(
-            server,
-            {
-                "Lake.Path": str(lake),
-                "Lake.Tables": "life.*",
-                "Lake.OpenTables": "delta",
-                "Lake.MergeSeconds": 1,
-                "Source.Tables": "life.*",
-            },
-        )
+        relay = start_relay(server, settings(lake, OpenTables="delta", MergeSeconds=1))
         life.before_ddl = lambda: wait_until_read(relay, server)
         for _ in range(2):
             life.run(12)
@@ -80,14 +72,3 @@ def check(server: DatabaseServer, lake: Path, known: TableState) -> None:
         rows = len(next(iter(columns.values())))
         wrong = difference(source, Counter(in_lake(columns, fields, rows)), fields)
         assert not wrong, f"seed {SEED}: {table} in {engine}: {wrong}"
-
-
-def wait_until_read(relay: RelayProcess, server: DatabaseServer) -> None:
-    """Wait until the relay has read what was written under the definitions of now."""
-    written = source_position(server)
-
-    def read() -> bool:
-        source = relay.stat()["source"]
-        return bool(source["file"] == written.file and source["position"] >= written.position)
-
-    until(read)

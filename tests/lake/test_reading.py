@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from examples.dbserver import DatabaseServer
-from examples.lakeside import source_position, wait_caught_up
+from examples.lakeside import wait_caught_up
 from relay.base.errors import ErrorCode, RelayError
 from relay.lake import changes, paths
 from relay.lake import current as current_of
@@ -25,10 +25,11 @@ from relay.lake.storage import open_storage
 from tests.spark.lakes import MadeLake
 from tests.support import ROOT
 from tests.support.chance import SEED
+from tests.support.lake_life import settings, wait_until_read
 from tests.support.lake_rows import difference, in_lake, selected
 from tests.support.random_tables import RandomWorkload
 from tests.support.relay_process import RelayProcess
-from tests.support.waiting import patience, until
+from tests.support.waiting import patience
 
 ORDERS = "shop.orders"
 
@@ -225,7 +226,7 @@ def test_the_current_state_equals_select_after_a_random_life(
     life = RandomWorkload(server, "life", SEED)
     with closing(life):
         life.fill(10)
-        relay = start_relay(server, life_settings(tmp_path / "lake"))
+        relay = start_relay(server, settings(tmp_path / "lake"))
         life.before_ddl = lambda: wait_until_read(relay, server)
         life.run(20)
         life.touch()
@@ -238,24 +239,6 @@ def test_the_current_state_equals_select_after_a_random_life(
                 found = relay_lake_rows(log, name, known.version.fields)
                 source = Counter(selected(server, "life", name.table, known.version.fields))
                 assert not (wrong := difference(source, found, known.version.fields)), f"seed {SEED}: {name}: {wrong}"
-
-
-def life_settings(lake: Path) -> dict[str, object]:
-    return {"Lake.Path": str(lake), "Lake.Tables": "life.*", "Lake.RollSeconds": 1, "Source.Tables": "life.*"}
-
-
-def wait_until_read(relay: RelayProcess, server: DatabaseServer) -> None:
-    """Wait until the relay has read what was written under the definitions of now.
-
-    MariaDB's events do not tell UUID and INET columns: the relay asks the server what they are.
-    """
-    written = source_position(server)
-
-    def read() -> bool:
-        source = relay.stat()["source"]
-        return bool(source["file"] == written.file and source["position"] >= written.position)
-
-    until(read)
 
 
 def relay_lake_rows(log: LakeLog, table: Table, fields: list[Field]) -> Counter[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relay.base.errors import RelayError, StopCode
 from relay.lake.arrow import pyarrow
 from relay.lake.delta.actions import Add
 from relay.lake.documents import Field
@@ -88,11 +89,21 @@ def statistics_of(add: Add) -> Statistics:
 
 
 def read(storage: Storage, folder: str, add: Add, fields: Sequence[Field]) -> pyarrow.Table:
-    """Return all rows of a file, deleted ones included, with these fields; NULL for columns that it lacks."""
+    """Return all rows of a file, deleted ones included, with these fields; NULL for columns that it lacks.
+
+    Raises RelayError (lake_damaged) if the file is missing or cannot be read.
+    """
     names = [field.name for field in fields]
-    with storage.arrow_source(f"{folder}/{add.path}") as source, pyarrow.parquet.ParquetFile(source) as file:
-        stored = [name for name in names if name in file.schema_arrow.names]
-        rows = file.read(columns=stored)
+    name = f"{folder}/{add.path}"
+    try:
+        with storage.arrow_source(name) as source, pyarrow.parquet.ParquetFile(source) as file:
+            stored = [name for name in names if name in file.schema_arrow.names]
+            rows = file.read(columns=stored)
+    except (OSError, pyarrow.ArrowInvalid) as error:
+        raise RelayError(
+            StopCode.LAKE_DAMAGED, "read an open table", error, position=storage.url(name),
+            hint=f"delete the folder {storage.url(folder)}: the relay makes the table again",
+        ) from error  # fmt: skip
     schema = schema_of(fields)
     columns = [
         rows[field.name].cast(field.type) if field.name in stored else pyarrow.nulls(rows.num_rows, field.type)

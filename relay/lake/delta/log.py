@@ -90,7 +90,7 @@ class DeltaLog:
                 rows = statistics_of(add).num_records
                 mask = vector, vectors.read(vector, rows, self.storage.read(self.path(name)) if name else b"")
             except (ValueError, FileNotFoundError) as error:
-                raise self._damaged(name or add.path, error) from error
+                raise self._damaged(self.path(name or add.path), error) from error
             self._masks[add.path] = mask
         return mask[1]
 
@@ -99,15 +99,14 @@ class DeltaLog:
         return f"{self.folder}/{name}"
 
     def _load(self) -> None:
-        try:
-            data = self.storage.read(self.path("_delta_log/_last_checkpoint"))
-            last = msgspec.json.decode(data, type=_LastCheckpoint)
-            self._apply(checkpoints.decoded(self.storage.read(self._checkpoint_name(last.version))))
-            self.version = self.checkpoint = last.version
-        except FileNotFoundError:
-            pass
-        except (msgspec.DecodeError, OSError, ValueError) as error:
-            raise self._damaged("_delta_log/_last_checkpoint", error) from error
+        last = self.path("_delta_log/_last_checkpoint")
+        if self.storage.exists(last):
+            try:
+                number = msgspec.json.decode(self.storage.read(last), type=_LastCheckpoint).version
+                self._apply(checkpoints.decoded(self.storage.read(self._checkpoint_name(number))))
+            except (msgspec.DecodeError, OSError, ValueError) as error:  # its file may be missing
+                raise self._damaged(last, error) from error
+            self.version = self.checkpoint = number
         newest: Sequence[Action] = ()
         while True:
             name = self._commit_name(self.version + 1)
@@ -119,6 +118,8 @@ class DeltaLog:
                 raise self._damaged(name, error) from error
             self._apply(newest)
             self.version += 1
+        if self.version < 0 and self.storage.list(self.path("_delta_log")):
+            raise self._damaged(self._commit_name(0), "it is missing, but later documents exist")
         if newest and not any(isinstance(each, CommitInfo) and each.engine_info == ENGINE for each in newest):
             raise self._conflict(self._commit_name(self.version))
 
@@ -171,8 +172,8 @@ class DeltaLog:
             hint=f"delete the folder {self.storage.url(self.folder)}: the relay makes the table again",
         )  # fmt: skip
 
-    def _damaged(self, name: str, error: BaseException) -> RelayError:
+    def _damaged(self, name: str, cause: str | BaseException) -> RelayError:
         return RelayError(
-            StopCode.LAKE_DAMAGED, "read the log of an open table", error, position=self.storage.url(self.path(name)),
+            StopCode.LAKE_DAMAGED, "read an open table", cause, position=self.storage.url(name),
             hint=f"delete the folder {self.storage.url(self.folder)}: the relay makes the table again",
         )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from relay.base.errors import RelayError, StopCode
 from relay.lake.arrow import pyarrow
 from relay.lake.columns import key_columns
 from relay.lake.delta.actions import Action, MetaData, Protocol, Transaction
@@ -145,6 +146,13 @@ class _Update:
         merge = Merge(self._log, self._fields, self._identity, anew=self._anew)
         try:
             changes, actions = self._prepare(merge, files)
+        except (OSError, pyarrow.ArrowInvalid) as error:
+            merge.discard()
+            folder = self._log.storage.url(self._log.folder)
+            raise RelayError(
+                StopCode.LAKE_DAMAGED, "read the lake's changes of an open table", error, position=folder,
+                hint="restore the lake's file from a backup, then delete the table's folder",
+            ) from error  # fmt: skip
         except BaseException:
             merge.discard()
             raise
