@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -41,3 +42,10 @@ class Connection:
 
     def __post_init__(self) -> None:
         self.fd = self.sock.fileno()
+
+    @property
+    def given_up(self) -> bool:
+        """Whether the client has closed the connection, or will send nothing more."""
+        poll = select.poll()
+        poll.register(self.fd, select.POLLRDHUP)
+        return bool(poll.poll(0))

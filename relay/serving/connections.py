@@ -255,10 +255,16 @@ class Connections:
         self._newcomers.identified(connection)
 
     def bind(self, connection: Connection, received: bytes = b"", unsent: bytes = b"") -> None:
-        """Give the connection its client's queue. The connection that had it before ends at its next request."""
+        """Give the connection its client's queue. The connection that had it before ends at its next request.
+
+        A login that its sender has given up may come late, behind the sender's next one: it takes nothing over.
+        """
         self.identified(connection)
         former = self._holders.get(connection.client_id)
         if former is not None:
+            if connection.given_up and not former.given_up:
+                self._reject(connection, "the client has closed this connection, and has another one", unsent)
+                return
             self._log("client_taken_over", client=connection.name, peer=connection.address, former=former.address)
             self._replace(former)
         self._holders[connection.client_id] = connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import struct
@@ -158,6 +159,30 @@ def test_take_over_answers_the_one_that_waits_for_rows(serving: Serving, name: s
     serving.client(name)
     assert first.receive() == Reply(Result.DISCONNECTED, b"")
     assert first.closed()
+
+
+@pytest.mark.parametrize("requests", [0, 2])
+def test_a_login_that_was_given_up_takes_nothing_over(serving: Serving, name: str, requests: int) -> None:
+    """The servers sleep while it comes and goes, as busy ones would."""
+    client = serving.client(name, f"{name}.t")
+    servers = [serving.pid(f"server-{index}") for index in range(2)]
+    for pid in servers:
+        os.kill(pid, signal.SIGSTOP)
+    late = serving.connect()
+    late.sock.sendall(classic.encode_request(Command.AUTH, classic.encode_auth(KEY, name)))
+    late.sock.sendall(classic.encode_request(Command.PING) * requests)
+    late.sock.shutdown(socket.SHUT_WR)
+    for pid in servers:
+        os.kill(pid, signal.SIGCONT)
+    refused = late.receive()
+    assert (refused.result, refused.text) == (
+        Result.ERROR,
+        "the client has closed this connection, and has another one",
+    )
+    assert late.closed()
+    assert client.ask(Command.PING) == PONG
+    serving.insert((1, "one"), schema=name, table="t")
+    assert client.poll()["id"] == 1
 
 
 # -- filters --
