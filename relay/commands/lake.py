@@ -14,6 +14,7 @@ import click
 
 from relay.base.errors import ErrorCode, RelayError, StopCode, printable
 from relay.commands.app import cli, configured
+from relay.commands.loader import Loader
 from relay.commands.progress import Bar
 from relay.commands.text.columns import size_text
 from relay.config.tree import Config
@@ -54,6 +55,17 @@ def lake_of(config: Config, given: str, option: str = "--to") -> str:
     if not (given or config.lake.path):
         raise RelayError(ErrorCode.USAGE, "usage", f"no lake: give {option} PATH, or set [Lake] Path")
     return given or config.lake.path
+
+
+def existing_lake(load: Loader, given: str) -> str:
+    """Return the lake of a command that only reads or merges it: the value of --lake, else `[Lake] Path`.
+
+    Raises `RelayError` (usage) without both, and where there is no configuration.
+    """
+    if not given and load.file is None:
+        hint = "give --lake PATH, or -c FILE of a configuration with [Lake] Path"
+        raise RelayError(ErrorCode.USAGE, "usage", "no lake, and no configuration that names one", hint=hint)
+    return given or lake_of(load(), "", "--lake")
 
 
 @cli.command()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
 
 from relay.commands.app import cli, configurable
-from relay.commands.lake import lake_of, parse_lake, parse_tables
-from relay.config.tree import Config
+from relay.commands.lake import existing_lake, parse_lake, parse_tables
+from relay.commands.loader import Loader
 
 
 @cli.group()
@@ -31,10 +32,8 @@ def job(command: Callable[..., dict[str, str]]) -> Callable[..., None]:
     @click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, callback=_parse_settings,
                   help="Spark setting. Repeatable.")  # fmt: skip
     @wraps(command)
-    def wrapper(
-        load: Callable[[], Config], lake: str, patterns: list[str], master: str, settings: list[str], **own: Any
-    ) -> None:
-        path = lake or lake_of(load(), "", "--lake")
+    def wrapper(load: Loader, lake: str, patterns: list[str], master: str, settings: list[str], **own: Any) -> None:
+        path = existing_lake(load, lake)
         options = command(**own)
         from relay.spark import jobs, submit
 
@@ -73,6 +72,8 @@ def _file(*suffixes: str) -> Callable[[click.Context, click.Parameter, str | Non
     def check(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
         if value and not value.endswith(suffixes):
             raise click.BadParameter(f"{value!r} does not end in {' or '.join(suffixes)}")
+        if value and not Path(value).absolute().parent.is_dir():
+            raise click.BadParameter(f"there is no folder {str(Path(value).absolute().parent)!r}")
         return value
 
     return check

@@ -129,6 +129,25 @@ def test_every_failure_is_one_line_with_a_hint_and_its_code(
     assert re.fullmatch(r"relay: [^\n]+ \(hint: [^\n]+\)\n", shown.err)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((), "usage: no lake, and no configuration that names one (hint: give --lake PATH, "),
+        (("--lake", "lake", "--plot", "none/usage.png"), "usage: Invalid value for '--plot': there is no folder '/"),
+    ],
+)
+def test_a_job_that_lacks_its_lake_or_cannot_write_is_refused_at_once(
+    arguments: tuple[str, ...],
+    error: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["spark", "usage", *arguments]) == ExitCode.USAGE
+    assert capfd.readouterr().err.startswith(f"relay: {error}")
+
+
 def test_the_version_is_printed() -> None:
     assert run_relay("--version").stdout == f"relay {__version__}\n"
 
