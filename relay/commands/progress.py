@@ -27,9 +27,14 @@ class Bar:
 
     def __exit__(self, *_: object) -> None:
         """Remove the bar."""
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the bar, until it is shown again."""
         if self._shown and self._terminal:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
+        self._shown = False
 
     def due(self, seconds: float) -> bool:
         """Whether it is time to show something, `seconds` after the beginning."""

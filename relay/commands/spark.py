@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,9 +11,11 @@ from typing import Any
 
 import click
 
+from relay.base.errors import printable
 from relay.commands.app import cli, configurable
 from relay.commands.lake import existing_lake, parse_lake, parse_tables
 from relay.commands.loader import Loader
+from relay.commands.progress import Bar
 
 
 @cli.group()
@@ -38,8 +42,16 @@ def job(command: Callable[..., dict[str, str]]) -> Callable[..., None]:
         from relay.spark import jobs, submit
 
         submit.prepare(command.__name__, master, settings)
-        for line in jobs.run(command.__name__, path, patterns, options):
-            click.echo(line)
+        began = time.monotonic()
+        with Bar(sys.stderr, command.__name__) as bar:
+
+            def show(what: str, done: int, rows: int, left: float) -> None:
+                text = f"{done:,} of {rows:,} rows  {left:,.0f} s left  {printable(what)}"
+                bar.show(time.monotonic() - began, done / rows, text)
+
+            for line in jobs.run(command.__name__, path, patterns, options, show):
+                bar.remove()
+                click.echo(line)
 
     return wrapper
 

@@ -22,6 +22,7 @@ from relay.lake.log import Conflict, LakeLog, fault
 from relay.lake.storage import open_storage
 from relay.lake.tables import find_table
 from relay.lake.types import file_schema
+from relay.spark.progress import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +57,9 @@ class Compacted(msgspec.Struct):
         return f"{self.files:,} files of {self.bytes:,} bytes became {self.into_files:,} of {self.into_bytes:,}"
 
 
-def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
+def run(
+    spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str], progress: Progress
+) -> Iterator[str]:
     """Compact tables and delete leftovers; yield a line for each step.
 
     Options: `target` (bytes) and `grace` (seconds).
@@ -65,7 +68,7 @@ def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mappin
     target = int(options.get("target", TARGET_BYTES))
     for table in tables:
         begin = time.monotonic()
-        done = compact(spark, log, table, target)
+        done = compact(spark, log, table, target, progress)
         yield f"{table}: {done} ({time.monotonic() - begin:.1f} s)"
     deleted = delete_leftovers(log, float(options.get("grace", GRACE_SECONDS)))
     yield f"leftovers: {len(deleted):,} files deleted"
@@ -123,14 +126,17 @@ def _worthwhile(run: list[DataFile], target: int) -> Iterator[list[DataFile]]:
     yield from _worthwhile(run[index + 1 :], target)
 
 
-def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGET_BYTES) -> Compacted:
+def compact(
+    spark: SparkSession, log: LakeLog, table: Table, target: int = TARGET_BYTES, progress: Progress | None = None
+) -> Compacted:
     """Merge the groups of `plan` in parallel on the executors; each round is one commit.
 
     Raises RelayError (lake_damaged) for a file whose bytes do not match the log, after the other groups of that round
     are committed.
     """
     groups = plan(find_table(log.state(), table), target)
-    done = Compacted()
+    done, began = Compacted(), time.monotonic()
+    rows = [sum(file.rows for file in group.files) for group in groups]
     lake = log.storage.url()  # executors open it: a relative path may differ there
     step = spark.sparkContext.defaultParallelism * _GROUPS_A_TASK
     for begin in range(0, len(groups), step):
@@ -147,6 +153,8 @@ def compact(spark: SparkSession, log: LakeLog, table: Table, target: int = TARGE
         for error in tried:
             if isinstance(error, RelayError):
                 raise error
+        if progress is not None:
+            progress.at(str(table), sum(rows[: begin + step]), sum(rows), began)
     return done
 
 

@@ -17,12 +17,12 @@ A marker is a statement that deletes or rewrites all rows, such as TRUNCATE.
 
 
 class UsageRow(NamedTuple):
-    """The number of `rows` of one kind in one table in the hour that begins at `hour` (UTC)."""
+    """The number of `rows` of one kind in one table in the period that begins at `begin` (UTC)."""
 
     schema: str
     table: str
     kind: str
-    hour: datetime
+    begin: datetime
     rows: int
 
     @property
@@ -39,12 +39,12 @@ def rows_by_table(rows: Sequence[UsageRow]) -> dict[str, Counter[str]]:
     return tables
 
 
-def rows_by_hour(rows: Sequence[UsageRow]) -> list[tuple[datetime, str, Counter[str]]]:
-    """Return the rows of each hour and table by kind, in the order of `rows`."""
+def rows_by_time(rows: Sequence[UsageRow]) -> list[tuple[datetime, str, Counter[str]]]:
+    """Return the rows of each period and table by kind, in the order of `rows`."""
     found: dict[tuple[datetime, str], Counter[str]] = {}
     for row in rows:
-        found.setdefault((row.hour, row.name), Counter())[row.kind] += row.rows
-    return [(hour, table, counts) for (hour, table), counts in found.items()]
+        found.setdefault((row.begin, row.name), Counter())[row.kind] += row.rows
+    return [(begin, table, counts) for (begin, table), counts in found.items()]
 
 
 def text(rows: Sequence[UsageRow]) -> str:
@@ -58,7 +58,7 @@ def text(rows: Sequence[UsageRow]) -> str:
         sums[row.kind] += row.rows
     body = [
         [f"{hour:%Y-%m-%d %H:%M}", printable(name), *_counts(counts, kinds)]
-        for hour, name, counts in rows_by_hour(rows)
+        for hour, name, counts in rows_by_time(rows)
     ]
     cells = [["hour (UTC)", "table", *kinds, "total"], *body, ["all", "", *_counts(sums, kinds)]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -14,23 +14,27 @@ from pyspark.sql import SparkSession
 from relay.base.errors import ErrorCode, RelayError
 from relay.lake.documents import LakeState, Table
 from relay.lake.tables import open_log
+from relay.spark.progress import Progress, Show
 
-Job = Callable[[SparkSession, str, Sequence[Table], Mapping[str, str]], Iterator[str]]
+Job = Callable[[SparkSession, str, Sequence[Table], Mapping[str, str], Progress], Iterator[str]]
 """The function `run` of relay.spark.<job>: it works on tables of the lake at a path or URL and yields lines to show."""
 
 
-def run(job: str, lake: str, patterns: Sequence[str], options: Mapping[str, str]) -> Iterator[str]:
+def run(
+    job: str, lake: str, patterns: Sequence[str], options: Mapping[str, str], show: Show | None = None
+) -> Iterator[str]:
     """Start Spark as the environment configures it, and run a job: merge, usage or compact.
 
-    It runs for the tables that match the patterns. `options` are the job's own. Yields the lines of the job. Raises
-    `RelayError`: those of `selected_tables`, of the lake and of the job; spark for failures in Spark.
+    It runs for the tables that match the patterns. `options` are the job's own; `show` gets its progress, in another
+    thread. Yields the lines of the job. Raises `RelayError`: those of `selected_tables`, of the lake and of the job;
+    spark for failures in Spark.
     """
     tables = selected_tables(open_log(lake).state(), patterns)
     run_job: Job = importlib.import_module(f"relay.spark.{job}").run
     try:
         spark = SparkSession.builder.getOrCreate()
         try:
-            yield from run_job(spark, lake, tables, options)
+            yield from run_job(spark, lake, tables, options, Progress(spark, show))
         finally:
             spark.stop()
     except (PySparkException, Py4JError) as error:

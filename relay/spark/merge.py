@@ -29,6 +29,7 @@ from relay.lake.tables import find_table, open_log
 from relay.spark import pointer as pointers
 from relay.spark.current import Basis, basis_of
 from relay.spark.pointer import BucketFile, Pointer
+from relay.spark.progress import Progress
 from relay.spark.schema import col
 from relay.spark.vacuum import GRACE_SECONDS, vacuum
 
@@ -38,12 +39,14 @@ BUCKET_BYTES: Final = 32 << 20
 _ATTEMPTS: Final = 3
 
 
-def run(spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str]) -> Iterator[str]:
+def run(
+    spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str], progress: Progress
+) -> Iterator[str]:
     """Merge tables; yield a summary line for each. Option `grace`: seconds that old versions stay."""
     log = open_log(lake)
     for table in tables:
         begin = time.monotonic()
-        done = merge(spark, log, table, grace=float(options.get("grace", GRACE_SECONDS)))
+        done = merge(spark, log, table, grace=float(options.get("grace", GRACE_SECONDS)), progress=progress)
         yield f"{table}: {done} ({time.monotonic() - begin:.1f} s)"
 
 
@@ -54,6 +57,7 @@ def merge(
     *,
     grace: float = GRACE_SECONDS,
     bucket_bytes: int = BUCKET_BYTES,
+    progress: Progress | None = None,
 ) -> str:
     """Bring the merged version of a table to the end of the export; return a summary of the work.
 
@@ -73,7 +77,7 @@ def merge(
             return f"nothing new, version {basis.merged.number} stays"
         folder = f"{paths.table_folder(table, paths.CURRENT)}/ver-{basis.number}-{uuid.uuid4().hex}"
         try:
-            pointer, written = _write(spark, basis, folder, bucket_bytes)
+            pointer, written = _write(spark, basis, folder, bucket_bytes, progress or Progress(spark))
         except (PySparkException, Py4JError, FileNotFoundError):
             # If another process took the number, vacuum may have deleted this folder.
             if _number_taken(lake.storage, basis):
@@ -108,21 +112,26 @@ def _number_taken(storage: Storage, basis: Basis) -> bool:
     return pointers.numbers(storage, basis.table.table)[-1:] >= [basis.number]
 
 
-def _write(spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int) -> tuple[Pointer, int]:
+def _write(
+    spark: SparkSession, basis: Basis, folder: str, bucket_bytes: int, progress: Progress
+) -> tuple[Pointer, int]:
     """Write a version's files into `folder`; return its pointer and the number of buckets written."""
     merged = basis.merged
     buckets = _bucket_count(basis, bucket_bytes)
     keys = key_columns(basis.fields, basis.version.key)
     old: list[BucketFile] = merged.files if merged is not None else []
     kept: list[BucketFile] = []
+    changes = sum(file.rows for file in basis.changes)
     if merged is not None and buckets == merged.buckets:
-        found = basis.new_rows(spark).select(_bucket_column(keys, buckets)).distinct().collect()
+        with progress.reading(f"{basis.table.table}: which buckets change", changes):
+            found = basis.new_rows(spark).select(_bucket_column(keys, buckets)).distinct().collect()
         touched = {bucket for (bucket,) in found}
         old = [file for file in merged.files if file.bucket in touched]
         kept = [file for file in merged.files if file.bucket not in touched]
     written: list[BucketFile] = []
     if basis.changes:
-        written = _write_buckets(basis.storage, basis.state(spark, old), keys, buckets, folder)
+        with progress.reading(str(basis.table.table), changes + sum(file.rows for file in old)):
+            written = _write_buckets(basis.storage, basis.state(spark, old), keys, buckets, folder)
     pointer = Pointer(
         number=basis.number,
         table=basis.table.table,

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from relay.base.errors import ErrorCode, RelayError
-from relay.spark.counts import KINDS, UsageRow, rows_by_hour, rows_by_table
+from relay.spark.counts import KINDS, UsageRow, rows_by_table, rows_by_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,15 @@ TOP: Final = 10
 PAGE_ROWS: Final = 1000
 """The most lines of the hourly table on a page."""
 
-_HOURLY_DAYS: Final = 4  # longer spans are drawn by day
+HOUR: Final = timedelta(hours=1)
+MINUTE: Final = timedelta(minutes=1)
+DAY: Final = timedelta(days=1)
+
+SHORT: Final = timedelta(hours=2)
+"""A span that is drawn by minute."""
+
+_HOURLY: Final = timedelta(days=4)  # longer spans are drawn by day
+NAMES: Final = {MINUTE: "minute", HOUR: "hour", DAY: "day"}
 _SLOTS: Final = 3  # there is room for at least this many bars, so that a few bars are not thicker
 _OTHERS: Final = "#9aa0a6"
 _TABLE_COLOURS: Final = (
@@ -45,38 +53,45 @@ LIGHT: Final = Theme("light", "#ffffff", "#1f2328", "#d0d7de")
 DARK: Final = Theme("dark", "#0d1117", "#e6edf3", "#30363d")
 
 
-def png(rows: Sequence[UsageRow]) -> bytes:
-    """Return the plot as a PNG, 1800 pixels wide, on white."""
-    return _rendered(rows, LIGHT, "png")
+def span(rows: Sequence[UsageRow], period: timedelta) -> timedelta:
+    """Return the time from the first period to the end of the last one."""
+    return _end(rows, period) - min(row.begin for row in rows) if rows else timedelta()
 
 
-def html(rows: Sequence[UsageRow], lake: str) -> bytes:
-    """Return the plot and the numbers as one self-contained page.
+def png(rows: Sequence[UsageRow], period: timedelta) -> bytes:
+    """Return the plot of rows by period as a PNG, 1800 pixels wide, on white."""
+    return _rendered(rows, period, LIGHT, "png")
+
+
+def html(rows: Sequence[UsageRow], period: timedelta, hours: Sequence[UsageRow], lake: str) -> bytes:
+    """Return the plot of rows by period, and the numbers by table and by hour, as one self-contained page.
 
     The SVG is light or dark as the reader's system is.
     """
-    pictures = "\n".join(f'<figure class="{theme.name}">{_svg(rows, theme)}</figure>' for theme in (LIGHT, DARK))
-    hourly = rows_by_hour(rows)
+    pictures = "\n".join(
+        f'<figure class="{theme.name}">{_svg(rows, period, theme)}</figure>' for theme in (LIGHT, DARK)
+    )
+    hourly = rows_by_time(hours)
     shown = hourly[-PAGE_ROWS:]
     note = "" if len(shown) == len(hourly) else f" (the last {len(shown):,} of {len(hourly):,} lines)"
     head = "".join(f'<th class="n">{kind}</th>' for kind in (*KINDS, "total"))
     tables = "\n".join(
-        f"<tr><td>{escape(table)}</td>{_cells(counts)}</tr>" for table, counts in rows_by_table(rows).items()
+        f"<tr><td>{escape(table)}</td>{_cells(counts)}</tr>" for table, counts in rows_by_table(hours).items()
     )
-    hours = "\n".join(
-        f"<tr><td>{hour:%Y-%m-%d %H:%M}</td><td>{escape(table)}</td>{_cells(counts)}</tr>"
-        for hour, table, counts in shown
+    lines = "\n".join(
+        f"<tr><td>{begin:%Y-%m-%d %H:%M}</td><td>{escape(table)}</td>{_cells(counts)}</tr>"
+        for begin, table, counts in shown
     )
     return _PAGE.format(
         title=escape(f"Usage of {lake}"),
         ground=LIGHT.ground, text=LIGHT.text, faint=LIGHT.faint,
         dark_ground=DARK.ground, dark_text=DARK.text, dark_faint=DARK.faint,
-        pictures=pictures, head=head, tables=tables, hours=hours, note=note,
+        pictures=pictures, head=head, tables=tables, lines=lines, note=note,
     ).encode()  # fmt: skip
 
 
-def figure(rows: Sequence[UsageRow], theme: Theme) -> Figure:
-    """Return the figure.
+def figure(rows: Sequence[UsageRow], period: timedelta, theme: Theme) -> Figure:
+    """Return the figure of rows by period.
 
     Above, rows over time with a colour for each table; below, by table with a colour for each kind.
     """
@@ -91,29 +106,28 @@ def figure(rows: Sequence[UsageRow], theme: Theme) -> Figure:
     for axes in (above, below):
         _style(axes, theme)
     if rows:
-        _over_time(above, rows, top, theme)
+        _over_time(above, rows, period, top, theme)
         _by_table(below, rows, top, theme)
-    span = f"{min(r.hour for r in rows):%Y-%m-%d %H:%M} to {_end(rows):%Y-%m-%d %H:%M} UTC, " if rows else ""
+    first = f"{min(r.begin for r in rows):%Y-%m-%d %H:%M} to {_end(rows, period):%Y-%m-%d %H:%M} UTC, " if rows else ""
     drawn.suptitle(
-        f"Rows changed: {span}{sum(totals.values()):,} in {len(totals):,} {'table' if len(totals) == 1 else 'tables'}",
+        f"Rows changed: {first}{sum(totals.values()):,} in {len(totals):,} {'table' if len(totals) == 1 else 'tables'}",
         color=theme.text, x=0.012, ha="left", fontsize=14, fontweight="bold",
     )  # fmt: skip
     return drawn
 
 
-def _end(rows: Sequence[UsageRow]) -> datetime:
-    return max(row.hour for row in rows) + timedelta(hours=1)
+def _end(rows: Sequence[UsageRow], period: timedelta) -> datetime:
+    return max(row.begin for row in rows) + period
 
 
-def _over_time(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Theme) -> None:
+def _over_time(axes: Axes, rows: Sequence[UsageRow], period: timedelta, top: list[str], theme: Theme) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    first = min(row.hour for row in rows)
-    daily = _end(rows) - first > timedelta(days=_HOURLY_DAYS)
+    width = DAY if span(rows, period) > _HOURLY else period
     heights: dict[str, Counter[datetime]] = {name: Counter() for name in [*top, "others"]}
     for row in rows:
-        heights[row.name if row.name in top else "others"][row.hour.replace(hour=0) if daily else row.hour] += row.rows
-    width = timedelta(days=1) if daily else timedelta(hours=1)
+        begin = row.begin.replace(hour=0) if width == DAY else row.begin
+        heights[row.name if row.name in top else "others"][begin] += row.rows
     floor: Counter[datetime] = Counter()
     for name, colour in [*zip(top, _TABLE_COLOURS, strict=False), ("others", _OTHERS)]:
         if counts := heights[name]:
@@ -128,7 +142,7 @@ def _over_time(axes: Axes, rows: Sequence[UsageRow], top: list[str], theme: Them
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
     axes.grid(axis="y", color=theme.faint, linewidth=0.8)
     axes.yaxis.set_major_formatter(_thousands)
-    _set_title(axes, f"rows by {'day' if daily else 'hour'} (UTC) and table", theme)
+    _set_title(axes, f"rows by {NAMES[width]} (UTC) and table", theme)
     axes.legend(
         loc="upper left", bbox_to_anchor=(1.0, 1.02), frameon=False, labelcolor=theme.text, fontsize=9, reverse=True
     )
@@ -179,7 +193,7 @@ def _thousands(value: float, _: int) -> str:
     return f"{value:,.0f}" if value == int(value) else ""
 
 
-def _rendered(rows: Sequence[UsageRow], theme: Theme, form: str) -> bytes:
+def _rendered(rows: Sequence[UsageRow], period: timedelta, theme: Theme, form: str) -> bytes:
     _need_matplotlib()
     from matplotlib import rc_context
 
@@ -191,12 +205,12 @@ def _rendered(rows: Sequence[UsageRow], theme: Theme, form: str) -> bytes:
     }
     with rc_context(settings), io.BytesIO() as file:
         metadata = {"Date": None} if form == "svg" else None
-        figure(rows, theme).savefig(file, format=form, dpi=150, facecolor=theme.ground, metadata=metadata)
+        figure(rows, period, theme).savefig(file, format=form, dpi=150, facecolor=theme.ground, metadata=metadata)
         return file.getvalue()
 
 
-def _svg(rows: Sequence[UsageRow], theme: Theme) -> str:
-    text = _rendered(rows, theme, "svg").decode()
+def _svg(rows: Sequence[UsageRow], period: timedelta, theme: Theme) -> str:
+    text = _rendered(rows, period, theme, "svg").decode()
     return text[text.index("<svg") :]
 
 
@@ -251,7 +265,7 @@ summary {{ cursor: pointer; margin: 1.5rem 0 .5rem; }}
 <table>
 <thead><tr><th>hour</th><th>table</th>{head}</tr></thead>
 <tbody>
-{hours}
+{lines}
 </tbody>
 </table>
 </details>

@@ -28,7 +28,7 @@ def prepare(job: str, master: str, settings: Sequence[str]) -> None:
     Java.
     """
     check_java()
-    os.environ.update(environment_of(job, master, settings, os.environ, terminal=sys.stderr.isatty()))
+    os.environ.update(environment_of(job, master, settings, os.environ))
 
 
 def check_java() -> None:
@@ -56,19 +56,17 @@ def _version(java: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def arguments(job: str, master: str, settings: Sequence[str], *, terminal: bool) -> list[str]:
+def arguments(job: str, master: str, settings: Sequence[str]) -> list[str]:
     """Return the arguments of spark-submit. The user's settings come last, so that they take precedence."""
     ours = {
         "spark.ui.enabled": str(not master.startswith("local")).lower(),
-        "spark.ui.showConsoleProgress": str(terminal).lower(),
+        "spark.ui.showConsoleProgress": "false",  # the command shows the rows
     }
     given = [*(f"{key}={value}" for key, value in ours.items()), *settings]
     return ["--master", master, "--name", f"relay {job}", *(part for each in given for part in ("--conf", each))]
 
 
-def environment_of(
-    job: str, master: str, settings: Sequence[str], environment: Mapping[str, str], *, terminal: bool
-) -> dict[str, str]:
+def environment_of(job: str, master: str, settings: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of spark-submit and of Python on the workers.
 
     It has this pyspark, this relay, and a quiet log.
@@ -80,7 +78,7 @@ def environment_of(
         "PYTHONPATH": os.pathsep.join(filter(None, (root, environment.get("PYTHONPATH")))),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, (quiet, environment.get("SPARK_SUBMIT_OPTS")))),
         # pyspark passes them to spark-submit, which becomes the Java side of this process.
-        "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments(job, master, settings, terminal=terminal), "pyspark-shell"]),
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*arguments(job, master, settings), "pyspark-shell"]),
     }
     defaults = {"PYSPARK_PYTHON": sys.executable}
     if master.startswith("local"):

@@ -21,6 +21,7 @@ from relay.lake.tables import open_log
 from relay.spark import changes, current
 from relay.spark.compact import compact, merge_files, plan, run
 from relay.spark.merge import merge
+from relay.spark.progress import Progress
 from tests.spark.lakes import MadeLake
 from tests.spark.test_jobs import FEW, relay
 from tests.support import ROOT
@@ -215,7 +216,7 @@ def test_a_dataframe_that_was_made_before_still_reads_the_files_that_were_replac
         add(lake, number)
     early = changes(spark, lake.url, ORDERS)
     compacted(spark, lake)
-    list(run(spark, lake.url, [TABLE], {}))
+    list(run(spark, lake.url, [TABLE], {}, Progress(spark)))
     assert early.count() == changes(spark, lake.url, ORDERS).count() == 5
 
 
@@ -270,7 +271,7 @@ def test_killed_at_any_moment_it_leaves_the_rows_and_at_most_leftovers(lake: Mad
         assert len(state_of(lake).files) == files
         assert all_rows(lake) == rows
     time.sleep(0.01)
-    assert list(run(spark, lake.url, [TABLE], {"grace": "0"}))[-1] == "leftovers: 6 files deleted"
+    assert list(run(spark, lake.url, [TABLE], {"grace": "0"}, Progress(spark)))[-1] == "leftovers: 6 files deleted"
     assert len(list((lake.root / "changes").rglob("*.parquet"))) == 1
     assert all_rows(lake) == rows
 

@@ -51,8 +51,8 @@ def shop(lake: MadeLake) -> MadeLake:
 def test_merge_tells_of_each_table_in_a_line(shop: MadeLake) -> None:
     done = relay("spark", "merge", "--lake", shop.url, *FEW)
     assert done.returncode == 0, done.stderr
-    # What Java itself has to say of the modules that Spark loads.
-    assert [line for line in done.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == []
+    # Java names the modules that Spark loads. A slow job shows its progress.
+    assert [line for line in done.stderr.splitlines() if not line.startswith(("WARNING: Using", "merge "))] == []
     notes, old, orders = sorted(done.stdout.splitlines())
     assert notes.startswith("shop.notes: skipped: it has no primary key")
     assert old.startswith("shop.old: skipped: its rows are unknown until `relay snapshot` has run")
@@ -116,17 +116,17 @@ def test_without_pyspark_it_says_which_extra_brings_it(shop: MadeLake, tmp_path:
 
 def test_settings_reach_spark_after_those_of_the_relay() -> None:
     settings = ["spark.driver.memory=2g", "spark.ui.enabled=true", "spark.x=it's"]
-    words = arguments("merge", "local[2]", settings, terminal=False)
+    words = arguments("merge", "local[2]", settings)
     given = [words[place + 1] for place, word in enumerate(words) if word == "--conf"]
     assert given == ["spark.ui.enabled=false", "spark.ui.showConsoleProgress=false", *settings]
     assert words[:4] == ["--master", "local[2]", "--name", "relay merge"]
-    made = environment_of("merge", "local[2]", settings, {}, terminal=False)
+    made = environment_of("merge", "local[2]", settings, {})
     assert shlex.split(made["PYSPARK_SUBMIT_ARGS"]) == [*words, "pyspark-shell"]
 
 
 def test_the_address_of_this_machine_is_set_for_local_masters_only() -> None:
     def made(master: str, **environment: str) -> Mapping[str, str]:
-        return environment_of("merge", master, [], environment, terminal=False)
+        return environment_of("merge", master, [], environment)
 
     assert made("local[*]")["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert "SPARK_LOCAL_IP" not in made("spark://host:7077")

@@ -15,7 +15,8 @@ from relay.errors import RelayError
 from relay.lake.documents import Table
 from relay.lake.tables import open_log
 from relay.spark import plot
-from relay.spark.counts import UsageRow, rows_by_hour, text
+from relay.spark.counts import UsageRow, rows_by_time, text
+from relay.spark.progress import Progress
 from relay.spark.usage import collected, run, usage
 from tests.spark.lakes import MadeLake
 from tests.spark.test_jobs import FEW, relay
@@ -76,7 +77,8 @@ def test_the_command_prints_a_table_and_writes_rows_and_a_plot(shop: MadeLake, t
     assert sums.split() == ["all", "3", "2", "1", "2", "1", "9"]
     assert (wrote, drew) == (f"rows: {rows}", f"plot: {page}")
     assert sum(pyarrow.parquet.read_table(rows)["rows"].to_pylist()) == 9
-    assert "<svg" in page.read_text()
+    assert "rows by minute (UTC) and table" in page.read_text()
+    assert "<td>2026-11-20 09:00</td><td>shop.orders</td>" in page.read_text()
 
 
 def test_the_command_refuses_files_of_other_kinds(tmp_path: Path) -> None:
@@ -87,7 +89,7 @@ def test_the_command_refuses_files_of_other_kinds(tmp_path: Path) -> None:
 
 def test_rows_are_written_as_csv(spark: SparkSession, shop: MadeLake, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
-    list(run(spark, shop.url, [Table("shop", "orders")], {"out": str(file)}))
+    list(run(spark, shop.url, [Table("shop", "orders")], {"out": str(file)}, Progress(spark)))
     table = pyarrow.csv.read_csv(file)
     assert table.column_names == ["schema", "table", "kind", "hour", "rows"]
     assert sum(table["rows"].to_pylist()) == 6
@@ -95,7 +97,7 @@ def test_rows_are_written_as_csv(spark: SparkSession, shop: MadeLake, tmp_path: 
 
 def test_a_file_that_cannot_be_written_is_an_error_in_words(spark: SparkSession, shop: MadeLake) -> None:
     with pytest.raises(RelayError, match="No such file or directory"):
-        list(run(spark, shop.url, [Table("shop", "orders")], {"out": "/nowhere/rows.csv"}))
+        list(run(spark, shop.url, [Table("shop", "orders")], {"out": "/nowhere/rows.csv"}, Progress(spark)))
 
 
 def made(tables: int, hours: int) -> list[UsageRow]:
@@ -110,7 +112,7 @@ def made(tables: int, hours: int) -> list[UsageRow]:
 
 def drawn(rows: list[UsageRow]) -> tuple[list[str], list[str]]:
     """The names in the legends of both halves of the picture."""
-    above, below = plot.figure(rows, plot.LIGHT).axes
+    above, below = plot.figure(rows, plot.HOUR, plot.LIGHT).axes
     return tuple([text.get_text() for text in axes.get_legend().get_texts()] for axes in (above, below))  # type: ignore[return-value]
 
 
@@ -118,26 +120,26 @@ def test_ten_tables_have_colours_of_their_own_and_the_rest_is_drawn_together() -
     tables, kinds = drawn(made(tables=12, hours=3))
     assert tables[::-1] == [*(f"shop.t{number}" for number in range(10)), "others"]
     assert kinds == ["insert", "update"]
-    _, below = plot.figure(made(tables=12, hours=3), plot.LIGHT).axes
+    _, below = plot.figure(made(tables=12, hours=3), plot.HOUR, plot.LIGHT).axes
     assert [label.get_text() for label in below.get_yticklabels()][-1] == "2 others"
 
 
 def test_bars_of_a_long_time_are_days_and_add_up() -> None:
-    above, _ = plot.figure(made(tables=2, hours=24 * 30), plot.LIGHT).axes
+    above, _ = plot.figure(made(tables=2, hours=24 * 30), plot.HOUR, plot.LIGHT).axes
     assert above.get_title(loc="left") == "rows by day (UTC) and table"
     rows = sum(row.rows for row in made(tables=2, hours=24 * 30))
     assert sum(bar.get_height() for bar in above.patches) == rows
 
 
 def test_a_png_is_one_and_of_a_size_that_can_be_looked_at() -> None:
-    picture = plot.png(made(tables=3, hours=5))
+    picture = plot.png(made(tables=3, hours=5), plot.HOUR)
     assert picture.startswith(b"\x89PNG\r\n")
     assert int.from_bytes(picture[16:20], "big") == 1800
 
 
 def test_a_page_needs_nothing_else_and_has_the_numbers_and_both_themes() -> None:
     rows = [UsageRow("shop", "<b>$x$ & co", "insert", NINE, 1234)]
-    page = plot.html(rows, "/srv/lake").decode()
+    page = plot.html(rows, plot.HOUR, rows, "/srv/lake").decode()
     assert not re.findall(r"<(?:script|link|img|iframe)\b|@import|url\(\s*['\"]?https?:", page)
     assert page.count("<svg") == 2 and "prefers-color-scheme: dark" in page
     assert "shop.&lt;b&gt;$x$ &amp; co" in page and "<b>" not in page
@@ -147,7 +149,7 @@ def test_a_page_needs_nothing_else_and_has_the_numbers_and_both_themes() -> None
 
 
 def test_nothing_is_drawn_for_an_empty_lake_and_nothing_fails() -> None:
-    assert plot.png([]).startswith(b"\x89PNG\r\n")
-    assert "</html>" in plot.html([], "/srv/lake").decode()
+    assert plot.png([], plot.HOUR).startswith(b"\x89PNG\r\n")
+    assert "</html>" in plot.html([], plot.HOUR, [], "/srv/lake").decode()
     assert text([]).splitlines()[-1].split() == ["all", "0"]
-    assert rows_by_hour([]) == []
+    assert rows_by_time([]) == []
