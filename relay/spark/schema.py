@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
 from relay.lake.documents import Field
+from relay.lake.types import arrow_type
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _TYPES: Final[dict[str, t.DataType]] = {
     "boolean": t.BooleanType(),
@@ -48,6 +52,18 @@ def spark_type(name: str) -> t.DataType:
 def struct_type(fields: Iterable[Field]) -> t.StructType:
     """Return the schema of rows with these fields, all nullable."""
     return t.StructType([t.StructField(field.name, spark_type(field.type)) for field in fields])
+
+
+def arrow_schema(schema: t.StructType) -> pyarrow.Schema:
+    """Return the Arrow schema that Spark expects of a Python data source with this schema."""
+    import pyarrow as pa
+
+    def arrow(kind: t.DataType) -> pa.DataType:
+        if isinstance(kind, t.ArrayType):
+            return pa.list_(pa.field("element", arrow(kind.elementType), nullable=kind.containsNull))
+        return arrow_type(kind.simpleString())
+
+    return pa.schema([pa.field(field.name, arrow(field.dataType), nullable=field.nullable) for field in schema])
 
 
 def col(name: str) -> Column:

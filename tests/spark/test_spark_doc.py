@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from relay.commands import spark as spark_commands
-from relay.spark import source
+from relay.spark.options import OPTIONS
 from tests.spark.lakes import MadeLake
 from tests.spark.states import orders
 from tests.support import ROOT
@@ -54,7 +54,7 @@ def test_the_sql_runs(spark: SparkSession, shop: MadeLake) -> None:
 
 def test_options_of_the_data_source_are_all_there() -> None:
     (table,) = re.findall(r"\| option \| for \| \|\n\|---\|---\|---\|\n((?:\|.*\n)+)", PAGE)
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*source.OPTIONS]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*OPTIONS]
 
 
 def test_the_commands_are_understood() -> None:
