@@ -74,8 +74,10 @@ check: setup  ## run everything else, and print a table; PARTS="kill spark", CHE
 test-types: setup  ## print a matrix of every type on every server, with and without metadata
 	@$(PY) -m tests.types
 
-test-spark: setup-spark  ## run the lake's tests with Spark, with three real database servers
-	@$(PY) -m pytest -m "spark and not cluster" tests/spark
+test-spark: setup-spark  ## run the lake's tests with Spark, with three real database servers; PYSPARK=4.0.5 for another pyspark
+	@[ -z "$(PYSPARK)" ] || [ -d build/pyspark-$(PYSPARK) ] \
+	  || $(PY) -m pip install -q --target build/pyspark-$(PYSPARK) pyspark==$(PYSPARK)
+	@PYTHONPATH=$(if $(PYSPARK),$(CURDIR)/build/pyspark-$(PYSPARK)) $(PY) -m pytest -m "spark and not cluster" tests/spark
 
 test-cluster: setup-spark wheel  ## test merge, compaction and streams of the wheel on a cluster of two workers
 	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py

@@ -90,7 +90,7 @@ def session() -> SparkSession:
     from relay.spark.submit import environment_of
 
     settings = ["spark.sql.shuffle.partitions=2"]  # there is little data to shuffle
-    os.environ.update(environment_of("demo", "local[2]", settings, os.environ, terminal=False))
+    os.environ.update(environment_of("demo", "local[2]", settings, os.environ))
     return SparkSession.builder.getOrCreate()
 
 

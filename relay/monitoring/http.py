@@ -21,7 +21,6 @@ from importlib.resources.abc import Traversable
 from typing import Any, Final, cast
 
 import msgspec
-from prometheus_client.exposition import gzip_accepted
 from tornado.http1connection import HTTP1ServerConnection
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate
@@ -30,7 +29,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 
 from relay import __version__
 from relay.base.log import Log
-from relay.monitoring import health, metrics
+from relay.monitoring import health
 from relay.monitoring.documents import Failure, Health
 from relay.monitoring.stat import Stat
 from relay.monitoring.views import Views
@@ -50,6 +49,7 @@ STALL_MILLISECONDS: Final = 20_000
 
 MAX_HEAD: Final = 16 << 10
 MAX_BODY: Final = 4 << 10
+_GZIP: Final = re.compile(r"(?:^|,)\s*gzip\s*(?:;|,|$)", re.IGNORECASE)
 _WORTH_COMPRESSING: Final = 1024  # bytes
 
 _TYPES: Final = {
@@ -220,7 +220,7 @@ class _Handler(RequestHandler):
         body = content.body
         if len(body) >= _WORTH_COMPRESSING:
             self.set_header("Vary", "Accept-Encoding")
-            if gzip_accepted(self.request.headers.get("Accept-Encoding", "")):
+            if _GZIP.search(self.request.headers.get("Accept-Encoding", "")):
                 self.set_header("Content-Encoding", "gzip")
                 body = content.compressed
         self.finish(body)
@@ -311,6 +311,8 @@ class _TableHistoryDocument(_Handler):
 
 class _Metrics(_Handler):
     def get(self) -> None:
+        from relay.monitoring import metrics  # this loads the library for the format
+
         self.send(self.latest.content("metrics", lambda stat: Content(metrics.text(stat), metrics.CONTENT_TYPE)))
 
 

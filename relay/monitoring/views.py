@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relay.config.tree import Config
 from relay.journal.frames import Definition
-from relay.monitoring import schema_report
 from relay.monitoring.deliveries import Delivery
 from relay.monitoring.documents import ClientDetail, Follower, History, Minutes, TableColumn, TableDetail, TableSchema
 from relay.monitoring.explain import explain
 from relay.monitoring.history import Recorder
-from relay.monitoring.schema_report import TableHistory
 from relay.monitoring.stat import Stat
 from relay.monitoring.usage import Usage
+
+if TYPE_CHECKING:
+    from relay.monitoring.schema_report import TableHistory
 
 
 class Views:
@@ -53,6 +55,8 @@ class Views:
 
     def table_history(self, schema: str, table: str) -> TableHistory | None:
         """/api/schema/history; None if the schema history lacks the table."""
+        from relay.monitoring import schema_report  # this loads the libraries for the source
+
         return schema_report.history(Path(self._config().relay.data_dir), schema, table)
 
     def table(self, document: Stat, schema: str, table: str) -> TableDetail | None:

@@ -10,6 +10,7 @@ from contextlib import closing
 
 from relay.queues.state_writing import StateWriting
 from relay.runtime.context import StateWriterContext
+from relay.runtime.signals import Signals
 
 POLL_SECONDS = 0.5
 
@@ -18,11 +19,12 @@ def run(context: StateWriterContext) -> int:
     """Serve the broker until it must stop."""
     assert context.broker is not None
     sock = context.broker
+    signals = Signals(())  # SIGTERM has its handler; here it ends a wait
 
     def wait_to_send() -> bool:
         """Wait for a broker that reads no answers because it decides, or is down. False if this process must stop."""
         context.beat()
-        select.select([], [sock], [], POLL_SECONDS)
+        select.select([signals], [sock], [], POLL_SECONDS)
         return not context.stopping
 
     with closing(StateWriting(context.data_dir / "state.db", sock, wait_to_send)) as writing:
@@ -30,6 +32,6 @@ def run(context: StateWriterContext) -> int:
         while not context.stopping:
             context.beat()
             writing.announce()
-            select.select([sock], [], [], POLL_SECONDS)
+            select.select([signals.fileno(), sock.fileno()], [], [], POLL_SECONDS)
             writing.receive()
     return 0

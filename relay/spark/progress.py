@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
 
 Show = Callable[[str, int, int, float], None]
@@ -62,11 +62,16 @@ class _RowsRead:
     """
 
     def __init__(self, spark: SparkSession) -> None:
-        self._store: Any = spark.sparkContext._jsc.sc().statusStore()
-        self._stages: set[int] = set()
+        context: Any = spark.sparkContext._jsc.sc()
+        self._store = context.statusStore()
+        self._scheduler = context.dagScheduler()
+        self._first = self._scheduler.nextStageId()
 
     def count(self) -> int:
         """Return the number."""
-        active = self._store.activeStages()
-        self._stages |= {active.apply(at).stageId() for at in range(active.size())}
-        return sum(self._store.lastStageAttempt(stage).inputRecords() for stage in self._stages)
+        return sum(map(self._rows_of, range(self._first, self._scheduler.nextStageId())))
+
+    def _rows_of(self, stage: int) -> int:
+        with suppress(Py4JJavaError):  # a stage that is not shown yet, or not any more
+            return int(self._store.lastStageAttempt(stage).inputRecords())
+        return 0

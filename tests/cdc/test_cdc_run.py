@@ -15,10 +15,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from examples.dbserver import KINDS as DATABASES
-from examples.dbserver import DatabaseServer
+from examples.dbserver import KINDS, DatabaseServer
 from tests.support.cdc_client import CdcClient, Reset, Row, triplet_of
-from tests.support.cdc_source import KINDS, Service, relay_on
+from tests.support.cdc_source import Service, relay_on
 from tests.support.chance import seeds
 from tests.support.journal_images import Image, image_of, truth
 from tests.support.waiting import patience
@@ -248,7 +247,7 @@ def compare(found: list[Image], expected: list[Image]) -> None:
     assert len(found) == len(expected)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=list(KINDS))
 def running(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Service]:
     with (
         DatabaseServer(request.param, options=("--binlog-row-metadata=FULL",)) as server,
@@ -262,7 +261,6 @@ def test_all_that_clients_saw_together_is_the_journal(running: Service) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("running", DATABASES, indirect=True)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_all_that_clients_saw_in_a_long_life_is_the_journal(running: Service, seed: int) -> None:
     hold(running, KILLS, seed)

@@ -122,6 +122,16 @@ def test_a_missing_compiler_is_one_clear_line_with_a_remedy(sources: Path) -> No
     assert "Traceback" not in done.stderr
 
 
+def test_spark_finds_the_data_source_of_an_editable_install_from_any_folder(tmp_path: Path) -> None:
+    """Spark looks for packages of this name so; tests/spark runs it."""
+    listed = "import pkgutil; print(*(found.name for found in pkgutil.iter_modules()))"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", listed], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert "pyspark_relay" in done.stdout.split()
+
+
 def test_lock_file_pins_every_package_by_hash_and_names_no_host() -> None:
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     pins = [line for line in lines if line and not line.startswith((" ", "#"))]

@@ -273,7 +273,7 @@ def rebuild(stage: Stage, rng: random.Random, client: int, deed: str) -> str:
     return deed
 
 
-@pytest.mark.parametrize("seed", seeds(8))
+@pytest.mark.parametrize("seed", [*seeds(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in seeds(8, 4))])
 def test_queues_hold_what_the_rules_say(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     stage = Stage(tmp_path, len(FILTER_SETS))

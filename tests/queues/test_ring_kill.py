@@ -26,8 +26,8 @@ def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_kill_test(tmp_path_factory.mktemp("mutants"), "-O1", mutants=True)
 
 
-def test_queues_survive_kills_at_every_store(tmp_path: Path) -> None:
-    done = run(compile_kill_test(tmp_path, "-O2"), 1, FAST)
+def test_queues_survive_kills_at_every_store(mutants: Path) -> None:
+    done = run(mutants, 1, FAST)
     assert done.returncode == 0, done.stderr
     assert "all right" in done.stdout
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -17,10 +19,21 @@ HERE = Path(__file__).parent
 JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+OLD = find_spec("pyspark.sql.streaming.datasource") is None  # before 4.2: the data source has no streams
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left = [item for item in items if OLD and "streams" in {*getattr(item, "fixturenames", ()), *item.keywords}]
+    if left:
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item not in left]
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.spark)
+
+
+def pytest_report_header() -> str:
+    return f"pyspark {pyspark.__version__}{', without its streams' if OLD else ''}"
 
 
 @pytest.fixture(scope="session")

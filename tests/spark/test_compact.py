@@ -238,6 +238,7 @@ def test_a_merge_goes_on_incrementally_after_compaction(spark: SparkSession, lak
     assert sorted(row.id for row in current(spark, lake.url, ORDERS).collect()) == [1, 2, 3, 100, 200]
 
 
+@pytest.mark.streams
 def test_a_stream_goes_on_over_files_that_were_merged_meanwhile(
     spark: SparkSession, lake: MadeLake, tmp_path: Path
 ) -> None:

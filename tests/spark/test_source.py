@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 import relay.spark
+from relay.errors import RelayError
+from relay.spark import source
 from tests.spark.lakes import MadeLake
 from tests.spark.states import ORDERS, orders
 from tests.support.waiting import patience
@@ -119,7 +122,7 @@ def test_since_and_until_choose_a_range_of_numbers(spark: SparkSession, lake: Ma
 def test_a_filter_works_without_any_setting_of_spark(spark: SparkSession, lake: MadeLake) -> None:
     """A reader with pushFilters would fail here: Spark refuses it unless a setting allows it."""
     add(lake, 1, 2, 3)
-    assert spark.conf.get("spark.sql.python.filterPushdown.enabled") == "false"
+    assert spark.conf.get("spark.sql.python.filterPushdown.enabled", "false") == "false"
     assert [row.id for row in batch(spark, lake).where("id = 2 AND _change_type = 'insert'").collect()] == [2]
 
 
@@ -145,6 +148,13 @@ def test_what_cannot_be_read_is_said_in_words(spark: SparkSession, lake: MadeLak
     assert "since = 'yesterday' is not a number" in load(**known, since="yesterday")
     assert "there is no column 'itm'" in load("itm string", **known)
     assert "which does not fit into tinyint" in load("id tinyint", **known)
+
+
+def test_a_pyspark_without_limits_of_batches_is_named(lake: MadeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "find_spec", lambda name: None)
+    reader = source.RelayDataSource({"lake": lake.url, "table": ORDERS})
+    with pytest.raises(RelayError, match=r"pyspark [\d.]+ has no limits of batches \(use pyspark 4.2 or newer\)"):
+        reader.streamReader(StructType([]))
 
 
 def test_a_stream_delivers_each_change_once_and_goes_on_where_its_checkpoint_is(streams: Streams) -> None:

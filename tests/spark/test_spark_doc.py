@@ -30,6 +30,7 @@ def shop(lake: MadeLake) -> MadeLake:
     return orders(lake, {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"})
 
 
+@pytest.mark.streams
 def test_the_examples_run_one_after_the_other(
     spark: SparkSession, shop: MadeLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,6 +95,7 @@ def test_the_state_before_a_reset_keeps_its_columns(spark: SparkSession, source:
     assert "not known yet" in str(told[0].message)
 
 
+@pytest.mark.streams
 def test_a_stream_ends_at_a_row_with_a_new_column_and_not_at_the_statement(
     spark: SparkSession, source: Source, tmp_path: Path
 ) -> None:

@@ -62,6 +62,12 @@ def worked(tables: Tables, tmp_path_factory: pytest.TempPathFactory, request: py
     return Worked(tables.server.name, request.param, tables.run(request.param, folder))
 
 
+# The forms in which rows leave the relay are made of the same images: `make kill` tests them in the other mode.
+in_one_mode = pytest.mark.parametrize(
+    "worked", [METADATA[0], pytest.param(METADATA[1], marks=pytest.mark.slow)], indirect=True
+)
+
+
 def test_every_case_is_what_the_server_prints(worked: Worked) -> None:
     wrong = [
         f"{outcome.table.case.family}, {outcome.table.case.name}: {line}"
@@ -148,6 +154,7 @@ def alike(sql: str, value: Any, mysql: bool) -> list[Any]:
     return [value]
 
 
+@in_one_mode
 def test_columns_hold_what_the_server_prints(worked: Worked) -> None:
     wrong = []
     for outcome in worked.judged(RIGHT):
@@ -199,18 +206,21 @@ def test_the_lakes_columns_have_its_fields_and_the_same_values(worked: Worked, t
             assert got == values, f"{definition.table}.{column.name}"
 
 
+@in_one_mode
 def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path: Path) -> None:
     whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
     wrong = list(sealed_differences(whole, tmp_path))
     assert not wrong, "\n".join(wrong)
 
 
+@in_one_mode
 @pytest.mark.parametrize("form", ["csv", pytest.param("json", marks=pytest.mark.slow)])
 def test_lines_of_the_log_hold_what_the_server_prints(worked: Worked, tmp_path: Path, form: str) -> None:
     wrong = list(log_differences(worked.judged(RIGHT), tmp_path, form))
     assert not wrong, "\n".join(wrong[:50])
 
 
+@in_one_mode
 @pytest.mark.parametrize(
     ("form", "values"),
     [
