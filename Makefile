@@ -143,8 +143,9 @@ audit: .venv/stamp-audit  ## list known vulnerabilities of the locked packages; 
 .venv/stamp-audit: .venv/stamp-venv requirements-audit.lock scripts/setup-audit.sh
 	@scripts/setup-audit.sh
 
-bench-lake: setup-spark  ## measure merges as ratios: open tables beside deltalake, and Spark's
+bench-lake: setup-spark  ## measure merges and readers of a lake as ratios, beside deltalake, DuckDB and Spark
 	@SCALE=$(SCALE) $(PY) -m bench.open_tables
+	@SCALE=$(SCALE) $(PY) -m bench.lake_readers
 	@SCALE=$(SCALE) $(PY) -m bench.merges
 
 bench: .venv/stamp-bench .venv/stamp-browser  ## measure speed as ratios in one run, into bench/RESULTS.md; SCALE=n for longer runs

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -53,16 +54,16 @@ class BenchLake:
         marker = Marker(TABLE, "create", 1, 1, "create")
         self.log.commit("export", place=self._place(), versions=[self.version], markers=[marker])
 
-    def fill(self) -> None:
-        """Insert all rows, in both tables."""
-        for begin in range(0, self.rows, BATCH):
-            rows = self._values(range(begin, min(self.rows, begin + BATCH)), 0)
+    def fill(self, batch: int = BATCH) -> Iterator[pa.Table]:
+        """Insert all rows, in files of so many; yield them."""
+        for begin in range(0, self.rows, batch):
+            rows = self._values(range(begin, min(self.rows, begin + batch)), 0)
             self._commit(rows, "insert")
-            deltalake.write_deltalake(self.copy, rows, mode="append")
+            yield rows
 
-    def update(self, turn: int) -> pa.Table:
-        """Update rows all over the table, in the lake only; return the new rows."""
-        rows = self._values(self.chance.sample(range(self.rows), UPDATES), turn)
+    def update(self, turn: int, count: int = UPDATES) -> pa.Table:
+        """Update rows all over the table; return the new rows."""
+        rows = self._values(self.chance.sample(range(self.rows), count), turn)
         self._commit(rows, "update_postimage")
         return rows
 
@@ -119,7 +120,8 @@ def measure(report: Report, lake: BenchLake, name: str) -> None:
     """Merge the same updates in turn, and compare the rows in the end."""
     report.part(f"open tables: {UPDATES:,} scattered updates of {lake.rows:,} {name} rows")
     report.step("filling")
-    lake.fill()
+    for rows in lake.fill():
+        deltalake.write_deltalake(lake.copy, rows, mode="append")
     table = OpenTable(lake.storage, TABLE)
     state = lake.state()
     table.update(state, state.tables[f"{TABLE}"])

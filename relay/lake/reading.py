@@ -19,6 +19,7 @@ from relay.lake import scan
 from relay.lake.arrow import pyarrow
 from relay.lake.columns import fields_of_all, generations_of, key_columns
 from relay.lake.documents import DataFile, Field, Table, TableState
+from relay.lake.moments import Moment, seq_at
 from relay.lake.storage import Storage
 from relay.lake.tables import (
     PRESENT,
@@ -37,6 +38,7 @@ from relay.lake.types import META_FIELDS, arrow_type, generation_schema
 Filter = tuple[str, str, Any]
 """A condition of a row: column, one of == != < <= > >= in, value."""
 
+_AT_ONCE_BYTES: Final = 32 << 20
 _META: Final = {field.name: field for field in META_FIELDS}
 _SEQ: Final = "_seq"
 _KIND: Final = "_change_type"
@@ -77,15 +79,15 @@ def current(
     lake: Lake,
     table: str | Table,
     *,
-    as_of: int | None = None,
+    as_of: Moment | None = None,
     columns: Sequence[str] | None = None,
     filters: Sequence[Filter] = (),
 ) -> pyarrow.RecordBatchReader:
     """Return the rows of a table with a primary key as of the last export: the result of `SELECT *` on the source then.
 
-    With `as_of`: as of that `_seq`. The columns are those of the table's version at that time, and the side columns
-    that have values; `columns` and `filters` are those of `changes`. After a reset (an ALTER that rewrites values, a
-    loss), the state before it is returned, with a warning, until the table's snapshot is done.
+    With `as_of`: as of that moment (docs/lake-python.md). The columns are those of the table's version at that time,
+    and the side columns that have values; `columns` and `filters` are those of `changes`. After a reset (an ALTER that
+    rewrites values, a loss), the state before it is returned, with a warning, until the table's snapshot is done.
 
     Memory holds the keys of the changes, and a batch of rows.
 
@@ -95,7 +97,7 @@ def current(
     log = open_log(lake)
     state = log.state()
     found = find_table(state, table)
-    bounds = bounds_of(state, found, as_of)
+    bounds = bounds_of(state, found, None if as_of is None else seq_at(log.storage, state, found, as_of))
     if bounds.stale and as_of is None:
         warnings.warn(
             f"{found.table}: its rows after {bounds.until} are not known yet; this is the state at that number",
@@ -114,8 +116,8 @@ def current(
     rows = TableRows(log.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
     names = [field.name for field in fields] if columns is None else list(columns)
     schema = rows.schema(names)
-    newest = newest_rows(rows, _ordered(files), key_columns(fields, version.key), bounds)
-    return _selected(newest.batches([*names, *_names(filters)]), schema, filters)
+    newest = newest_rows(rows, _ordered(files), key_columns(fields, version.key), bounds, [*names, *_names(filters)])
+    return _selected(newest, schema, filters)
 
 
 class TableRows:
@@ -158,56 +160,60 @@ class TableRows:
 
     def batches(self, files: Iterable[DataFile], names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of files, with these columns."""
-        for file in files:
-            yield from self.of(file, names)
+        wanted = list(names)
+        for piece in self.pieces(files):
+            yield from self.of(piece, wanted)
 
-    def of(self, file: DataFile, names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows of a file, with these columns."""
+    def pieces(self, files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
+        """Yield the files as `of` takes them."""
+        return scan.pieces(files, self._generations)
+
+    def of(self, piece: Sequence[DataFile], names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the rows of a piece, with these columns."""
         schema = self.schema(list(dict.fromkeys(names)))
         types = {name: self._types[name] for name in schema.names}
-        stored = self._stored[self._generations[file.version]]
-        what = scan.Files(self._storage.url(), [file.path], self._start, self._end, stored, self._texts)
-        return scan.read_file(self._storage, file.path, what, types, schema)
+        stored = self._stored[self._generations[piece[0].version]]
+        paths = [file.path for file in piece]
+        what = scan.Files(self._storage.url(), paths, self._start, self._end, stored, self._texts, len(paths) > 1)
+        return scan.read(what, types, schema, self._storage)
 
 
-class NewestRows:
-    """The rows that a table has: for each file a mask of its rows within the bounds."""
-
-    def __init__(self, rows: TableRows, masks: Sequence[tuple[DataFile, pyarrow.Array]]) -> None:
-        self._rows = rows
-        self._masks = masks
-
-    def batches(self, names: Iterable[str]) -> Iterator[pyarrow.RecordBatch]:
-        """Yield the rows, with these columns."""
-        wanted = list(names)
-        for file, mask in self._masks:
-            begin = 0
-            for batch in self._rows.of(file, wanted) if mask.true_count else ():
-                yield batch.filter(mask[begin : begin + batch.num_rows])
-                begin += batch.num_rows
-
-
-def newest_rows(rows: TableRows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds) -> NewestRows:
-    """Find, for each key, its last row; it counts if it is not a deletion.
+def newest_rows(
+    rows: TableRows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds, names: Sequence[str]
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield, for each key, its last row, if it is not a deletion, with these columns.
 
     The two images of an update have one number, and the later image counts; a snapshot row includes the change with its
     number. `key` has the side columns of the key too: values that the column itself cannot hold are NULL in it.
+
+    The keys are read first, and then the rows that count; of a table with few bytes, both at once.
     """
+    at_once = sum(file.bytes for file in files) <= _AT_ONCE_BYTES
+    wanted = [*key, _SEQ, _KIND]
+    pieces = list(rows.pieces(files))
     keys: list[pyarrow.RecordBatch] = []
+    read: list[list[pyarrow.RecordBatch]] = []
     sizes = []
-    for file in files:
-        found = [key_rows(batch, key, bounds) for batch in rows.of(file, [*key, _SEQ, _KIND])]
-        sizes.append(sum(batch.num_rows for batch in found))
-        keys += found
+    for piece in pieces:
+        batches = rows.of(piece, [*wanted, *names] if at_once else wanted)
+        found = list(batches) if at_once else batches
+        before = len(keys)
+        keys += [key_rows(batch, key, bounds) for batch in found]
+        sizes.append(sum(batch.num_rows for batch in keys[before:]))
+        if isinstance(found, list):
+            read.append(found)
     if not keys:
-        return NewestRows(rows, [])
+        return
     every = pyarrow.Table.from_batches(keys)
     mask = pyarrow.compute.and_(is_last(every), every["present"].combine_chunks())
-    masks = []
-    for file, size in zip(files, sizes, strict=True):
-        masks.append((file, mask[:size]))
-        mask = mask[size:]
-    return NewestRows(rows, masks)
+    begin = 0
+    for number, (piece, size) in enumerate(zip(pieces, sizes, strict=True)):
+        counts, at = mask[begin : begin + size], 0
+        begin += size
+        if counts.true_count:
+            for batch in read[number] if at_once else rows.of(piece, names):
+                yield batch.filter(counts[at : at + batch.num_rows])
+                at += batch.num_rows
 
 
 def is_last(rows: pyarrow.Table) -> pyarrow.Array:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from relay.lake.documents import DataFile
 from relay.lake.storage import Storage, open_storage
 from relay.lake.types import META_FIELDS, arrow_type
 from relay.lake.values import converted
@@ -15,6 +19,13 @@ if TYPE_CHECKING:
     import pyarrow.parquet
 
 BATCH_ROWS: Final = 64 * 1024
+
+SMALL_BYTES: Final = 1 << 20
+"""A file below it is small: opening it takes a good part of the time."""
+
+PIECE_BYTES: Final = 8 << 20
+PIECE_FILES: Final = 256
+"""The most files that are read together, which memory holds."""
 _META: Final = {field.name: field.type for field in META_FIELDS}
 
 
@@ -23,7 +34,7 @@ class Files:
     """The rows of `paths` with start < `_seq` <= end, or all after start without `end`. Pickled for the tasks.
 
     `types` are the column types of the files' generation. `texts` maps some columns to the column with the texts of
-    values that the newest type cannot hold.
+    values that the newest type cannot hold. `small` files are read at once, by threads, and converted together.
     """
 
     lake: str  # its URL: a relative path may differ in an executor
@@ -32,32 +43,70 @@ class Files:
     end: int | None
     types: dict[str, str]
     texts: dict[str, str]
+    small: bool = False
 
 
-def read(files: Files, types: Mapping[str, str], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows, file by file, with the columns of `schema`. Only these columns and `_seq` are read.
-
-    `types` are the lake's types of the columns.
-    """
-    storage = open_storage(files.lake)
-    for path in files.paths:
-        yield from read_file(storage, path, files, types, schema)
-
-
-def read_file(
-    storage: Storage, path: str, files: Files, types: Mapping[str, str], schema: pyarrow.Schema
+def read(
+    files: Files, types: Mapping[str, str], schema: pyarrow.Schema, storage: Storage | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the rows of one of the files; see `read`."""
+    """Yield the rows in the order of the files, with the columns of `schema`. Only these columns and `_seq` are read.
+
+    `types` are the lake's types of the columns. `storage` is the lake's, if it is open.
+    """
+    storage = storage or open_storage(files.lake)
+    found = _read_together if files.small else _read_each
+    for batch in found(storage, files, [*types, "_seq"]):
+        rows = _within(batch, files)
+        if rows.num_rows:
+            yield _with_schema(rows, files, types, schema)
+
+
+def pieces(files: Iterable[DataFile], generations: Mapping[int, int]) -> Iterator[list[DataFile]]:
+    """Yield files in their order: small neighbours of one generation together, and each larger file alone.
+
+    `generations` are those of the table's versions.
+    """
+    piece: list[DataFile] = []
+    size = 0
+    for file in files:
+        same = piece and generations[piece[0].version] == generations[file.version]
+        if not (same and size + file.bytes <= PIECE_BYTES and len(piece) < PIECE_FILES and file.bytes < SMALL_BYTES):
+            if piece:
+                yield piece
+            piece, size = [], 0
+        piece.append(file)
+        size += file.bytes
+    if piece:
+        yield piece
+
+
+def _read_each(storage: Storage, files: Files, names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow.parquet as pq
 
-    with storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
-        stored = set(file.schema_arrow.names)
-        columns = [name for name in dict.fromkeys([*types, "_seq"]) if name in stored]
-        groups = [group for group in range(file.num_row_groups) if _overlaps(file.metadata, group, files)]
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns):
-            rows = _within(batch, files)
-            if rows.num_rows:
-                yield _with_schema(rows, files, types, schema)
+    for path in files.paths:
+        with storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
+            groups = [group for group in range(file.num_row_groups) if _overlaps(file.metadata, group, files)]
+            yield from file.iter_batches(BATCH_ROWS, row_groups=groups, columns=_stored(file, names))
+
+
+def _read_together(storage: Storage, files: Files, names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def rows_of(path: str) -> pyarrow.Table:
+        # A pool of threads for each small file costs more than the file.
+        with storage.arrow_source(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
+            return file.read(_stored(file, names), use_threads=False).replace_schema_metadata()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for _, alike in itertools.groupby(pool.map(rows_of, files.paths), lambda rows: rows.schema):
+            yield from pa.concat_tables(alike).combine_chunks().to_batches()
+
+
+def _stored(file: pyarrow.parquet.ParquetFile, names: Sequence[str]) -> list[str]:
+    """Return those of the columns that the file has."""
+    stored = set(file.schema_arrow.names)
+    return [name for name in dict.fromkeys(names) if name in stored]
 
 
 def _overlaps(metadata: pyarrow.parquet.FileMetaData, group: int, files: Files) -> bool:

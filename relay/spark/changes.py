@@ -56,12 +56,12 @@ def rows_of(
     """
     generations = generations_of(table)
     generation_of = {version.version: version.generation for version in table.versions}
-    names: dict[int, list[str]] = {}
+    found: dict[int, list[DataFile]] = {}
     for file in files:
-        names.setdefault(generation_of[file.version], []).append(file.path)
+        found.setdefault(generation_of[file.version], []).append(file)
     parts = [
-        _generation(spark, storage, names[each], generation_schema(generations[each], table.sides), fields)
-        for each in sorted(names)
+        _generation(spark, storage, found[each], generation_schema(generations[each], table.sides), fields)
+        for each in sorted(found)
     ]
     if not parts:
         return read_files(spark, storage, [], fields)
@@ -72,9 +72,9 @@ def rows_of(
 
 
 def _generation(
-    spark: SparkSession, storage: Storage, names: Sequence[str], stored: Sequence[Field], fields: Sequence[Field]
+    spark: SparkSession, storage: Storage, files: Sequence[DataFile], stored: Sequence[Field], fields: Sequence[Field]
 ) -> DataFrame:
-    rows = read_files(spark, storage, names, [*stored, *META_FIELDS])
+    rows = read_files(spark, storage, files, [*stored, *META_FIELDS])
     known = {field.name: field for field in [*stored, *META_FIELDS]}
     columns: dict[str, Column] = {}
     lost: dict[str, Column] = {}

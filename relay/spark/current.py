@@ -116,8 +116,7 @@ class Basis:
         """
         before = None
         if self.merged is not None:
-            paths = [file.path for file in (self.merged.files if files is None else files)]
-            before = read_files(spark, self.storage, paths, [*self.fields, SEQ])
+            before = read_files(spark, self.storage, self.merged.files if files is None else files, [*self.fields, SEQ])
             if not self.changes:
                 return before
         return fold(self.new_rows(spark), self.fields, self.version.key, before)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from functools import reduce
+from typing import Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from relay.lake.documents import Field
+from relay.lake.scan import SMALL_BYTES
 from relay.lake.storage import Storage
+from relay.spark.gathering import gathered
 from relay.spark.schema import struct_type
 
 OPTIONS: Final = {
@@ -22,17 +26,60 @@ OPTIONS: Final = {
 """Options for every reading of the lake's files."""
 
 
-def read_files(spark: SparkSession, storage: Storage, names: Iterable[str], fields: Sequence[Field]) -> DataFrame:
-    """Read files by their names in the lake, with these fields; a field that a file lacks is NULL in its rows.
+_LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_LISTING_TASKS: Final = 32
+
+MANY: Final = 64
+"""So many files of less than SMALL_BYTES are read by the driver, up to MOST_BYTES."""
+
+MOST_BYTES: Final = 64 << 20
+
+
+class LakeFile(Protocol):
+    """A file by its name in the lake, with its size."""
+
+    @property
+    def path(self) -> str:
+        """The name."""
+
+    @property
+    def bytes(self) -> int:
+        """The size."""
+
+
+def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile], fields: Sequence[Field]) -> DataFrame:
+    """Read files of the lake with these fields; a field that a file lacks is NULL in its rows.
 
     Spark gets a list of files instead of folders: so it infers nothing from folders, and reads only files that a
     document names.
     """
     schema = struct_type(fields)
-    found = [spark_path(storage, name) for name in names]
-    if not found:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).options(**OPTIONS).parquet(*found)
+    small: list[str] = []
+    others: list[str] = []
+    size = 0
+    for file in files:
+        is_small = file.bytes < SMALL_BYTES and size + file.bytes <= MOST_BYTES
+        (small if is_small else others).append(file.path)
+        size += file.bytes if is_small else 0
+    if len(small) < MANY:
+        small, others = [], small + others
+    parts = [gathered(spark, storage, small, fields)] if small else []
+    if others:
+        parts.append(read_parquet(spark, storage, others, schema))
+    return reduce(DataFrame.unionAll, parts) if parts else spark.createDataFrame([], schema)
+
+
+def read_parquet(
+    spark: SparkSession, storage: Storage, names: Iterable[str], schema: StructType, **options: str
+) -> DataFrame:
+    """Read files with Spark's own reader, which has tasks list them first: some tasks, not one for each file."""
+    before = spark.conf.get(_LISTING)
+    spark.conf.set(_LISTING, str(min(int(before or _LISTING_TASKS), _LISTING_TASKS)))
+    try:
+        paths = [spark_path(storage, name) for name in names]
+        return spark.read.schema(schema).options(**OPTIONS, **options).parquet(*paths)
+    finally:
+        spark.conf.set(_LISTING, before)
 
 
 def spark_path(storage: Storage, name: str) -> str:

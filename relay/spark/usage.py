@@ -24,7 +24,7 @@ from relay.spark import plot as plots
 from relay.spark.counts import KINDS, UsageRow, text
 from relay.spark.plot import HOUR, MINUTE
 from relay.spark.progress import Progress
-from relay.spark.reading import OPTIONS, spark_path
+from relay.spark.reading import read_parquet
 from relay.spark.schema import spark_type
 
 _KIND_OF_CHANGE_TYPE: Final = {
@@ -87,9 +87,7 @@ def usage(
         kind = f.when(f.col("_change_type") == change_type, name).otherwise(kind)
     seconds, length = f.unix_seconds("_commit_timestamp"), int(period.total_seconds())
     return (
-        spark.read.schema(_STORED)
-        .options(**OPTIONS, basePath=storage.url(paths.CHANGES))
-        .parquet(*(spark_path(storage, file.path) for file in files))
+        read_parquet(spark, storage, (file.path for file in files), _STORED, basePath=storage.url(paths.CHANGES))
         .where(f.col("_change_type") != "update_preimage")
         .select(
             f.col("cdc_schema").alias("schema"),

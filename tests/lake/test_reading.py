@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from datetime import date
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -175,6 +175,60 @@ def test_a_state_that_the_lake_does_not_know_is_refused_by_name(lake: MadeLake) 
     lake.commit()
     assert "relay.lake.changes" in refused(lambda: current_of(lake.url, "shop.notes")).hint
     assert "relay snapshot" in refused(lambda: current_of(lake.url, "shop.old")).hint
+
+
+UUID = "3E11FA47-71CA-11E1-9E33-C80AA9429562"
+
+
+@pytest.mark.parametrize("gtid", ["0-1-{}", UUID + ":{}", UUID + ":tag:{}"])
+def test_a_state_is_found_by_the_gtid_of_a_transaction_also_of_another_table(lake: MadeLake, gtid: str) -> None:
+    lake.define("shop.notes", {"id": "int"}, key=["id"])
+    for number in range(1, 7):
+        lake.gtid = gtid.format(number).lower()
+        if number == 3:
+            lake.insert("shop.notes", {"id": 1})
+        else:
+            lake.transaction(ORDERS, row(number, "a"), row(number + 10, "b"))
+        if number % 2:
+            lake.commit()
+    lake.commit()
+    for number in range(1, 7):
+        ids = [n + more for more in (0, 10) for n in range(1, number + 1) if n != 3]
+        assert [one["id"] for one in current(lake, as_of=gtid.format(number))] == sorted(ids, key=str)
+    error = refused(lambda: current(lake, as_of=gtid.format(7)))
+    assert error.cause == "the lake has no row of this transaction"
+
+
+def test_a_state_is_found_by_a_time_whatever_the_clock_of_the_source_did(lake: MadeLake) -> None:
+    begin = lake.clock
+    moments = [60, 120, 90, 90, 86_400, 86_460, 86_430]  # seconds; the clock goes back twice
+    for number, seconds in enumerate(moments):
+        lake.clock = begin + seconds
+        lake.transaction(ORDERS, row(number, "a"))
+        if number % 2:
+            lake.commit()
+    lake.commit()
+
+    def at(seconds: float) -> int:
+        time = datetime.fromtimestamp(begin + seconds, UTC)
+        count = len(current(lake, as_of=time))
+        text = time.astimezone(timezone(timedelta(hours=5))).isoformat(" ")
+        assert len(current(lake, as_of=text)) == count
+        return count
+
+    for seconds in (0, 59, 60, 89, 90, 119, 120, 121, 50_000, 86_400, 86_429):
+        assert at(seconds) == next(n for n, later in enumerate(moments) if later > seconds), seconds
+    assert at(86_430) == 5, "the transaction before it in the binlog was committed later"
+    lake.clock = begin + 86_500
+    lake.insert("shop.orders", row(100, "last"))
+    lake.commit()
+    assert at(86_460) == 7
+    assert at(86_500) == 8
+    error = refused(lambda: at(86_501))
+    assert re.fullmatch(r"the lake ends at 2026-11-21 09:\d\d:40Z", error.cause)
+    assert refused(lambda: current(lake, as_of="yesterday")).cause == "it is no _seq, GTID or time"
+    assert refused(lambda: current(lake, as_of=f"{UUID}:1-5")).cause == "it is no _seq, GTID or time"
+    assert refused(lambda: current(lake, as_of="2026-11-20 09:31:00")).cause == "it has no time zone"
 
 
 @pytest.mark.parametrize("seed", range(8))

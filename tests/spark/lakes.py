@@ -52,7 +52,8 @@ def field_of(name: str, type_name: str, names: Sequence[str]) -> Field:
 class MadeLake:
     """A lake in a folder, written by a test.
 
-    `seq` is the last number taken; `clock` the time of the next changes, in Unix seconds, which a test may set.
+    `seq` is the last number taken; `clock` the time of the next changes, in Unix seconds, and `gtid` their GTID: a test
+    may set both.
     """
 
     def __init__(self, root: Path) -> None:
@@ -60,6 +61,7 @@ class MadeLake:
         self.url = str(root)
         self.seq = 0
         self.clock = int(datetime(2026, 11, 20, 9, 30, tzinfo=UTC).timestamp())
+        self.gtid = ""
         self.versions: dict[str, TableVersion] = {}
         self._number = 0
         self._rows: dict[tuple[str, int, ChangeKind, str], list[dict[str, Any]]] = {}
@@ -182,7 +184,7 @@ class MadeLake:
             "_seq": seq,
             "_file": "binlog.000001",
             "_pos": 4 + 100 * seq,
-            "_gtid": "",
+            "_gtid": self.gtid or None,
             "_schema_version": version.version,
         }
         self._rows.setdefault((table, version.version, kind, f"{moment:%Y-%m-%d}"), []).append(flat)

@@ -9,9 +9,11 @@ from pyspark.sql import SparkSession
 
 from relay.errors import ErrorCode, RelayError
 from relay.lake.documents import Table
-from relay.spark import current
+from relay.lake.tables import find_table, open_log
+from relay.spark import changes, current, reading
+from relay.spark.reading import MANY
 from tests.spark.lakes import MadeLake
-from tests.spark.states import ORDERS, check, merged, orders, state
+from tests.spark.states import ORDERS, check, merged, ordered, orders, state
 
 
 @pytest.fixture
@@ -191,3 +193,24 @@ def test_an_unknown_table_is_refused_with_those_there_are(spark: SparkSession, s
     with pytest.raises(RelayError, match=r"the lake has no table shop\.order") as refused:
         current(spark, shop.url, "shop.order")
     assert refused.value.hint == "it has shop.orders"
+
+
+def test_many_small_files_are_read_in_few_tasks_beside_large_ones_and_settings_stay(
+    spark: SparkSession, shop: MadeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": number, "item": f"item {number} {'x' * (number % 7 * 500)}"} for number in range(MANY + 10)]
+    for row in rows:
+        shop.insert(ORDERS, row)
+        shop.commit()
+    listing = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    spark.conf.set(listing, "77")
+    try:
+        assert state(spark, shop) == ordered(rows)
+        assert changes(spark, shop.url, ORDERS).rdd.getNumPartitions() == 1
+        found = find_table(open_log(shop.url).state(), ORDERS)
+        monkeypatch.setattr(reading, "SMALL_BYTES", max(file.bytes for file in found.files.values()))
+        monkeypatch.setattr(reading, "MANY", 30)
+        assert state(spark, shop) == ordered(rows)
+        assert spark.conf.get(listing) == "77"
+    finally:
+        spark.conf.unset(listing)

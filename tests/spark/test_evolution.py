@@ -17,7 +17,8 @@ from pyspark.sql import functions as f
 from relay.lake.documents import Field, Table
 from relay.lake.storage import open_storage
 from relay.lake.types import arrow_type, evolve, widens
-from relay.spark import changes, current
+from relay.spark import changes, current, reading
+from relay.spark.pointer import BucketFile
 from relay.spark.reading import read_files
 from relay.spark.schema import struct_type
 from tests.lake.test_lake_types import OTHER
@@ -27,10 +28,10 @@ from tests.support.lake_samples import ROWS, SAMPLES, padded, samples
 TABLE = "shop.things"
 
 
-@pytest.mark.parametrize("vectorised", ["true", "false"])
+@pytest.mark.parametrize("reader", ["vectorised", "by rows", "together with others"])
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_spark_reads_every_wider_type_and_filters_by_it(
-    spark: SparkSession, tmp_path: Path, vectorised: str, dictionary: bool
+    spark: SparkSession, tmp_path: Path, reader: str, dictionary: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pairs = [(old, new) for old, new in itertools.permutations(SAMPLES, 2) if widens(old, new)]
     assert len(pairs) > 60
@@ -38,9 +39,12 @@ def test_spark_reads_every_wider_type_and_filters_by_it(
     pq.write_table(stored, tmp_path / "old.parquet", compression="zstd", use_dictionary=dictionary)
     fields = [Field(f"c{number}", new, f"c{number}") for number, (_, new) in enumerate(pairs)]
     wanted = {field.name: stored[field.name].cast(arrow_type(field.type)).to_pylist() for field in fields}
-    spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorised)
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", str(reader == "vectorised").lower())
+    if reader == "together with others":
+        monkeypatch.setattr(reading, "MANY", 1)
     try:
-        rows = read_files(spark, open_storage(str(tmp_path)), ["old.parquet"], fields)
+        old = BucketFile(0, "old.parquet", stored.num_rows, (tmp_path / "old.parquet").stat().st_size)
+        rows = read_files(spark, open_storage(str(tmp_path)), [old], fields)
         assert rows.schema == struct_type(fields)
         got = rows.toArrow()
         wrong = [

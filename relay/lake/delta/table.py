@@ -199,7 +199,7 @@ class _Update:
 
     def _read(self, rows: TableRows, window: Window) -> pyarrow.Table:
         within = rows.within(window.start, window.end)
-        batches = [batch for file in sorted(window.files, key=_order) for batch in within.of(file, within.names)]
+        batches = within.batches(sorted(window.files, key=_order), within.names)
         return pyarrow.Table.from_batches(batches, within.schema(within.names))
 
     def _last(self, rows: pyarrow.Table) -> pyarrow.Table:

@@ -8,11 +8,11 @@ from typing import Final
 from relay.lake.delta import vectors
 from relay.lake.delta.log import RETENTION_SECONDS, DeltaLog
 
-LEAST_SECONDS: Final = 600.0
+LEAST_SECONDS: Final = 120.0
 """How long a file stays at least, even if the table takes too much space."""
 
 _MOST_SHARE: Final = 1.5  # of the table's bytes, for files that its newest version does not have
-_FREE_BYTES: Final = 64 << 20  # they may always have
+_FREE_BYTES: Final = 16 << 20  # they may have at least
 
 
 class Vacuum:
@@ -39,7 +39,7 @@ class Vacuum:
             if name not in referenced:
                 self._unreferenced[name] = now, size
         self._known = referenced
-        most = _FREE_BYTES + _MOST_SHARE * sum(add.size for add in self._log.files.values())
+        most = max(_FREE_BYTES, _MOST_SHARE * sum(add.size for add in self._log.files.values()))
         excess = sum(size for _, size in self._unreferenced.values()) - most
         deleted = 0
         for name, (since, size) in sorted(self._unreferenced.items(), key=lambda each: each[1]):
