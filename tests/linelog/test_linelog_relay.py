@@ -203,8 +203,7 @@ def test_a_stop_of_the_log_is_shown_and_stops_nothing_else(
     assert (document["state"], document["stop"], document["log"]["status"]["state"]) == ("running", None, "stopped")
     file.write_bytes(whole)
     assert run_relay("resume", "-c", relay.conf).returncode == 0
-    until(lambda: ids(relay, db) == [1, 2, 3])
-    assert status(relay)["stop"] is None
+    until(lambda: ids(relay, db) == [1, 2, 3] and status(relay)["stop"] is None)
 
 
 def test_a_folder_that_cannot_be_written_is_tried_again(
