@@ -122,6 +122,8 @@ def _overlaps(metadata: pyarrow.parquet.FileMetaData, group: int, files: Files) 
 def _within(batch: pyarrow.RecordBatch, files: Files) -> pyarrow.RecordBatch:
     import pyarrow.compute as pc
 
+    if files.start < 0 and files.end is None:
+        return batch
     inside = pc.greater(batch["_seq"], files.start)
     if files.end is not None:
         inside = pc.and_(inside, pc.less_equal(batch["_seq"], files.end))

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 from relay.lake.documents import Field
 from relay.lake.scan import SMALL_BYTES
 from relay.lake.storage import Storage
-from relay.spark.gathering import gathered
 from relay.spark.schema import struct_type
+from relay.spark.small_files import read_small
 
 OPTIONS: Final = {
     # No setting of the session may drop rows, or shift dates before 1582.
@@ -63,7 +63,7 @@ def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile],
         size += file.bytes if is_small else 0
     if len(small) < MANY:
         small, others = [], small + others
-    parts = [gathered(spark, storage, small, fields)] if small else []
+    parts = [read_small(spark, storage, small, fields)] if small else []
     if others:
         parts.append(read_parquet(spark, storage, others, schema))
     return reduce(DataFrame.unionAll, parts) if parts else spark.createDataFrame([], schema)

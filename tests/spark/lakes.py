@@ -184,7 +184,7 @@ class MadeLake:
             "_seq": seq,
             "_file": "binlog.000001",
             "_pos": 4 + 100 * seq,
-            "_gtid": self.gtid or None,
+            "_gtid": self.gtid,
             "_schema_version": version.version,
         }
         self._rows.setdefault((table, version.version, kind, f"{moment:%Y-%m-%d}"), []).append(flat)

@@ -206,11 +206,13 @@ def test_many_small_files_are_read_in_few_tasks_beside_large_ones_and_settings_s
     spark.conf.set(listing, "77")
     try:
         assert state(spark, shop) == ordered(rows)
-        assert changes(spark, shop.url, ORDERS).rdd.getNumPartitions() == 1
+        assert changes(spark, shop.url, ORDERS).inputFiles() == []
         found = find_table(open_log(shop.url).state(), ORDERS)
-        monkeypatch.setattr(reading, "SMALL_BYTES", max(file.bytes for file in found.files.values()))
+        sizes = [file.bytes for file in found.files.values()]
+        monkeypatch.setattr(reading, "SMALL_BYTES", max(sizes))
         monkeypatch.setattr(reading, "MANY", 30)
         assert state(spark, shop) == ordered(rows)
+        assert len(changes(spark, shop.url, ORDERS).inputFiles()) == sizes.count(max(sizes))
         assert spark.conf.get(listing) == "77"
     finally:
         spark.conf.unset(listing)

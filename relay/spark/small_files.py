@@ -15,7 +15,7 @@ from relay.lake.storage import Storage
 from relay.spark.schema import arrow_schema, struct_type
 
 
-def gathered(spark: SparkSession, storage: Storage, names: Sequence[str], fields: Sequence[Field]) -> DataFrame:
+def read_small(spark: SparkSession, storage: Storage, names: Sequence[str], fields: Sequence[Field]) -> DataFrame:
     """Read files by their names in the lake, with these fields. Memory holds all rows, here and in the driver's JVM."""
     import pyarrow as pa
 
