@@ -61,10 +61,6 @@ def test_what_failures_names_is_real() -> None:
     assert not [metric for metric in metrics if f"`{metric}`" not in METRICS]
 
 
-def test_every_named_stop_is_a_failure_that_is_told() -> None:
-    assert not [code for code in StopCode if f"`{code}`" not in FAILURES]
-
-
 @pytest.mark.parametrize("code", [*StopCode, *ErrorCode])
 def test_the_page_of_codes_says_what_each_means_and_what_to_do(code: StopCode | ErrorCode) -> None:
     [row] = [line for line in EXIT_CODES.splitlines() if line.startswith(f"| `{code}` |")]
