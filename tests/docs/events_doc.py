@@ -22,7 +22,8 @@ This page lists every event of `relay.binlog`, for programs that read a binlog (
 
 Each event is a frozen msgspec struct of `relay.binlog.events`, whose first field is `header`. Field names follow
 MariaDB's C API (MARIADB_RPL_EVENT). `msgspec.json.encode(event)` returns JSON in which `event` is the name in capitals
-below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns the struct.
+below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns the struct. A type with
+`?` stands for that type or None.
 """
 FEW = 4
 """An event with at most so many fields is a row of the table of events; one with more has a section."""
@@ -120,7 +121,7 @@ def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, str, str], ...]:
     """Name, type and text of each field that the struct does not share with all others."""
     told, typed = _documented(struct), _annotated(struct)
     names = [field.name for field in msgspec.structs.fields(struct) if field.name != "header"]
-    return tuple((name, typed[name].replace("|", "\\|"), told.get(name, "")) for name in names)
+    return tuple((name, typed[name].replace(" | None", "?"), told.get(name, "")) for name in names)
 
 
 def _body(documented: type) -> list[ast.stmt]:
