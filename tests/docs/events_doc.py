@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 import typing
 from enum import IntFlag
 from functools import cache
@@ -23,7 +22,8 @@ This page lists every event of `relay.binlog`, for programs that read a binlog (
 Each event is a frozen msgspec struct of `relay.binlog.events`, whose first field is `header`. Field names follow
 MariaDB's C API (MARIADB_RPL_EVENT). `msgspec.json.encode(event)` returns JSON in which `event` is the name in capitals
 below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns the struct. A type with
-`?` stands for that type or None.
+`?` stands for that type or None. The enumeration `EventType` has the codes of types: up to 42 MySQL's, from 160 on
+MariaDB's.
 """
 FEW = 4
 """An event with at most so many fields is a row of the table of events; one with more has a section."""
@@ -50,9 +50,6 @@ def page() -> str:
     parts += ["## The header and longer events\n", f"`Header`: {_text(events.Header)}\n", _table(*map(_tagged, longer))]
     parts += ["## Parts of events\n", "".join(f"- `{struct.__name__}`: {_text(struct)}\n" for struct in structs)]
     parts += [_table(*((struct.__name__, struct) for struct in structs))]
-    members = ", ".join(f"{member.value}\N{NO-BREAK SPACE}`{member.name}`" for member in events.EventType)
-    parts += ["## Event types\n", f"`EventType`. {_text(events.EventType)}\n"]
-    parts += [textwrap.fill(members, 120, break_long_words=False) + ".\n"]
     parts += ["## Flags\n", "".join(f"- `{kind.__name__}`: {_text(kind)}\n" for kind in flags)]
     parts += ["| flag | bit | |\n|---|---|---|\n" + "".join(map(_bits, flags))]
     return "\n".join(parts)
