@@ -285,10 +285,10 @@ FAMILIES: Final = (
 
 def documentation() -> str:
     """Return the table of all metrics in Markdown, as in docs/metrics.md."""
-    lines = ["| metric | type | unit | labels | meaning |", "|---|---|---|---|---|"]
+    lines = ["| metric | labels | meaning |", "|---|---|---|"]
     for family in FAMILIES:
         labels = ", ".join(f"`{label}`" for label in family.labels)
-        lines.append(f"| `{family.sample_name}` | {family.kind} | {family.unit} | {labels} | {family.help} |")
+        lines.append(f"| `{family.sample_name}` | {labels} | {family.help} |")
     return "\n".join(lines) + "\n"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
-import textwrap
 import typing
 from enum import IntFlag
 from functools import cache
@@ -20,12 +18,12 @@ PATH = ROOT / "docs" / "binlog-events.md"
 INTRODUCTION = """# Binlog events
 
 This page lists every event of `relay.binlog`, for programs that read a binlog ([binlog-api.md](binlog-api.md)).
-`python -m tests.docs.events_doc` generates it from the code; a test compares the two.
 
 Each event is a frozen msgspec struct of `relay.binlog.events`, whose first field is `header`. Field names follow
-MariaDB's C API (MARIADB_RPL_EVENT) if it has the event. `msgspec.json.encode(event)` returns JSON in which `event` is
-the name in capitals below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns
-the struct.
+MariaDB's C API (MARIADB_RPL_EVENT). `msgspec.json.encode(event)` returns JSON in which `event` is the name in capitals
+below and bytes are base64. `msgspec.json.decode(text, type=relay.binlog.events.Event)` returns the struct. A type with
+`?` stands for that type or None. The enumeration `EventType` has the codes of types: up to 42 MySQL's, from 160 on
+MariaDB's.
 """
 FEW = 4
 """An event with at most so many fields is a row of the table of events; one with more has a section."""
@@ -49,12 +47,11 @@ def page() -> str:
     longer: list[type[msgspec.Struct]] = [events.Header, *(event for event in EVERY if _is_long(event))]
     parts = [INTRODUCTION, "## Events\n"]
     parts += ["| event | struct | | fields |\n|---|---|---|---|\n" + "".join(map(_row, EVERY))]
-    parts += ["## The header and longer events\n", _table("event", *map(_tagged, longer))]
-    parts += ["## Parts of events\n", _table("part", *((struct.__name__, struct) for struct in structs))]
-    members = ", ".join(f"{member.value}\N{NO-BREAK SPACE}`{member.name}`" for member in events.EventType)
-    parts += ["## Event types\n", f"`EventType`. {_text(events.EventType)}\n"]
-    parts += [textwrap.fill(members, 120, break_long_words=False) + ".\n"]
-    parts += ["## Flags\n", "| flags of | bit | name | |\n|---|---|---|---|\n" + "".join(map(_bits, flags))]
+    parts += ["## The header and longer events\n", f"`Header`: {_text(events.Header)}\n", _table(*map(_tagged, longer))]
+    parts += ["## Parts of events\n", "".join(f"- `{struct.__name__}`: {_text(struct)}\n" for struct in structs)]
+    parts += [_table(*((struct.__name__, struct) for struct in structs))]
+    parts += ["## Flags\n", "".join(f"- `{kind.__name__}`: {_text(kind)}\n" for kind in flags)]
+    parts += ["| flag | bit | |\n|---|---|---|\n" + "".join(map(_bits, flags))]
     return "\n".join(parts)
 
 
@@ -90,13 +87,8 @@ def _row(event: type[msgspec.Struct]) -> str:
 
 def _bits(flags: type[IntFlag]) -> str:
     """The bits of some flags in the table of all."""
-    of = re.search(r"`[\w.]+`", _text(flags))
-    assert of, f"the docstring of {flags.__name__} says of which field"
     told = _documented(flags)
-    rows = [f"| {bit.value:#x} | `{bit.name}` | {told[str(bit.name)]} |\n" for bit in flags]
-    return "".join(
-        f"| {of[0] + f' (`{flags.__name__}`) ' if not number else ''}{row}" for number, row in enumerate(rows)
-    )
+    return "".join(f"| `{flags.__name__}.{bit.name}` | {bit.value:#x} | {told[str(bit.name)]} |\n" for bit in flags)
 
 
 def _text(documented: type) -> str:
@@ -108,12 +100,11 @@ def _tagged(struct: type[msgspec.Struct]) -> tuple[str, type[msgspec.Struct]]:
     return (_tag(struct) if struct is not events.Header else "Header", struct)
 
 
-def _table(what: str, *structs: tuple[str, type[msgspec.Struct]]) -> str:
-    """A row for each struct, and below it one for each of its fields."""
-    lines = [f"| {what} | field | type | |", "|---|---|---|---|"]
+def _table(*structs: tuple[str, type[msgspec.Struct]]) -> str:
+    """A row for each field of some structs."""
+    lines = ["| field | type | |", "|---|---|---|"]
     for name, struct in structs:
-        lines.append(f"| `{name}` | | | {_text(struct)} |")
-        lines += [f"| | `{field}` | `{kind}` | {text} |" for field, kind, text in _fields(struct)]
+        lines += [f"| `{name}.{field}` | `{kind}` | {text} |" for field, kind, text in _fields(struct)]
     return "\n".join(lines) + "\n"
 
 
@@ -127,7 +118,7 @@ def _fields(struct: type[msgspec.Struct]) -> tuple[tuple[str, str, str], ...]:
     """Name, type and text of each field that the struct does not share with all others."""
     told, typed = _documented(struct), _annotated(struct)
     names = [field.name for field in msgspec.structs.fields(struct) if field.name != "header"]
-    return tuple((name, typed[name].replace("|", "\\|"), told.get(name, "")) for name in names)
+    return tuple((name, typed[name].replace(" | None", "?"), told.get(name, "")) for name in names)
 
 
 def _body(documented: type) -> list[ast.stmt]:

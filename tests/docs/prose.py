@@ -1,7 +1,7 @@
 """The prose that people read: pages, helps, errors, log texts. `python -m tests.docs.prose` checks its style.
 
 `make lint` runs it. A program decides the rules: short sentences, no chain of passives, no odd turns.
-test_glossary.py checks the words of docs/glossary.md.
+test_glossary.py checks the words of docs/glossary.md and docs/internals/glossary.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from relay.config.keys import CLIENT_KEYS, KEYS
 from relay.errors import MEANINGS
 from tests.support import ROOT
 
-GLOSSARY: Final = ROOT / "docs/glossary.md"
+GLOSSARIES: Final = (ROOT / "docs/glossary.md", ROOT / "docs/internals/glossary.md")
 WORDS: Final = 36
 """The largest number of words in a sentence; code, numbers, and what is in parentheses do not count."""
 PASSIVES: Final = 3
@@ -51,7 +51,7 @@ PASSIVE: Final = (
 
 
 class Banned(NamedTuple):
-    """A word that docs/glossary.md replaces; INSTEAD has the word to write.
+    """A word that the glossaries replace; INSTEAD has the word to write.
 
     `prose` is a pattern for text that people read. `names` are words that no identifier contains, in the files that
     `where` matches. An identifier's words are what stands between underscores and before capitals; a word with a
@@ -157,7 +157,7 @@ ELSEWHERE: Final[Mapping[str, frozenset[str]]] = {
 PAGES: Final = sorted(
     path
     for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-    if path not in (GLOSSARY, ROOT / "CHANGELOG.md")
+    if path not in (*GLOSSARIES, ROOT / "CHANGELOG.md")
 )
 
 

@@ -1,4 +1,4 @@
-"""One word for one thing: nothing here uses the words that docs/glossary.md replaced."""
+"""One word for one thing: nothing here uses the words that the glossaries replaced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relay.base.log_events import EVENTS
 from relay.commands.app import cli
 from relay.config.keys import CLIENT_KEYS, KEYS
 from relay.errors import MEANINGS
-from tests.docs.prose import BANNED, GLOSSARY, INSTEAD, PAGES, found_in, help_texts, prose_of, shown
+from tests.docs.prose import BANNED, GLOSSARIES, INSTEAD, PAGES, found_in, help_texts, prose_of, shown
 from tests.support import ROOT
 
 LOG_FIELDS: Final = frozenset(name for event in EVENTS.values() for name in event.fields.split())
@@ -110,12 +110,12 @@ def test_every_word_that_is_not_used_has_one_to_write_instead() -> None:
     assert all(INSTEAD.values())
 
 
-def test_words_are_in_alphabetical_order_and_each_has_a_sentence_and_its_code() -> None:
-    table = GLOSSARY.read_text()
-    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")][2:]
+@pytest.mark.parametrize("page", GLOSSARIES, ids=shown)
+def test_words_are_in_alphabetical_order_and_each_has_a_sentence(page: Path) -> None:
+    head, *rows = [line.strip("|").split("|") for line in page.read_text().splitlines() if line.startswith("| ")]
     words = [row[0].strip().lower() for row in rows]
     assert words == sorted(words)
-    assert not [row for row in rows if len(row) != 3 or not row[1].strip().endswith(".") or not row[2].strip()]
+    assert not [row for row in rows if len(row) != len(head) or not row[1].strip().endswith(".") or not row[-1].strip()]
 
 
 @pytest.mark.parametrize(

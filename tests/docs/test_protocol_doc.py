@@ -8,7 +8,7 @@ from relay.protocol import classic, classic_keys, classic_states
 from relay.protocol.classic import Command, Identity, Result, TableFilter
 from relay.protocol.classic_states import Action, State
 from tests.support import ROOT
-from tests.support.state_tables import CLASSIC_REPLIES, classic_table
+from tests.support.state_tables import classic_table
 
 TEXT = (ROOT / "docs" / "protocol.md").read_text()
 
@@ -17,8 +17,7 @@ def test_state_table_is_the_one_that_the_servers_use() -> None:
     assert classic_table() in TEXT
 
 
-def test_every_action_is_documented_and_every_command_has_one() -> None:
-    assert set(CLASSIC_REPLIES) == set(Action)
+def test_every_command_has_an_action_and_none_is_left() -> None:
     used = {classic_states.action(state, command) for state in State for command in (0, *Command, 0xFFFF)}
     assert used == set(Action)
 

@@ -14,7 +14,7 @@ from relay.monitoring import documents
 from relay.monitoring.schema_report import TableHistory
 from relay.monitoring.stat import Stat
 
-PLAIN = {str: "text", int: "integer", float: "number", bool: "true or false"}
+PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     Stat,
     documents.History,

@@ -8,7 +8,7 @@ from relay.protocol import cdc_messages as words
 from relay.protocol import classic_states
 from relay.protocol.cdc_states import CLOSING, REPLIES, TRANSITIONS, Message, Outcome
 from relay.protocol.classic import Command
-from relay.protocol.classic_states import Action, action
+from relay.protocol.classic_states import action
 
 
 def _quoted(reply: bytes) -> str:
@@ -19,19 +19,6 @@ def _answer(outcome: Outcome) -> str:
     return _quoted(REPLIES[outcome]) + (", and the connection is closed" if outcome in CLOSING else "")
 
 
-CLASSIC_REPLIES: Final = {
-    Action.PONG: "0x00, `PONG` and NUL",
-    Action.AUTHENTICATE: "0x00 or 0xFF, 16 bytes; on success the state is `identified`, on failure what it was",
-    Action.ADD_FILTER: "0x00, no payload",
-    Action.REMOVE_FILTER: "0x00, u32 number removed",
-    Action.LIST_FILTERS: "0x00, the filters",
-    Action.POLL: "0x00 and a row, or 0xFC",
-    Action.POLL_MANY: "0x00, u32 count and rows; waits first if it asked to",
-    Action.ADMINISTRATE: "0x00 and a JSON object, or 0xFF and a text",
-    Action.REFUSE_UNAUTHENTICATED: "0xFF, `not authenticated: send Auth first` and NUL",
-    Action.REFUSE_UNKNOWN: "0xFF, `unknown command N` and NUL",
-    Action.DISCONNECT: "0xF0, no payload; then the connection is closed",
-}
 CDC_REPLIES: Final = {outcome: _answer(outcome) for outcome in REPLIES} | {
     Outcome.CHECK: f"{_quoted(words.OK)}, then UNREGISTERED; or as `{Outcome.DENY}`",
     Outcome.REGISTER: f"{_quoted(words.OK)}, then REGISTERED",
@@ -45,17 +32,17 @@ CDC_REPLIES: Final = {outcome: _answer(outcome) for outcome in REPLIES} | {
 
 
 def classic_table() -> str:
-    """The actions of commands by state, and the reply of each action, as two Markdown tables."""
+    """The actions of commands by state as a Markdown table. Many commands in succession are a range."""
     lines = ["| command | " + " | ".join(classic_states.State) + " |", "|---" * (len(classic_states.State) + 1) + "|"]
     names: dict[str, list[str]] = {}
     for command in Command:
         cells = " | ".join(action(state, command) for state in classic_states.State)
         names.setdefault(cells, []).append(f"{command:#06x} {command.name}")
-    lines += [f"| {', '.join(commands)} | {cells} |" for cells, commands in names.items()]
+    for cells, commands in names.items():
+        shown = ", ".join(commands) if len(commands) < 3 else f"{commands[0]} to {commands[-1]}"
+        lines.append(f"| {shown} | {cells} |")
     cells = " | ".join(action(state, 0) for state in classic_states.State)
-    lines += [f"| any other | {cells} |", "", "| action | answer |", "|---|---|"]
-    lines += [f"| {each} | {CLASSIC_REPLIES[each]} |" for each in Action]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, f"| any other | {cells} |"]) + "\n"
 
 
 def cdc_table() -> str:

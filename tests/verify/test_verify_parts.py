@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -28,7 +27,6 @@ from relay.verify.report import SHOWN, Report
 from relay.verify.run import Progress
 from relay.verify.sides import ReferenceColumn, Step
 from relay.verify.values import DIFFERENT, SAME
-from tests.support import ROOT
 
 
 def column(kind: Type, meta: int = 0, **settings: Any) -> Column:
@@ -359,11 +357,6 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(monkeypatch: pytest
 def test_the_server_id_is_nobody_else_s() -> None:
     drawn: Callable[[int], int] = iter([5, 6, 7]).__next__  # type: ignore[assignment]
     assert choose_server_id({2**31 + 5, 2**31 + 6}, lambda _: drawn()) == 2**31 + 7  # type: ignore[call-arg]
-
-
-def test_the_page_lists_every_fault_as_the_code_does() -> None:
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", (ROOT / "docs" / "verify.md").read_text(), re.MULTILINE)
-    assert dict(rows[rows.index(next(row for row in rows if row[0] in faults.MEANINGS)) :]) == faults.MEANINGS
 
 
 def test_it_needs_a_journal(tmp_path: Path) -> None:

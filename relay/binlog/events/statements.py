@@ -10,8 +10,8 @@ from relay.binlog.events.header import BinlogEvent
 class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """The status variables of a QUERY: the session values that the statement depends on.
 
-    A field is None if the server did not write it. The number in each description is the variable's code. Collations
-    are the server's numbers.
+    A field is None if the server did not write it. The number in each description is the variable's code; a field
+    without more is the session's variable of that name. Collations are the server's numbers.
     """
 
     flags2: int | None = None
@@ -25,7 +25,7 @@ class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     charset: tuple[int, int, int] | None = None
     """4: character_set_client, collation_connection and collation_server."""
     time_zone: str | None = None
-    """5: the session's time_zone."""
+    """5."""
     lc_time_names: int | None = None
     """7: number of the locale of DATE_FORMAT."""
     charset_database: int | None = None
@@ -41,17 +41,17 @@ class QueryStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     microseconds: int | None = None
     """13 (MySQL) or 128 (MariaDB): fraction of the second in the header's timestamp."""
     explicit_defaults_for_timestamp: bool | None = None
-    """16: the session's variable of that name."""
+    """16."""
     ddl_xid: int | None = None
     """17 (MySQL) or 129 (MariaDB): number of the engine's transaction of the DDL statement."""
     default_collation_for_utf8mb4: int | None = None
-    """18: the session's variable of that name."""
+    """18."""
     sql_require_primary_key: bool | None = None
-    """19: the session's variable of that name."""
+    """19."""
     default_table_encryption: bool | None = None
-    """20: the session's variable of that name."""
+    """20."""
     enable_cascade_triggers: bool | None = None
-    """21: the session's variable of that name (MySQL 9.7 and later)."""
+    """21 (MySQL 9.7 and later)."""
     gtid_flags3: int | None = None
     """130: MariaDB's `GtidExtra` bits of an ALTER TABLE in two phases."""
     start_alter_seq_no: int | None = None
