@@ -24,6 +24,7 @@ _MODULES: Final = {  # by command, the module of this folder that defines it
     "export": "lake",
     "init": "init",
     "pause": "run",
+    "query": "query",
     "reload": "clients",
     "repair": "run",
     "resume": "run",

@@ -35,6 +35,9 @@ from relay.lake.tables import (
 )
 from relay.lake.types import META_FIELDS, arrow_type, generation_schema
 
+Watch = Callable[[int, int], None]
+"""Told of rows that are read: how many more, and how many there are."""
+
 Filter = tuple[str, str, Any]
 """A condition of a row: column, one of == != < <= > >= in, value."""
 
@@ -51,27 +54,34 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 def changes(
     lake: Lake,
     table: str | Table,
-    since: int | None = None,
-    until: int | None = None,
+    since: Moment | None = None,
+    until: Moment | None = None,
     *,
     columns: Sequence[str] | None = None,
     filters: Sequence[Filter] = (),
+    watch: Watch | None = None,
 ) -> pyarrow.RecordBatchReader:
-    """Return the changes of a table with `_seq` above `since` and up to `until`, in the order of its files.
+    """Return the changes of a table after `since` and up to `until`, in the order of its files.
+
+    Both are moments as `current` takes them; a `_seq` may be beyond the end of the lake.
 
     A change is one row, an update two. The columns are those of the table's newest version, then those that only older
     ones had, the side columns that have values (`NAME__text`, `NAME__raw`, `NAME__srid`), and last META_FIELDS;
     `columns` selects some of them. Rows that do not meet all `filters` are left out. docs/lake.md defines the rows. A
-    value of an older type that the column's type cannot hold is NULL, with its text in `NAME__text`.
+    value of an older type that the column's type cannot hold is NULL, with its text in `NAME__text`. `watch` gets the
+    number of rows of each batch that is read, and of all.
 
     Raises `RelayError` (usage) if the lake has no such table, or the table no such column.
     """
     log = open_log(lake)
-    found = find_table(log.state(), table)
-    start = -1 if since is None else since
-    rows = TableRows(log.storage, found, [*fields_of_all(found), *META_FIELDS], start, until)
+    state = log.state()
+    found = find_table(state, table)
+    start = -1 if since is None else seq_at(log.storage, state, found, since)
+    end = None if until is None else seq_at(log.storage, state, found, until)
+    rows = TableRows(log.storage, found, [*fields_of_all(found), *META_FIELDS], start, end)
     names = [field.name for field in rows.fields] if columns is None else list(columns)
-    files = [each for each in found.files.values() if each.last > start and (until is None or each.first <= until)]
+    files = [each for each in found.files.values() if each.last > start and (end is None or each.first <= end)]
+    rows.watched(watch, sum(file.rows for file in files))
     return _selected(rows.batches(_ordered(files), [*names, *_names(filters)]), rows.schema(names), filters)
 
 
@@ -82,6 +92,7 @@ def current(
     as_of: Moment | None = None,
     columns: Sequence[str] | None = None,
     filters: Sequence[Filter] = (),
+    watch: Watch | None = None,
 ) -> pyarrow.RecordBatchReader:
     """Return the rows of a table with a primary key as of the last export: the result of `SELECT *` on the source then.
 
@@ -116,6 +127,7 @@ def current(
     rows = TableRows(log.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
     names = [field.name for field in fields] if columns is None else list(columns)
     schema = rows.schema(names)
+    rows.watched(watch, sum(file.rows for file in files) * (1 if _at_once(files) else 2))
     newest = newest_rows(rows, _ordered(files), key_columns(fields, version.key), bounds, [*names, *_names(filters)])
     return _selected(newest, schema, filters)
 
@@ -128,6 +140,8 @@ class TableRows:
     ) -> None:
         self.fields = fields
         self._start = start
+        self._watch: Watch | None = None
+        self._total = 0
         self._storage = storage
         self._end = end
         self._table = table
@@ -139,6 +153,10 @@ class TableRows:
         }
         sides = {field.column: field.name for field in fields if field.side == "text"}
         self._texts = {f.name: sides[f.column] for f in fields if f.column and not f.side and f.column in sides}
+
+    def watched(self, watch: Watch | None, total: int) -> None:
+        """Tell `watch` of the rows that are read from now on, of `total`."""
+        self._watch, self._total = watch, total
 
     @property
     def names(self) -> list[str]:
@@ -175,7 +193,10 @@ class TableRows:
         stored = self._stored[self._generations[piece[0].version]]
         paths = [file.path for file in piece]
         what = scan.Files(self._storage.url(), paths, self._start, self._end, stored, self._texts, len(paths) > 1)
-        return scan.read(what, types, schema, self._storage)
+        for batch in scan.read(what, types, schema, self._storage):
+            if self._watch is not None:
+                self._watch(batch.num_rows, self._total)
+            yield batch
 
 
 def newest_rows(
@@ -188,7 +209,7 @@ def newest_rows(
 
     The keys are read first, and then the rows that count; of a table with few bytes, both at once.
     """
-    at_once = sum(file.bytes for file in files) <= _AT_ONCE_BYTES
+    at_once = _at_once(files)
     wanted = [*key, _SEQ, _KIND]
     pieces = list(rows.pieces(files))
     keys: list[pyarrow.RecordBatch] = []
@@ -214,6 +235,10 @@ def newest_rows(
             for batch in read[number] if at_once else rows.of(piece, names):
                 yield batch.filter(counts[at : at + batch.num_rows])
                 at += batch.num_rows
+
+
+def _at_once(files: Iterable[DataFile]) -> bool:
+    return sum(file.bytes for file in files) <= _AT_ONCE_BYTES
 
 
 def is_last(rows: pyarrow.Table) -> pyarrow.Array:

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow
 import pytest
 
 from examples.dbserver import DatabaseServer
@@ -21,6 +22,7 @@ from relay.lake import changes, paths
 from relay.lake import current as current_of
 from relay.lake.documents import Field, Table
 from relay.lake.log import LakeLog
+from relay.lake.query import query
 from relay.lake.storage import open_storage
 from tests.spark.lakes import MadeLake
 from tests.support import ROOT
@@ -293,10 +295,16 @@ def test_the_current_state_equals_select_after_a_random_life(
                 found = relay_lake_rows(log, name, known.version.fields)
                 source = Counter(selected(server, "life", name.table, known.version.fields))
                 assert not (wrong := difference(source, found, known.version.fields)), f"seed {SEED}: {name}: {wrong}"
+                with query(log, f'SELECT * FROM life."{name.table}"') as result:
+                    in_sql = counted(result.to_arrow_table(), known.version.fields)
+                assert not (wrong := difference(source, in_sql, known.version.fields)), f"in SQL: {name}: {wrong}"
 
 
 def relay_lake_rows(log: LakeLog, table: Table, fields: list[Field]) -> Counter[tuple[Any, ...]]:
-    found = current_of(log, table).read_all()
+    return counted(current_of(log, table).read_all(), fields)
+
+
+def counted(found: pyarrow.Table, fields: list[Field]) -> Counter[tuple[Any, ...]]:
     return Counter(in_lake(found.to_pydict(), fields, found.num_rows))
 
 
