@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,10 +19,9 @@ from relay.base.errors import ErrorCode, RelayError
 from relay.lake.arrow import pyarrow
 from relay.lake.columns import fields_of_all
 from relay.lake.documents import LakeState, TableState
-from relay.lake.log import LakeLog
 from relay.lake.moments import Moment
 from relay.lake.reading import Watch, changes, current
-from relay.lake.tables import Lake, open_log
+from relay.lake.tables import FixedLake, Lake, open_lake
 from relay.lake.types import META_FIELDS
 
 if TYPE_CHECKING:
@@ -56,15 +55,15 @@ def query(
         connection.execute("SET temp_directory = $folder", {"folder": folder})
         connection.execute(f"ATTACH ':memory:' AS {CHANGES}")
         tree = _parsed(connection, statement)
-        log = open_log(lake)
-        state = log.state()
-        for name in sorted(_tables(tree)):
-            if (table := _known(state, name)) is not None:
-                _load(connection, name, _rows(log, table, name, as_of, _columns(tree), watch))
+        opened = open_lake(lake)
+        fixed = FixedLake(opened.storage, opened.state())
+        for name in _tables(tree):
+            if (table := _known(fixed.known, name)) is not None:
+                _load(connection, name, _rows(fixed, table, name, as_of, _columns(tree), watch))
         try:
             yield connection.sql(statement)
         except duckdb.Error as error:
-            raise _failure(error, state) from error
+            raise _failure(error, fixed.known) from error
 
 
 def write(result: DuckDBPyRelation, form: str) -> None:
@@ -94,7 +93,7 @@ def _duckdb() -> Any:
 
 
 def _rows(
-    log: LakeLog,
+    lake: FixedLake,
     table: TableState,
     name: Name,
     as_of: Moment | None,
@@ -104,12 +103,12 @@ def _rows(
     """Return the rows of a table with those of the columns that it has."""
     if name.catalog:
         names = [field.name for field in (*fields_of_all(table), *META_FIELDS)]
-        return changes(log, table.table, until=as_of, columns=_chosen(names, columns), watch=watch)
+        return changes(lake, table.table, until=as_of, columns=_chosen(names, columns), watch=watch)
     if table.versions and not table.version.key:
         hint = f"read its changes: {CHANGES}.{table.table}"
         raise RelayError(ErrorCode.USAGE, f"query {table.table}", "it has no primary key", hint=hint)
-    names = current(log, table.table, as_of=as_of).schema.names
-    return current(log, table.table, as_of=as_of, columns=_chosen(names, columns), watch=watch)
+    names = current(lake, table.table, as_of=as_of).schema.names
+    return current(lake, table.table, as_of=as_of, columns=_chosen(names, columns), watch=watch)
 
 
 def _chosen(names: list[str], columns: frozenset[str] | None) -> list[str]:
@@ -163,12 +162,11 @@ def _nodes(tree: object) -> Iterator[dict[str, Any]]:
             yield from _nodes(each)
 
 
-def _tables(tree: dict[str, Any]) -> set[Name]:
-    return {
-        Name(node["catalog_name"], node["schema_name"], node["table_name"])
-        for node in _nodes(tree)
-        if node.get("type") == "BASE_TABLE"
-    }
+def _tables(tree: dict[str, Any]) -> Iterable[Name]:
+    """Return the tables of a statement, each once: DuckDB compares names without case."""
+    nodes = (node for node in _nodes(tree) if node.get("type") == "BASE_TABLE")
+    names = (Name(node["catalog_name"], node["schema_name"], node["table_name"]) for node in nodes)
+    return {tuple(map(str.casefold, name)): name for name in names}.values()
 
 
 def _columns(tree: dict[str, Any]) -> frozenset[str] | None:

@@ -30,7 +30,7 @@ from relay.lake.tables import (
     fields_in,
     find_table,
     is_relevant,
-    open_log,
+    open_lake,
     version_in,
 )
 from relay.lake.types import META_FIELDS, arrow_type, generation_schema
@@ -73,12 +73,12 @@ def changes(
 
     Raises `RelayError` (usage) if the lake has no such table, or the table no such column.
     """
-    log = open_log(lake)
-    state = log.state()
+    opened = open_lake(lake)
+    state = opened.state()
     found = find_table(state, table)
-    start = -1 if since is None else seq_at(log.storage, state, found, since)
-    end = None if until is None else seq_at(log.storage, state, found, until)
-    rows = TableRows(log.storage, found, [*fields_of_all(found), *META_FIELDS], start, end)
+    start = -1 if since is None else seq_at(opened.storage, state, found, since)
+    end = None if until is None else seq_at(opened.storage, state, found, until)
+    rows = TableRows(opened.storage, found, [*fields_of_all(found), *META_FIELDS], start, end)
     names = [field.name for field in rows.fields] if columns is None else list(columns)
     files = [each for each in found.files.values() if each.last > start and (end is None or each.first <= end)]
     rows.watched(watch, sum(file.rows for file in files))
@@ -100,15 +100,15 @@ def current(
     and the side columns that have values; `columns` and `filters` are those of `changes`. After a reset (an ALTER that
     rewrites values, a loss), the state before it is returned, with a warning, until the table's snapshot is done.
 
-    Memory holds the keys of the changes, and a batch of rows.
+    Memory holds the keys of the changes and a batch of rows, or all rows of files below 32 MiB.
 
     Raises `RelayError` (usage) if the lake has no such table or column, if the table has no key, or if its rows are
     not known at that time.
     """
-    log = open_log(lake)
-    state = log.state()
+    opened = open_lake(lake)
+    state = opened.state()
     found = find_table(state, table)
-    bounds = bounds_of(state, found, None if as_of is None else seq_at(log.storage, state, found, as_of))
+    bounds = bounds_of(state, found, None if as_of is None else seq_at(opened.storage, state, found, as_of))
     if bounds.stale and as_of is None:
         warnings.warn(
             f"{found.table}: its rows after {bounds.until} are not known yet; this is the state at that number",
@@ -124,7 +124,7 @@ def current(
             hint="read its changes: relay.lake.changes",
         )  # fmt: skip
     fields = fields_in(found, version)
-    rows = TableRows(log.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
+    rows = TableRows(opened.storage, found, [*fields, _META[_SEQ], _META[_KIND]], -1, bounds.until)
     names = [field.name for field in fields] if columns is None else list(columns)
     schema = rows.schema(names)
     rows.watched(watch, sum(file.rows for file in files) * (1 if _at_once(files) else 2))

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from relay.base.errors import ErrorCode, RelayError
 from relay.lake.columns import generations_of
 from relay.lake.documents import DataFile, Field, LakeState, Table, TableState, TableVersion
 from relay.lake.log import LakeLog
-from relay.lake.storage import open_storage
+from relay.lake.storage import Storage, open_storage
 from relay.lake.types import generation_schema
 
-Lake = str | os.PathLike[str] | LakeLog
+
+class OpenLake(Protocol):
+    """A lake's files, and what they are."""
+
+    @property
+    def storage(self) -> Storage:
+        """The files."""
+
+    def state(self) -> LakeState:
+        """Return what the lake has."""
+
+
+class FixedLake(NamedTuple):
+    """A lake as it is now: what reads several tables of it sees them at one moment."""
+
+    storage: Storage
+    known: LakeState
+
+    def state(self) -> LakeState:
+        """Return what the lake had."""
+        return self.known
+
+
+Lake = str | os.PathLike[str] | OpenLake
 """A lake's path or URL, or its open log."""
 
 
@@ -37,7 +60,12 @@ class Bounds(NamedTuple):
     stale: bool = False
 
 
-def open_log(lake: Lake) -> LakeLog:
+def open_lake(lake: Lake) -> OpenLake:
+    """Open a lake, if it is not."""
+    return LakeLog(open_storage(os.fspath(lake))) if isinstance(lake, (str, os.PathLike)) else lake
+
+
+def open_log(lake: str | os.PathLike[str] | LakeLog) -> LakeLog:
     """Open the log of a lake."""
     return lake if isinstance(lake, LakeLog) else LakeLog(open_storage(os.fspath(lake)))
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from relay.lake.columns import fields_of_all, generations_of
 from relay.lake.documents import DataFile, Field, Table, TableState
 from relay.lake.storage import Storage
-from relay.lake.tables import Lake, find_table, open_log
+from relay.lake.tables import Lake, find_table, open_lake
 from relay.lake.types import META_FIELDS, generation_schema
 from relay.spark.reading import read_files
 from relay.spark.schema import col, convert, spark_type
@@ -29,7 +29,7 @@ def changes(
 
     Raises `RelayError` (usage) if the lake has no such table.
     """
-    log = open_log(lake)
+    log = open_lake(lake)
     found = find_table(log.state(), table)
     files = [
         file

@@ -10,18 +10,18 @@ from pyspark.sql import functions as f
 
 from relay.lake.columns import key_columns, unused_name
 from relay.lake.documents import Field, Table, TableState
-from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
 from relay.lake.tables import (
     PRESENT,
     ROW_KINDS,
     Bounds,
     Lake,
+    OpenLake,
     bounds_of,
     fields_in,
     find_table,
     is_relevant,
-    open_log,
+    open_lake,
     version_in,
 )
 from relay.lake.types import META_FIELDS
@@ -46,7 +46,7 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
 
     Raises `RelayError` (usage) if the lake has no such table, or if its rows were never known.
     """
-    log = open_log(lake)
+    log = open_lake(lake)
     state = log.state()
     found = find_table(state, table)
     if not found.versions:  # no statement and no row has defined its columns yet
@@ -63,7 +63,7 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
     return basis.state(spark).select(*(col(field.name) for field in basis.fields))
 
 
-def basis_of(log: LakeLog, table: Table) -> Basis:
+def basis_of(log: OpenLake, table: Table) -> Basis:
     """Return the parts of a table's current state. Raises `RelayError` (usage) if the lake does not know its rows."""
     # This comes before the log, so that the log has everything that this version has merged.
     last = pointers.newest(log.storage, table)

@@ -16,6 +16,8 @@ import pytest
 from relay.cli import run
 from relay.errors import ExitCode
 from relay.lake import reading
+from relay.lake.documents import LakeState
+from relay.lake.log import LakeLog
 from relay.lake.query import query
 from tests.spark.lakes import MadeLake
 
@@ -131,6 +133,22 @@ def test_only_columns_that_the_statement_may_use_are_read(
     with query(shop.url, statement) as result:
         assert result.fetchall()
     assert (columns or list(ORDERS)) in asked
+
+
+def test_tables_of_one_statement_are_of_one_moment(shop: MadeLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = LakeLog.state
+
+    def more(log: LakeLog) -> LakeState:
+        found = states(log)
+        shop.insert("shop.orders", order(shop.seq, "new"))
+        shop.commit()
+        return found
+
+    monkeypatch.setattr(LakeLog, "state", more)
+    both = "SELECT (SELECT count(*) FROM shop.orders), (SELECT count(*) FROM changes.Shop.ORDERS)"
+    for rows in range(2, 5):
+        with query(shop.url, both) as result:
+            assert result.fetchall() == [(rows, rows + 5)]
 
 
 def test_rows_are_read_once_however_often_they_are_used(shop: MadeLake) -> None:
