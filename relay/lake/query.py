@@ -19,7 +19,7 @@ from relay.base.errors import ErrorCode, RelayError
 from relay.lake.arrow import pyarrow
 from relay.lake.columns import fields_of_all
 from relay.lake.documents import LakeState, TableState
-from relay.lake.moments import Moment
+from relay.lake.moments import Moment, seq_at
 from relay.lake.reading import Watch, changes, current
 from relay.lake.tables import FixedLake, Lake, open_lake
 from relay.lake.types import META_FIELDS
@@ -57,9 +57,10 @@ def query(
         tree = _parsed(connection, statement)
         opened = open_lake(lake)
         fixed = FixedLake(opened.storage, opened.state())
-        for name in _tables(tree):
-            if (table := _known(fixed.known, name)) is not None:
-                _load(connection, name, _rows(fixed, table, name, as_of, _columns(tree), watch))
+        tables = {name: table for name in _tables(tree) if (table := _known(fixed.known, name)) is not None}
+        seq = None if as_of is None else seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
+        for name, table in tables.items():
+            _load(connection, name, _rows(fixed, table, name, seq, _columns(tree), watch))
         try:
             yield connection.sql(statement)
         except duckdb.Error as error:
@@ -96,7 +97,7 @@ def _rows(
     lake: FixedLake,
     table: TableState,
     name: Name,
-    as_of: Moment | None,
+    as_of: int | None,
     columns: frozenset[str] | None,
     watch: Watch | None,
 ) -> pyarrow.RecordBatchReader:

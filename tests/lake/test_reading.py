@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, date, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -199,6 +200,8 @@ def test_a_state_is_found_by_the_gtid_of_a_transaction_also_of_another_table(lak
         assert [one["id"] for one in current(lake, as_of=gtid.format(number))] == sorted(ids, key=str)
     error = refused(lambda: current(lake, as_of=gtid.format(7)))
     assert error.cause == "the lake has no row of this transaction"
+    between = changes(lake.url, ORDERS, gtid.format(2), gtid.format(4)).read_all()
+    assert between["id"].to_pylist() == [4, 14]
 
 
 def test_a_state_is_found_by_a_time_whatever_the_clock_of_the_source_did(lake: MadeLake) -> None:
@@ -229,7 +232,10 @@ def test_a_state_is_found_by_a_time_whatever_the_clock_of_the_source_did(lake: M
     error = refused(lambda: at(86_501))
     assert re.fullmatch(r"the lake ends at 2026-11-21 09:\d\d:40Z", error.cause)
     assert refused(lambda: current(lake, as_of="yesterday")).cause == "it is no _seq, GTID or time"
-    assert refused(lambda: current(lake, as_of=f"{UUID}:1-5")).cause == "it is no _seq, GTID or time"
+    for gtids in (f"{UUID}:1-5", f"{UUID}:tag:4,{UUID}:7", "0-1-5,1-1-7"):
+        assert refused(partial(current, lake, as_of=gtids)).cause.startswith("it is a set of GTIDs")
+    ancient = refused(lambda: current(lake, as_of=datetime(99, 1, 1, tzinfo=UTC)))
+    assert ancient.cause == "the lake has all its rows from 1 on"
     assert refused(lambda: current(lake, as_of="2026-11-20 09:31:00")).cause == "it has no time zone"
 
 
@@ -240,12 +246,22 @@ def test_every_state_equals_the_model_after_random_changes_snapshots_and_markers
     lake.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
     model: dict[int, str | None] = {number: f"before {number}" for number in range(5)}
     states: dict[int, list[dict[str, Any]]] = {}
+    clocks: dict[int, int] = {}
+
+    def next_transaction() -> None:
+        lake.clock += chance.choice([-2000, 0, 1000, 1000, 5000])
+        lake.gtid = f"0-1-{lake.seq + 1}"
+        clocks[lake.seq + 1] = lake.clock
+
+    next_transaction()
     lake.insert(ORDERS, row(100, "first"))
     model[100] = "first"
     lake.commit()
     lake.snapshot(ORDERS, *(row(*one) for one in model.items()))
     lake.commit()
+    states[lake.seq] = sorted((row(*one) for one in model.items()), key=repr)
     for _ in range(60):
+        next_transaction()
         number = chance.randrange(12)
         match chance.random():
             case low if low < 0.04:
@@ -269,6 +285,14 @@ def test_every_state_equals_the_model_after_random_changes_snapshots_and_markers
     assert current(lake) == states[lake.seq]
     for seq, expected in states.items():
         assert current(lake, as_of=seq) == expected, f"as of {seq}"
+        assert current(lake, as_of=f"0-1-{seq}") == expected, f"as of the GTID 0-1-{seq}"
+    for clock in {*clocks.values(), *(each + 500 for each in clocks.values())}:
+        seq = next((seq for seq, later in clocks.items() if later > clock), lake.seq + 1) - 1
+        time = datetime.fromtimestamp(clock, UTC)
+        if seq in states and (seq < lake.seq or clock <= lake.clock):
+            assert current(lake, as_of=time) == states[seq], f"as of {time}"
+        else:
+            refused(partial(current, lake, as_of=time))
 
 
 def test_the_current_state_equals_select_after_a_random_life(
