@@ -61,6 +61,7 @@ def test_what_was_read_when_the_relay_is_stopped_is_in_the_lake(
 ) -> None:
     relay = start_relay(mariadb1011, LAKE | {"Lake.RollSeconds": "1h"})
     lake = lake_of(relay)
+    until(lambda: relay.stat()["lake"]["export"]["state"] == "following", what="the exporter does not begin")
     with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
         client.add_filter("*")
         mariadb1011.execute(f"INSERT INTO {db}.t VALUES (1)")
