@@ -51,20 +51,24 @@ def query(
     environment without duckdb.
     """
     duckdb = _duckdb()
-    with tempfile.TemporaryDirectory(prefix="relay-query-") as folder, duckdb.connect() as connection:
-        connection.execute("SET temp_directory = $folder", {"folder": folder})
-        connection.execute(f"ATTACH ':memory:' AS {CHANGES}")
-        tree = _parsed(connection, statement)
-        opened = open_lake(lake)
-        fixed = FixedLake(opened.storage, opened.state())
-        tables = {name: table for name in _tables(tree) if (table := _known(fixed.known, name)) is not None}
-        seq = None if as_of is None else seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
-        for name, table in tables.items():
-            _load(connection, name, _rows(fixed, table, name, seq, _columns(tree), watch))
-        try:
+    opened = open_lake(lake)
+    fixed = FixedLake(opened.storage, opened.state())
+    try:
+        with tempfile.TemporaryDirectory(prefix="relay-query-") as folder, duckdb.connect() as connection:
+            connection.execute("SET temp_directory = $folder", {"folder": folder})
+            connection.execute(f"ATTACH ':memory:' AS {CHANGES}")
+            tree = _parsed(connection, statement)
+            tables = {name: table for name in _tables(tree) if (table := _known(fixed.known, name)) is not None}
+            seq = None if as_of is None else seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
+            for name, table in tables.items():
+                _load(connection, name, _rows(fixed, table, name, seq, _columns(tree), watch))
             yield connection.sql(statement)
-        except duckdb.Error as error:
-            raise _failure(error, fixed.known) from error
+    except duckdb.Error as error:
+        raise _failure(error, fixed.known) from error
+    except RuntimeError as error:
+        if "interrupted" not in str(error):
+            raise
+        raise KeyboardInterrupt from error  # DuckDB's word for Ctrl-C
 
 
 def write(result: DuckDBPyRelation, form: str) -> None:

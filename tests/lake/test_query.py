@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,6 +21,8 @@ from relay.lake.documents import LakeState
 from relay.lake.log import LakeLog
 from relay.lake.query import query
 from tests.spark.lakes import MadeLake
+from tests.support.relay_process import Program, process_cpu_seconds
+from tests.support.waiting import until
 
 ORDERS = {"id": "int", "Item": "string", "total": "decimal(10,2)", "at": "timestamp"}
 Run = Callable[..., tuple[int, str, str]]
@@ -157,3 +160,12 @@ def test_rows_are_read_once_however_often_they_are_used(shop: MadeLake) -> None:
     with query(shop.url, join, watch=lambda more, total: read.append((more, total))) as result:
         assert result.fetchall() == [(8,)]
     assert (sum(more for more, _ in read), {total for _, total in read}) == (7, {7})
+
+
+def test_ctrl_c_ends_a_long_query_without_a_word(shop: MadeLake) -> None:
+    endless = "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b, shop.orders"
+    with Program("query", endless, "--lake", shop.url) as program:
+        until(lambda: process_cpu_seconds(program.pid) > 3, what="DuckDB does not begin")
+        program.send_signal(signal.SIGINT)
+        assert program.wait(60) == 128 + signal.SIGINT
+        assert program.stderr.read().strip() == ""
