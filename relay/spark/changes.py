@@ -74,8 +74,9 @@ def rows_of(
 def _generation(
     spark: SparkSession, storage: Storage, files: Sequence[DataFile], stored: Sequence[Field], fields: Sequence[Field]
 ) -> DataFrame:
-    rows = read_files(spark, storage, files, [*stored, *META_FIELDS])
-    known = {field.name: field for field in [*stored, *META_FIELDS]}
+    wanted = {field.name for field in fields}
+    known = {field.name: field for field in [*stored, *META_FIELDS] if field.name in wanted}
+    rows = read_files(spark, storage, files, list(known.values()))
     columns: dict[str, Column] = {}
     lost: dict[str, Column] = {}
     for field in fields:

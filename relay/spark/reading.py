@@ -30,13 +30,14 @@ _LISTING: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _LISTING_TASKS: Final = 32
 
 MANY: Final = 64
-"""So many files of less than SMALL_BYTES are read by the driver, up to MOST_BYTES."""
+"""So many files of less than SMALL_BYTES are read by the driver, up to these limits."""
 
-MOST_BYTES: Final = 64 << 20
+MOST_BYTES: Final = 32 << 20
+MOST_VALUES: Final = 8 << 20  # some 200 MB in the driver's JVM, which has 1 GB by default
 
 
 class LakeFile(Protocol):
-    """A file by its name in the lake, with its size."""
+    """A file by its name in the lake, with its sizes."""
 
     @property
     def path(self) -> str:
@@ -45,6 +46,10 @@ class LakeFile(Protocol):
     @property
     def bytes(self) -> int:
         """The size."""
+
+    @property
+    def rows(self) -> int:
+        """Its rows."""
 
 
 def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile], fields: Sequence[Field]) -> DataFrame:
@@ -56,11 +61,14 @@ def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile],
     schema = struct_type(fields)
     small: list[str] = []
     others: list[str] = []
-    size = 0
+    size = values = 0
     for file in files:
-        is_small = file.bytes < SMALL_BYTES and size + file.bytes <= MOST_BYTES
-        (small if is_small else others).append(file.path)
-        size += file.bytes if is_small else 0
+        more = size + file.bytes, values + file.rows * len(schema)
+        if file.bytes < SMALL_BYTES and more[0] <= MOST_BYTES and more[1] <= MOST_VALUES:
+            size, values = more
+            small.append(file.path)
+        else:
+            others.append(file.path)
     if len(small) < MANY:
         small, others = [], small + others
     parts = [read_small(spark, storage, small, fields)] if small else []
