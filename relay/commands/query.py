@@ -12,6 +12,7 @@ from relay.base.errors import printable
 from relay.commands.app import cli, configurable
 from relay.commands.lake import existing_lake, parse_lake
 from relay.commands.loader import Loader
+from relay.commands.output import closable_output
 from relay.commands.progress import Bar
 
 
@@ -33,7 +34,7 @@ def query(load: Loader, statement: str, lake: str, moment: str | None, form: str
     path = existing_lake(load, lake)
     as_of = int(moment) if moment and moment.isdecimal() else moment
     began = time.monotonic()
-    with Bar(sys.stderr, "reading") as bar:
+    with Bar(sys.stderr, "reading") as bar, closable_output():
         rows = 0
 
         def watch(more: int, total: int) -> None:

@@ -8,8 +8,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from relay.commands import admin_client
 from relay.commands.admin_client import Target, administrative
 from relay.commands.app import cli, configurable, configured, with_url
 from relay.commands.loader import Loader
+from relay.commands.output import closable_output
 from relay.commands.progress import Bar
 from relay.commands.text import screen
 from relay.commands.text import stat as stat_text
@@ -36,16 +36,6 @@ _PAUSE_SECONDS: Final = 10.0
 _WATCH_SECONDS: Final = 1.0
 _DRAIN_CHECK_SECONDS: Final = 0.2
 _TAIL_PATIENCE: Final = 5.0
-
-
-@contextmanager
-def _closable_output() -> Iterator[None]:
-    """End the block without an error when the reader of the output closes it, as `head` does."""
-    try:
-        yield
-    except BrokenPipeError:
-        # The interpreter flushes the rest of the output when it ends: discard it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @cli.command()
@@ -67,7 +57,7 @@ def stat(target: Target, as_json: bool, watch: bool, clients: tuple[str, ...], t
         with target.connect() as connection:
             return selected(connection.stat(), clients, tables)
 
-    with _closable_output():
+    with closable_output():
         if watch and not as_json:
             screen.watch(lambda: admin_client.converted(document(), Stat), _WATCH_SECONDS)
         while as_json:
@@ -205,7 +195,7 @@ def tail(
     debezium = form_name == "debezium"
     if debezium and as_json and not from_url:
         raise click.UsageError("--json and --format exclude each other")
-    with _closable_output():
+    with closable_output():
         if not from_files and start is None:
             _tail_relay(load(), tables or ("*.*",), debezium)
             return
@@ -355,7 +345,7 @@ def schema(config: Config, table: str, where: str, as_json: bool) -> None:
     if table and not found:
         cause, hint = "it does not have this table", "`relay schema` lists all tables"
         raise RelayError(ErrorCode.USAGE, "read the schema history", cause, position=table, hint=hint)
-    with _closable_output():
+    with closable_output():
         if as_json:
             click.echo(msgspec.json.encode(found).decode())
         else:

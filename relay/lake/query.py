@@ -7,9 +7,14 @@ read, before it runs the statement: so rows that are not needed, as with LIMIT, 
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 CHANGES: Final = "changes"
 _WHOLE_ROWS: Final = ("STAR", "POSITIONAL_REFERENCE", "PIVOT")
 _SHOWN: Final = 10
+_CONFIG: Final[dict[str, Any]] = {"python_enable_replacements": "false"}  # a name is no variable of this module
 
 
 class Name(NamedTuple):
@@ -54,7 +60,7 @@ def query(
     opened = open_lake(lake)
     fixed = FixedLake(opened.storage, opened.state())
     try:
-        with tempfile.TemporaryDirectory(prefix="relay-query-") as folder, duckdb.connect() as connection:
+        with tempfile.TemporaryDirectory(prefix="relay-query-") as folder, duckdb.connect(config=_CONFIG) as connection:
             connection.execute("SET temp_directory = $folder", {"folder": folder})
             connection.execute(f"ATTACH ':memory:' AS {CHANGES}")
             tree = _parsed(connection, statement)
@@ -62,7 +68,8 @@ def query(
             seq = None if as_of is None else seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
             for name, table in tables.items():
                 _load(connection, name, _rows(fixed, table, name, seq, _columns(tree), watch))
-            yield connection.sql(statement)
+            with _ended_by_ctrl_c(connection):
+                yield connection.sql(statement)
     except duckdb.Error as error:
         raise _failure(error, fixed.known) from error
     except RuntimeError as error:
@@ -72,12 +79,50 @@ def query(
 
 
 def write(result: DuckDBPyRelation, form: str) -> None:
-    """Print all rows of a result as "csv" or as lines of "json", or a "table" that fits the terminal."""
+    """Print all rows of a result as "csv" or as lines of "json", or a "table" that fits the terminal.
+
+    Raises BrokenPipeError if the reader of the output has closed it.
+    """
     if form == "table":
         result.show(max_width=shutil.get_terminal_size().columns)
-    else:
-        options = "CSV, HEADER" if form == "csv" else "JSON"
-        result.query("result", f"COPY (FROM result) TO '/dev/stdout' (FORMAT {options})")
+        return
+    options = "CSV, HEADER" if form == "csv" else "JSON"
+    # DuckDB would open /dev/stdout anew: that empties a file that the shell has opened to append to.
+    source, target = os.pipe()
+
+    def copy() -> None:
+        try:
+            path = f"/dev/fd/{target}"
+            result.query("result", f"COPY (FROM result) TO '{path}' (FORMAT {options}, USE_TMP_FILE false)")
+        finally:
+            os.close(target)
+
+    # While DuckDB copies, it looks for no signal: so the main thread prints.
+    with ThreadPoolExecutor(1) as pool:
+        copied = pool.submit(copy)
+        with open(source, "rb") as rows:
+            shutil.copyfileobj(rows, sys.stdout.buffer)
+        sys.stdout.flush()
+        copied.result()
+
+
+@contextmanager
+def _ended_by_ctrl_c(connection: DuckDBPyConnection) -> Iterator[None]:
+    """End what DuckDB runs in any thread at a SIGINT that raises KeyboardInterrupt."""
+
+    def end(_number: int, _frame: object) -> None:
+        connection.interrupt()
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield  # the program's own handler decides
+        return
+    signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _failure(error: Exception, state: LakeState) -> RelayError:

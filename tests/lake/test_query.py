@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -21,7 +22,7 @@ from relay.lake.documents import LakeState
 from relay.lake.log import LakeLog
 from relay.lake.query import query
 from tests.spark.lakes import MadeLake
-from tests.support.relay_process import Program, process_cpu_seconds
+from tests.support.relay_process import RELAY, Program, process_cpu_seconds
 from tests.support.waiting import until
 
 ORDERS = {"id": "int", "Item": "string", "total": "decimal(10,2)", "at": "timestamp"}
@@ -93,6 +94,7 @@ def test_a_moment_holds_for_all_tables_of_the_statement(sql: Run) -> None:
     ("statement", "error"),
     [
         ("SELECT * FROM shop.nothing", "Table with name .*nothing.* .hint: the lake has shop.orders, shop.two words"),
+        ("SELECT * FROM tables", "Table with name tables does not exist.* .hint: the lake has shop.orders"),
         ("SELECT nothing FROM shop.orders", "Referenced column .nothing. not found"),
         ("SELCT 1", "syntax error at or near .SELCT. .hint: give one SELECT"),
         ("DROP TABLE shop.orders", "it is no SELECT"),
@@ -162,10 +164,28 @@ def test_rows_are_read_once_however_often_they_are_used(shop: MadeLake) -> None:
     assert (sum(more for more, _ in read), {total for _, total in read}) == (7, {7})
 
 
-def test_ctrl_c_ends_a_long_query_without_a_word(shop: MadeLake) -> None:
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_ctrl_c_ends_a_long_query_without_a_word(shop: MadeLake, form: str) -> None:
     endless = "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b, shop.orders"
-    with Program("query", endless, "--lake", shop.url) as program:
+    with Program("query", endless, "--lake", shop.url, "--format", form) as program:
         until(lambda: process_cpu_seconds(program.pid) > 3, what="DuckDB does not begin")
         program.send_signal(signal.SIGINT)
         assert program.wait(60) == 128 + signal.SIGINT
         assert program.stderr.read().strip() == ""
+
+
+@pytest.mark.parametrize(("form", "line"), [("csv", "a\n1\n"), ("json", '{"a":1}\n')])
+def test_a_result_is_appended_to_a_file(shop: MadeLake, tmp_path: Path, form: str, line: str) -> None:
+    file = tmp_path / "results"
+    command = [*RELAY, "query", "SELECT 1 AS a", "--lake", shop.url, "--format", form]
+    for _ in range(2):
+        with file.open("a") as output:
+            subprocess.run(command, stdout=output, check=True)
+    assert file.read_text() == line * 2
+
+
+def test_the_reader_of_the_output_may_leave(shop: MadeLake) -> None:
+    with Program("query", "FROM range(100000000)", "--lake", shop.url, "--format", "csv") as program:
+        assert program.stdout.readline() == "range\n"
+        program.stdout.close()
+        assert (program.wait(60), program.stderr.read()) == (ExitCode.OK, "")
