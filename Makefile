@@ -8,6 +8,8 @@ SLOWEST := --durations 10 --durations-min 1
 KEEP ?=
 ARCH ?=
 SCALE ?= 1
+# Without byte code each start of a relay takes three times as much of a processor, and tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-image test-faults test-names \
   smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels image lock clean

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.queues.ring_mutants import MUTANTS, compile_kill_test
+from tests.support.built_once import built_once
 from tests.support.chance import seeds
 from tests.support.waiting import patience
 
@@ -23,7 +24,7 @@ def run(program: Path, seed: int, extent: tuple[str, str], mutant: int = 0) -> s
 
 @pytest.fixture(scope="module")
 def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_kill_test(tmp_path_factory.mktemp("mutants"), "-O1", mutants=True)
+    return built_once(tmp_path_factory, "mutants", lambda folder: compile_kill_test(folder, "-O1", mutants=True))
 
 
 def test_queues_survive_kills_at_every_store(mutants: Path) -> None:

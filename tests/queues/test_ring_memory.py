@@ -9,12 +9,13 @@ import pytest
 
 from tests.queues.ring_memory import FENCE, check, compile_check, mutants, sources
 from tests.queues.ring_mutants import NATIVE
+from tests.support.built_once import built_once
 from tests.support.chance import seeds
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_check(tmp_path_factory.mktemp("ring_memory"))
+    return built_once(tmp_path_factory, "ring_memory", compile_check)
 
 
 @pytest.mark.slow
