@@ -24,15 +24,15 @@ _GTID: Final = re.compile(_ONE, re.IGNORECASE)
 _GTIDS: Final = re.compile(rf"{_ONE}[-:,].*", re.IGNORECASE | re.DOTALL)
 
 
-def seq_at(storage: Storage, state: LakeState, tables: Sequence[TableState], moment: Moment) -> int:
+def seq_at(storage: Storage, state: LakeState, tables: Sequence[TableState], moment: Moment | None) -> int | None:
     """Return the `_seq` at which tables have their state of a moment: one for all, so that they fit together.
 
     At a GTID: after its transaction, which may be one of other tables. At a time: before the first transaction of the
     tables that was committed later, in the order of the binlog; so clocks that go back make no difference to the order.
 
-    Raises `RelayError` (usage) for a moment that is none, or that the lake does not have.
+    None stays None. Raises `RelayError` (usage) for a moment that is none, or that the lake does not have.
     """
-    if isinstance(moment, int):
+    if moment is None or isinstance(moment, int):
         return moment
     if isinstance(moment, str) and _GTID.fullmatch(moment.strip()):
         return _after(storage, state, tables, moment.strip().lower())

@@ -65,7 +65,7 @@ def query(
             connection.execute(f"ATTACH ':memory:' AS {CHANGES}")
             tree = _parsed(connection, statement)
             tables = {name: table for name in _tables(tree) if (table := _known(fixed.known, name)) is not None}
-            seq = None if as_of is None else seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
+            seq = seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
             for name, table in tables.items():
                 _load(connection, name, _rows(fixed, table, name, seq, _columns(tree), watch))
             with _ended_by_ctrl_c(connection):

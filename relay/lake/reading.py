@@ -76,8 +76,8 @@ def changes(
     opened = open_lake(lake)
     state = opened.state()
     found = find_table(state, table)
-    start = -1 if since is None else seq_at(opened.storage, state, [found], since)
-    end = None if until is None else seq_at(opened.storage, state, [found], until)
+    start, end = (seq_at(opened.storage, state, [found], each) for each in (since, until))
+    start = -1 if start is None else start
     rows = TableRows(opened.storage, found, [*fields_of_all(found), *META_FIELDS], start, end)
     names = [field.name for field in rows.fields] if columns is None else list(columns)
     files = [each for each in found.files.values() if each.last > start and (end is None or each.first <= end)]
@@ -108,7 +108,7 @@ def current(
     opened = open_lake(lake)
     state = opened.state()
     found = find_table(state, table)
-    bounds = bounds_of(state, found, None if as_of is None else seq_at(opened.storage, state, [found], as_of))
+    bounds = bounds_of(state, found, seq_at(opened.storage, state, [found], as_of))
     if bounds.stale and as_of is None:
         warnings.warn(
             f"{found.table}: its rows after {bounds.until} are not known yet; this is the state at that number",

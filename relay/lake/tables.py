@@ -93,8 +93,7 @@ def bounds_of(state: LakeState, table: TableState, as_of: int | None = None) -> 
 
     Raises `RelayError` (usage) if its rows are not known there.
     """
-    if state.place is not None and as_of is not None and as_of > state.place.seq:
-        raise _unknown(table, as_of, f"the lake ends at {state.place.seq}", "export more, or give an earlier number")
+    check_end(state, table, as_of)
     complete, before = table.complete_from, table.before
     if complete is not None and state.place is not None and (as_of is None or as_of >= complete):
         return Bounds(table.reset, state.place.seq if as_of is None else as_of, past=as_of is not None)
@@ -108,6 +107,12 @@ def bounds_of(state: LakeState, table: TableState, as_of: int | None = None) -> 
         "the lake lacks its rows from before the export" + (" yet" if table.snapshot is not None else ""),
         hint="run `relay snapshot`; the state is known when it is done",
     )
+
+
+def check_end(state: LakeState, table: TableState, as_of: int | None) -> None:
+    """Raise `RelayError` (usage) if `as_of` is beyond the end of the export."""
+    if state.place is not None and as_of is not None and as_of > state.place.seq:
+        raise _unknown(table, as_of, f"the lake ends at {state.place.seq}", "export more, or give an earlier number")
 
 
 def _unknown(table: TableState, as_of: int, cause: str, hint: str) -> RelayError:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 from relay.lake.columns import fields_of_all, generations_of
 from relay.lake.documents import DataFile, Field, Table, TableState
+from relay.lake.moments import Moment, seq_at
 from relay.lake.storage import Storage
 from relay.lake.tables import Lake, find_table, open_lake
 from relay.lake.types import META_FIELDS, generation_schema
@@ -17,27 +18,29 @@ from relay.spark.schema import col, convert, spark_type
 
 
 def changes(
-    spark: SparkSession, lake: Lake, table: str | Table, since: int | None = None, until: int | None = None
+    spark: SparkSession, lake: Lake, table: str | Table, since: Moment | None = None, until: Moment | None = None
 ) -> DataFrame:
-    """Return the changes of a table with `_seq` above `since` and up to `until`.
+    """Return the changes of a table after `since` and up to `until`.
 
-    A change is one row, an update two. The columns are those of the table's newest version, then those that only older
-    ones had, the side columns that have values (`NAME__text`, `NAME__raw`, `NAME__srid`), and last META_FIELDS.
-    `_change_type` is insert, update_preimage, update_postimage or delete; snapshot for rows from before the export;
-    create, truncate, drop or reset for a statement that deletes all rows. Order by `_seq`. A value of an older type
-    that the column's type cannot hold is NULL, with its text in `NAME__text`.
+    Both are moments as in docs/lake-python.md. A change is one row, an update two. The columns are those of the table's
+    newest version, then those that only older ones had, the side columns that have values (`NAME__text`, `NAME__raw`,
+    `NAME__srid`), and last META_FIELDS. `_change_type` is insert, update_preimage, update_postimage or delete; snapshot
+    for rows from before the export; create, truncate, drop or reset for a statement that deletes all rows. Order by
+    `_seq`. A value of an older type that the column's type cannot hold is NULL, with its text in `NAME__text`.
 
-    Raises `RelayError` (usage) if the lake has no such table.
+    Raises `RelayError` (usage) if the lake has no such table, or for a moment that the lake does not have.
     """
     log = open_lake(lake)
-    found = find_table(log.state(), table)
+    state = log.state()
+    found = find_table(state, table)
+    start, end = (seq_at(log.storage, state, [found], each) for each in (since, until))
     files = [
         file
         for file in found.files.values()
-        if (since is None or file.last > since) and (until is None or file.first <= until)
+        if (start is None or file.last > start) and (end is None or file.first <= end)
     ]
     fields = fields_of_all(found)
-    return in_range(rows_of(spark, log.storage, found, files, [*fields, *META_FIELDS]), since, until)
+    return in_range(rows_of(spark, log.storage, found, files, [*fields, *META_FIELDS]), start, end)
 
 
 def in_range(rows: DataFrame, since: int | None, until: int | None) -> DataFrame:

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from relay.base.errors import ErrorCode, RelayError
 from relay.lake.columns import key_columns, unused_name
 from relay.lake.documents import Field, Table, TableState
+from relay.lake.moments import Moment, seq_at
 from relay.lake.storage import Storage
 from relay.lake.tables import (
     PRESENT,
@@ -18,6 +20,7 @@ from relay.lake.tables import (
     Lake,
     OpenLake,
     bounds_of,
+    check_end,
     fields_in,
     find_table,
     is_relevant,
@@ -36,26 +39,34 @@ SEQ = _META["_seq"]
 KIND = _META["_change_type"]
 
 
-def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
+def current(spark: SparkSession, lake: Lake, table: str | Table, as_of: Moment | None = None) -> DataFrame:
     """Return the rows of a table with a primary key as of the last export: the result of `SELECT *` on the source then.
 
-    The columns are those of the table's newest version, and the side columns that have values. The rows are merged on
-    reading: the more changes since the last `relay spark merge`, the more work. After a reset (an ALTER that rewrites
-    values, a loss), the state before it is returned, with a warning, until the table's snapshot is done. A table
-    without a primary key is append-only: the result is all its rows of `changes`.
+    With `as_of`: as of that moment (docs/lake-python.md). The columns are those of the table's version at that time,
+    and the side columns that have values. The rows are merged on reading: the more changes since the last `relay spark
+    merge`, the more work. After a reset (an ALTER that rewrites values, a loss), the state before it is returned, with
+    a warning, until the table's snapshot is done. A table without a primary key is append-only: the result is all its
+    rows of `changes`.
 
-    Raises `RelayError` (usage) if the lake has no such table, or if its rows were never known.
+    Raises `RelayError` (usage) if the lake has no such table, or if its rows are not known at that time.
     """
     log = open_lake(lake)
     state = log.state()
     found = find_table(state, table)
+    seq = seq_at(log.storage, state, [found], as_of)
     if not found.versions:  # no statement and no row has defined its columns yet
-        bounds_of(state, found)
+        bounds_of(state, found, seq)
         return spark.createDataFrame([], struct_type([]))
     if not found.version.key:
-        return changes(spark, log, found.table)
-    basis = basis_of(log, found.table)
-    if basis.bounds.stale:
+        check_end(state, found, seq)
+        return changes(spark, log, found.table, until=seq)
+    basis = basis_of(log, found.table, seq)
+    if not basis.version.key:  # it got one later
+        raise RelayError(
+            ErrorCode.USAGE, f"read the state of {found.table}", "it had no primary key then",
+            hint="read its changes: relay.spark.changes",
+        )  # fmt: skip
+    if basis.bounds.stale and as_of is None:
         warnings.warn(
             f"{found.table}: its rows after {basis.bounds.until} are not known yet; this is the state at that number",
             stacklevel=2,
@@ -63,13 +74,16 @@ def current(spark: SparkSession, lake: Lake, table: str | Table) -> DataFrame:
     return basis.state(spark).select(*(col(field.name) for field in basis.fields))
 
 
-def basis_of(log: OpenLake, table: Table) -> Basis:
-    """Return the parts of a table's current state. Raises `RelayError` (usage) if the lake does not know its rows."""
+def basis_of(log: OpenLake, table: Table, as_of: int | None = None) -> Basis:
+    """Return the parts of a table's current state, or of its state at a `_seq`.
+
+    Raises `RelayError` (usage) if the lake does not know its rows then.
+    """
     # This comes before the log, so that the log has everything that this version has merged.
     last = pointers.newest(log.storage, table)
     state = log.state()
     found = find_table(state, table)
-    return Basis(log.storage, found, bounds_of(state, found), last)
+    return Basis(log.storage, found, bounds_of(state, found, as_of), last)
 
 
 class Basis:

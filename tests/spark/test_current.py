@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pytest
 from pyspark.sql import SparkSession
 
+import relay.lake
 from relay.errors import ErrorCode, RelayError
 from relay.lake.documents import Table
+from relay.lake.moments import Moment
 from relay.lake.tables import find_table, open_log
 from relay.spark import changes, current, reading
 from relay.spark.reading import MANY
@@ -187,6 +189,37 @@ def test_a_table_without_a_key_is_all_that_happened_to_it(spark: SparkSession, l
     rows = current(spark, lake.url, "shop.log").orderBy("_seq").select("line", "_change_type").collect()
     assert [tuple(row) for row in rows] == [("a", "insert"), ("a", "insert"), ("a", "delete")]
     assert merged(spark, lake, "shop.log").startswith("skipped: it has no primary key")
+
+
+def test_earlier_states_equal_those_without_spark(spark: SparkSession, shop: MadeLake) -> None:
+    shop.define("shop.log", {"line": "string"})
+    shop.mark("shop.log", "create")
+    begin = shop.clock
+    for number, seconds in enumerate((10, 30, 20, 40)):  # the clock goes back
+        shop.clock, shop.gtid = begin + seconds, f"0-1-{number}"
+        shop.transaction(ORDERS, {"id": number, "item": "a"})
+        shop.update(ORDERS, {"id": 0, "item": "a"}, {"id": 0, "item": f"at {seconds}"})
+        shop.insert("shop.log", {"line": f"{number}"})
+        shop.commit()
+        if number == 1:
+            merged(spark, shop)
+    moments: list[Moment] = [
+        4,
+        7,
+        "0-1-0",
+        "0-1-2",
+        *(datetime.fromtimestamp(begin + each, UTC) for each in (15, 25, 30, 40)),
+    ]
+    for moment in moments:
+        found = current(spark, shop.url, ORDERS, moment).orderBy("id").toArrow()
+        expected = relay.lake.current(shop.url, ORDERS, as_of=moment).read_all().sort_by("id")
+        assert found.cast(expected.schema).equals(expected), moment
+    lines = current(spark, shop.url, "shop.log", "0-1-1").where("_change_type = 'insert'")
+    assert [tuple(row) for row in lines.orderBy("_seq").select("line").collect()] == [("0",), ("1",)]
+    assert changes(spark, shop.url, "shop.log", "0-1-1", datetime.fromtimestamp(begin + 30, UTC)).count() == 1
+    for table in (ORDERS, "shop.log"):
+        with pytest.raises(RelayError, match="the lake ends at"):
+            current(spark, shop.url, table, 1000)
 
 
 def test_an_unknown_table_is_refused_with_those_there_are(spark: SparkSession, shop: MadeLake) -> None:
