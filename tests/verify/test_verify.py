@@ -432,7 +432,7 @@ def test_where_the_witness_fails_for_no_known_reason_it_is_said_so(
     monkeypatch.setattr("pymysqlreplication.event.FormatDescriptionEvent.__init__", fail)
     report = followed.verify(start.place, end.place, code=12)
     assert "KeyError: 'nobody knows'" in report["ended_early"] and report["rows"] == 0
-    assert (report["start"], report["end"]) == (start.place, start.place)
+    assert report["start"] == report["end"]  # before the mark, if the server noted a checkpoint in between
 
 
 @pytest.mark.slow
