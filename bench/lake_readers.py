@@ -31,7 +31,6 @@ ROWS, UPDATES = 2_000_000, 10
 ROUNDS = 5
 SPARK_LIMIT = 0.2  # of its own reader's time
 DUCKDB_LIMIT = 2.0  # times DuckDB's time
-_NEVER = 1 << 30
 _LISTING_TASKS = 10_000  # Spark's default
 
 
@@ -67,7 +66,7 @@ def compare_spark(report: Report, lake: BenchLake, spark: SparkSession) -> None:
         return relay.spark.current(spark, lake.log, TABLE).toArrow()
 
     def alone() -> pa.Table:
-        with patch.object(reading, "MANY", _NEVER), patch.object(reading, "_LISTING_TASKS", _LISTING_TASKS):
+        with patch.object(reading, "MOST_BYTES", 0), patch.object(reading, "_LISTING_TASKS", _LISTING_TASKS):
             return state()
 
     ours, theirs = by_turns(report, "Spark", state, alone)

@@ -82,7 +82,7 @@ def changes(
     names = [field.name for field in rows.fields] if columns is None else list(columns)
     files = [each for each in found.files.values() if each.last > start and (end is None or each.first <= end)]
     rows.watched(watch, sum(file.rows for file in files))
-    return _selected(rows.batches(_ordered(files), [*names, *_names(filters)]), rows.schema(names), filters)
+    return _selected(rows.batches(ordered(files), [*names, *_names(filters)]), rows.schema(names), filters)
 
 
 def current(
@@ -128,7 +128,7 @@ def current(
     names = [field.name for field in fields] if columns is None else list(columns)
     schema = rows.schema(names)
     rows.watched(watch, sum(file.rows for file in files) * (1 if _at_once(files) else 2))
-    newest = newest_rows(rows, _ordered(files), key_columns(fields, version.key), bounds, [*names, *_names(filters)])
+    newest = newest_rows(rows, ordered(files), key_columns(fields, version.key), bounds, [*names, *_names(filters)])
     return _selected(newest, schema, filters)
 
 
@@ -200,9 +200,15 @@ class TableRows:
 
 
 def newest_rows(
-    rows: TableRows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds, names: Sequence[str]
+    rows: TableRows,
+    files: Sequence[DataFile],
+    key: Sequence[str],
+    bounds: Bounds,
+    names: Sequence[str],
+    *,
+    deleted: bool = False,
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield, for each key, its last row, if it is not a deletion, with these columns.
+    """Yield, for each key, its last row, if it is not a deletion or `deleted` asks for those too, with these columns.
 
     The two images of an update have one number, and the later image counts; a snapshot row includes the change with its
     number. `key` has the side columns of the key too: values that the column itself cannot hold are NULL in it.
@@ -226,7 +232,9 @@ def newest_rows(
     if not keys:
         return
     every = pyarrow.Table.from_batches(keys)
-    mask = pyarrow.compute.and_(is_last(every), every["present"].combine_chunks())
+    mask = is_last(every)
+    if not deleted:
+        mask = pyarrow.compute.and_(mask, every["present"].combine_chunks())
     begin = 0
     for number, (piece, size) in enumerate(zip(pieces, sizes, strict=True)):
         counts, at = mask[begin : begin + size], 0
@@ -261,13 +269,12 @@ def key_rows(batch: pyarrow.RecordBatch, key: Sequence[str], bounds: Bounds) -> 
     pc = pyarrow.compute
     kind, seq = batch[_KIND], batch[_SEQ]
     snapshot = pc.equal(kind, "snapshot")
-    rank = pc.if_else(snapshot, 2, pc.if_else(pc.equal(kind, "update_preimage"), 0, 1))
     within = pc.or_(pc.greater(seq, bounds.reset), pc.and_(snapshot, pc.equal(seq, bounds.reset)))
-    arrays = [_groupable(batch[name]) for name in key]
+    arrays = [groupable(batch[name]) for name in key]
     return pyarrow.RecordBatch.from_arrays(
         [
             *arrays,
-            pc.add(pc.multiply(seq, 4), rank.cast(pyarrow.int64())),
+            order_of(batch),
             pc.and_(within, pc.is_in(kind, pyarrow.array(ROW_KINDS))),
             pc.is_in(kind, pyarrow.array(PRESENT)),
         ],
@@ -275,7 +282,18 @@ def key_rows(batch: pyarrow.RecordBatch, key: Sequence[str], bounds: Bounds) -> 
     )
 
 
-def _groupable(values: pyarrow.Array) -> pyarrow.Array:
+def order_of(batch: pyarrow.RecordBatch) -> pyarrow.Array:
+    """Return numbers that rise as rows follow each other: by `_seq`, the first image of an update, then others.
+
+    A snapshot row comes last, since it includes the change with its number.
+    """
+    pc = pyarrow.compute
+    kind = batch[_KIND]
+    rank = pc.if_else(pc.equal(kind, "snapshot"), 2, pc.if_else(pc.equal(kind, "update_preimage"), 0, 1))
+    return pc.add(pc.multiply(batch[_SEQ], 4), rank.cast(pyarrow.int64()))
+
+
+def groupable(values: pyarrow.Array) -> pyarrow.Array:
     """Return values that can be grouped, equal if the given ones are: a SET as one text."""
     if not pyarrow.types.is_list(values.type):
         return values
@@ -283,7 +301,8 @@ def _groupable(values: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.compute.binary_join(values, pyarrow.scalar("," if pyarrow.types.is_string(item) else b",", item))
 
 
-def _ordered(files: Iterable[DataFile]) -> list[DataFile]:
+def ordered(files: Iterable[DataFile]) -> list[DataFile]:
+    """Return files in the order of their rows."""
     return sorted(files, key=lambda file: (file.first, file.last, file.path))
 
 

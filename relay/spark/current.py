@@ -12,6 +12,7 @@ from relay.base.errors import ErrorCode, RelayError
 from relay.lake.columns import key_columns, unused_name
 from relay.lake.documents import Field, Table, TableState
 from relay.lake.moments import Moment, seq_at
+from relay.lake.reading import TableRows, newest_rows, ordered
 from relay.lake.storage import Storage
 from relay.lake.tables import (
     PRESENT,
@@ -31,8 +32,9 @@ from relay.lake.types import META_FIELDS
 from relay.spark import pointer as pointers
 from relay.spark.changes import changes, in_range, rows_of
 from relay.spark.pointer import BucketFile, Pointer
-from relay.spark.reading import read_files
+from relay.spark.reading import read_files, read_here
 from relay.spark.schema import col, struct_type
+from relay.spark.small_files import from_arrow
 
 _META = {field.name: field for field in META_FIELDS}
 SEQ = _META["_seq"]
@@ -106,6 +108,9 @@ class Basis:
         self.changes = counted
         if self.merged is not None:
             self.changes = [each for each in counted if each.kind == "changes" and each.last > self.merged.applied]
+        self._columns = [*self.fields, SEQ, KIND]
+        self._here, self._others = read_here(self.changes, len(self._columns))
+        self._folded: DataFrame | None = None
 
     def _follows(self, last: Pointer) -> bool:
         return (
@@ -116,12 +121,20 @@ class Basis:
             and last.version.key == self.version.key
         )
 
-    def new_rows(self, spark: SparkSession) -> DataFrame:
-        """Return the rows of `changes` that count, with `fields`, SEQ and KIND."""
-        rows = rows_of(spark, self.storage, self.table, self.changes, [*self.fields, SEQ, KIND])
+    def newest(self, spark: SparkSession) -> DataFrame:
+        """Return the last row of each key in `changes`, with `fields`, SEQ and KIND.
+
+        The driver folds what it can read at once, in less time than Spark needs to list, open and shuffle it.
+        """
+        if self._folded is None:
+            self._folded = self._fold_here(spark)
+        if not self._others:
+            return self._folded
+        rows = rows_of(spark, self.storage, self.table, self._others, self._columns)
         rows = in_range(rows, self.merged.applied if self.merged else None, self.bounds.until)
         snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.bounds.reset)
-        return rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*ROW_KINDS))
+        rows = rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*ROW_KINDS))
+        return fold(self._folded.unionAll(rows) if self._here else rows, self.fields, self.version.key)
 
     def state(self, spark: SparkSession, files: Sequence[BucketFile] | None = None) -> DataFrame:
         """Return the rows of the table, with `fields` and SEQ.
@@ -133,27 +146,36 @@ class Basis:
             before = read_files(spark, self.storage, self.merged.files if files is None else files, [*self.fields, SEQ])
             if not self.changes:
                 return before
-        return fold(self.new_rows(spark), self.fields, self.version.key, before)
+        newest = self.newest(spark)
+        state = newest.where(col(KIND.name).isin(*PRESENT)).drop(KIND.name)
+        return state if before is None else self._others_of(before, newest).unionAll(state)
+
+    def _fold_here(self, spark: SparkSession) -> DataFrame:
+        start = self.merged.applied if self.merged else -1
+        rows = TableRows(self.storage, self.table, self._columns, start, self.bounds.until)
+        keys = key_columns(self.fields, self.version.key)
+        newest = newest_rows(rows, ordered(self._here), keys, self.bounds, rows.names, deleted=True)
+        return from_arrow(spark, newest, self._columns)
+
+    def _others_of(self, before: DataFrame, newest: DataFrame) -> DataFrame:
+        """Return the rows of `before` whose keys are not those of `newest`: an anti-join, which need not sort them."""
+        keys = key_columns(self.fields, self.version.key)
+        names = {name: unused_name(f"_changed_{number}", before.columns) for number, name in enumerate(keys)}
+        changed = newest.select(*(col(name).alias(other) for name, other in names.items()))
+        if not self._others:  # Spark does not know that they are few
+            changed = f.broadcast(changed)
+        same = [col(name).eqNullSafe(col(other)) for name, other in names.items()]
+        return before.join(changed, same, "left_anti")
 
 
-def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str], before: DataFrame | None = None) -> DataFrame:
-    """Fold changes into a state: `rows` have `fields`, SEQ and KIND, the state `before` them `fields` and SEQ.
+def fold(rows: DataFrame, fields: Sequence[Field], key: Sequence[str]) -> DataFrame:
+    """Return the last row of each key. The rows have `fields`, SEQ and KIND.
 
-    For each key the last row counts, if it is not a deletion. The two images of an update have one number, and the
-    later image counts; a snapshot row includes the change with its number. Side columns are part of the key: values
-    that the column itself cannot hold are NULL in it.
+    The two images of an update have one number, and the later image counts; a snapshot row includes the change with its
+    number. Side columns are part of the key: values that the column itself cannot hold are NULL in it.
     """
-    keys = key_columns(fields, key)
     columns = [*(field.name for field in fields), SEQ.name, KIND.name]
     rank = f.when(col(KIND.name) == "snapshot", 2).when(col(KIND.name) == "update_preimage", 0).otherwise(1)
     last = unused_name("_last", columns)
     picked = f.max_by(f.struct(*map(col, columns)), f.struct(col(SEQ.name), rank)).alias(last)
-    newest = rows.groupBy(*map(col, keys)).agg(picked).select(f"{last}.*")
-    state = newest.where(col(KIND.name).isin(*PRESENT)).drop(KIND.name)
-    if before is None:
-        return state
-    # An anti-join: with few changes to a large table, unchanged rows need not be sorted.
-    changed = {name: unused_name(f"_changed_{number}", columns) for number, name in enumerate(keys)}
-    same = [col(name).eqNullSafe(col(other)) for name, other in changed.items()]
-    others = newest.select(*(col(name).alias(other) for name, other in changed.items()))
-    return before.join(others, same, "left_anti").unionAll(state)
+    return rows.groupBy(*map(col, key_columns(fields, key))).agg(picked).select(f"{last}.*")

@@ -124,7 +124,7 @@ def _write(
     changes = sum(file.rows for file in basis.changes)
     if merged is not None and buckets == merged.buckets:
         with progress.reading(f"{basis.table.table}: which buckets change", changes):
-            found = basis.new_rows(spark).select(_bucket_column(keys, buckets)).distinct().collect()
+            found = basis.newest(spark).select(_bucket_column(keys, buckets)).distinct().collect()
         touched = {bucket for (bucket,) in found}
         old = [file for file in merged.files if file.bucket in touched]
         kept = [file for file in merged.files if file.bucket not in touched]

@@ -9,14 +9,16 @@ from pyspark.sql.types import StructType
 
 from relay.base.errors import ErrorCode, RelayError
 from relay.lake.columns import fields_of_all
-from relay.lake.documents import LakeState, TableState
+from relay.lake.documents import Field, LakeState, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage, open_storage
 from relay.lake.tables import find_table
 from relay.lake.types import META_FIELDS, widens
+from relay.spark.upserts import added_fields
 
 _EXAMPLES: Final = {"lake": "/srv/lake", "table": "shop.orders"}
-OPTIONS: Final = ("lake", "table", "since", "until", "start", "max_rows")
+OPTIONS: Final = ("lake", "table", "rows", "since", "until", "start", "max_rows")
+ROWS: Final = ("changes", "upserts")
 """The names that `option` takes, without regard to case."""
 
 
@@ -32,6 +34,10 @@ class Options:
                 raise usage_error(f"the option {name!r} is missing", f'.option("{name}", "{_EXAMPLES[name]}")')
         self.lake = given["lake"]
         self.table = given["table"]
+        rows = given.get("rows", "changes").lower()
+        if rows not in ROWS:
+            raise usage_error(f"rows = {rows!r} is unknown", f"use {' or '.join(ROWS)}")
+        self.upserts = rows == "upserts"
         self.since = _number(given, "since")
         self.until = _number(given, "until")
         self.start = given.get("start", "oldest").lower()
@@ -75,10 +81,15 @@ def table_of(state: LakeState, options: Options) -> TableState:
     return table
 
 
-def check_user_schema(schema: StructType, table: TableState) -> None:
+def columns_of(table: TableState, options: Options) -> list[Field]:
+    """Return the columns of the rows that the options ask for."""
+    return [*fields_of_all(table), *META_FIELDS, *(added_fields(table) if options.upserts else ())]
+
+
+def check_user_schema(schema: StructType, table: TableState, options: Options) -> None:
     """Check that a user's schema names existing columns, with types that hold the newest values without loss."""
     sides = [field for version in table.versions for field in version.fields if field.side]
-    known = {field.name: field.type for field in (*sides, *fields_of_all(table), *META_FIELDS)}
+    known = {field.name: field.type for field in (*sides, *columns_of(table, options))}
     for field in schema:
         requested = field.dataType.simpleString()
         if field.name not in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -52,6 +52,9 @@ class LakeFile(Protocol):
         """Its rows."""
 
 
+F = TypeVar("F", bound=LakeFile)
+
+
 def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile], fields: Sequence[Field]) -> DataFrame:
     """Read files of the lake with these fields; a field that a file lacks is NULL in its rows.
 
@@ -59,22 +62,40 @@ def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile],
     document names.
     """
     schema = struct_type(fields)
-    small: list[str] = []
-    others: list[str] = []
+    here, others = _small(files, len(schema))
+    parts = [read_small(spark, storage, [file.path for file in here], fields)] if here else []
+    if others:
+        parts.append(read_parquet(spark, storage, [file.path for file in others], schema))
+    return reduce(DataFrame.unionAll, parts) if parts else spark.createDataFrame([], schema)
+
+
+def read_here(files: Sequence[F], columns: int) -> tuple[list[F], list[F]]:
+    """Return the files that the driver reads, since it reads all of their rows, and those that Spark reads.
+
+    The driver reads all files if these are within its limits.
+    """
+    here, others = _within_limits(files, columns, MOST_BYTES + 1)
+    return _small(files, columns) if others else (here, others)
+
+
+def _small(files: Iterable[F], columns: int) -> tuple[list[F], list[F]]:
+    small, others = _within_limits(files, columns, SMALL_BYTES)
+    return (small, others) if len(small) >= MANY else ([], small + others)
+
+
+def _within_limits(files: Iterable[F], columns: int, below: int) -> tuple[list[F], list[F]]:
+    """Return the files of less than `below` bytes that the driver can read at once, and all others."""
+    small: list[F] = []
+    others: list[F] = []
     size = values = 0
     for file in files:
-        more = size + file.bytes, values + file.rows * len(schema)
-        if file.bytes < SMALL_BYTES and more[0] <= MOST_BYTES and more[1] <= MOST_VALUES:
+        more = size + file.bytes, values + file.rows * columns
+        if file.bytes < below and more[0] <= MOST_BYTES and more[1] <= MOST_VALUES:
             size, values = more
-            small.append(file.path)
+            small.append(file)
         else:
-            others.append(file.path)
-    if len(small) < MANY:
-        small, others = [], small + others
-    parts = [read_small(spark, storage, small, fields)] if small else []
-    if others:
-        parts.append(read_parquet(spark, storage, others, schema))
-    return reduce(DataFrame.unionAll, parts) if parts else spark.createDataFrame([], schema)
+            others.append(file)
+    return small, others
 
 
 def read_parquet(

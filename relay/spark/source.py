@@ -18,10 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from relay.base.errors import ErrorCode, RelayError
-from relay.lake.columns import fields_of_all
-from relay.lake.types import META_FIELDS
+from relay.lake.tables import bounds_of
 from relay.spark import offsets
-from relay.spark.options import Options, check_user_schema, log_of, table_of
+from relay.spark.options import Options, check_user_schema, columns_of, log_of, table_of
 from relay.spark.ranges import SeqRange, ranges, read
 from relay.spark.schema import struct_type
 
@@ -34,9 +33,9 @@ NAME: Final = "relay"
 class RelayDataSource(DataSource):
     """The data source.
 
-    Options: `lake` (path or URL) and `table` ("shop.orders"); `since` and `until` for batch reads; `start` and
-    `max_rows` for streams. Without a user's schema, the columns are those of `relay.spark.changes`. With one, only its
-    columns are read.
+    Options: `lake` (path or URL) and `table` ("shop.orders"); `rows` ("changes" or "upserts"); `since` and `until` for
+    batch reads; `start` and `max_rows` for streams. Without a user's schema, the columns are those of
+    `relay.spark.changes`, and for upserts those of `added_fields`. With one, only its columns are read.
     """
 
     columns_until: int | None = None
@@ -52,7 +51,7 @@ class RelayDataSource(DataSource):
         options = Options(self.options)
         table = table_of(log_of(options).state(), options)
         self.columns_until = table.version.version
-        return struct_type([*fields_of_all(table), *META_FIELDS])
+        return struct_type(columns_of(table, options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a DataFrame."""
@@ -79,16 +78,21 @@ class ChangesReader(DataSourceReader):
         self._options = options
         self._schema = schema
         if columns_until is None:
-            check_user_schema(schema, table_of(log_of(options).state(), options))
+            check_user_schema(schema, table_of(log_of(options).state(), options), options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """Group neighbouring files, one group for each task."""
-        table = table_of(log_of(self._options).state(), self._options)
-        start, end = self._options.since or 0, self._options.until
-        return ranges(self._options, table, offsets.files_between(table.files.values(), start, end), start, end)
+        state = log_of(self._options).state()
+        table = table_of(state, self._options)
+        start, end = -1 if self._options.since is None else self._options.since, self._options.until
+        if self._options.upserts:
+            known = bounds_of(state, table).until
+            end = known if end is None else min(end, known)
+        files = offsets.files_between(table.files.values(), start, end)
+        return ranges(self._options, table, table.version, files, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a partition's files."""
         if not isinstance(partition, SeqRange):  # Spark's own partition of a table without files
             return iter(())
-        return read(partition.files, self._schema)
+        return read(partition, self._schema)

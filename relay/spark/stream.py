@@ -10,8 +10,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from relay.base.errors import MEANINGS, RelayError, StopCode
-from relay.lake.documents import DataFile, LakeState, TableVersion
+from relay.lake.documents import DataFile, LakeState, TableState, TableVersion
 from relay.lake.log import LakeLog
+from relay.lake.tables import bounds_of
 from relay.lake.types import widens
 from relay.spark import offsets
 from relay.spark.options import Options, check_user_schema, log_of, storage_of, table_of
@@ -35,19 +36,22 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._columns_until = columns_until
         self._log: LakeLog | None = None  # not created while Spark pickles the reader: a task needs no state
         self._target: int | None = None
+        self._kinds = ("changes", "snapshot") if options.upserts else ("changes",)
         if self._user_schema:
-            check_user_schema(schema, table_of(log_of(options).state(), options))
+            check_user_schema(schema, table_of(log_of(options).state(), options), options)
 
     def initialOffset(self) -> dict[str, int]:
         """Return the offset of the option `start`. Spark calls this once for each checkpoint."""
         start = self._options.start
-        return {"seq": _last_seq(self._state()) if start == "newest" else 0 if start == "oldest" else int(start)}
+        if start == "newest":
+            return {"seq": self._end(self._state())}
+        return {"seq": self._oldest(self._state()) if start == "oldest" else int(start)}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         """Return the end of the next batch: the last change, or as far as `limit` and the stream's columns allow."""
         state = self._state()
-        begin, end = start["seq"], _last_seq(state) if self._target is None else self._target
-        files = offsets.files_between(table_of(state, self._options).files.values(), begin, end, kinds=("changes",))
+        begin, end = start["seq"], self._end(state) if self._target is None else self._target
+        files = offsets.files_between(table_of(state, self._options).files.values(), begin, end, self._kinds)
         files = self._fitting(files, state)
         if not files:
             return start
@@ -66,18 +70,18 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Fix the end of this run at the current position of the export."""
-        self._target = _last_seq(self._state())
+        self._target = self._end(self._state())
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Group neighbouring files of the changes in (start, end], one group for each task."""
         table = table_of(self._state(), self._options)
-        found = offsets.files_between(table.files.values(), start["seq"], end["seq"], kinds=("changes",))
-        return ranges(self._options, table, found, start["seq"], end["seq"])
+        found = offsets.files_between(table.files.values(), start["seq"], end["seq"], self._kinds)
+        return ranges(self._options, table, self._version(table), found, start["seq"], end["seq"])
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the changes of a partition's files."""
         assert isinstance(partition, SeqRange)
-        return read(partition.files, self._schema)
+        return read(partition, self._schema)
 
     def _state(self) -> LakeState:
         if self._log is None:
@@ -86,6 +90,18 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._columns_until is None:
             self._columns_until = table_of(state, self._options).version.version
         return state
+
+    def _version(self, table: TableState) -> TableVersion:
+        """Return the version with the stream's columns and key."""
+        return table.versions[(self._columns_until or table.version.version) - 1]
+
+    def _end(self, state: LakeState) -> int:
+        """Return the last number to deliver: upserts wait until the rows of a snapshot are in their place."""
+        return bounds_of(state, table_of(state, self._options)).until if self._options.upserts else _last_seq(state)
+
+    def _oldest(self, state: LakeState) -> int:
+        """Return where a whole table begins; changes before the table was last emptied are of no use to upserts."""
+        return bounds_of(state, table_of(state, self._options)).reset - 1 if self._options.upserts else 0
 
     def _fitting(self, files: list[DataFile], state: LakeState) -> list[DataFile]:
         """Return the files before the first one that does not fit the stream's columns.
@@ -96,7 +112,7 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         table = table_of(state, self._options)
         for index, file in enumerate(files):
-            if why := self._mismatch(file, table.versions[file.version - 1]):
+            if why := self._mismatch(file, table):
                 if index == 0:
                     code = StopCode.LAKE_COLUMNS
                     raise RelayError(
@@ -108,9 +124,12 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return files[:index]
         return files
 
-    def _mismatch(self, file: DataFile, version: TableVersion) -> str:
+    def _mismatch(self, file: DataFile, table: TableState) -> str:
+        version = table.versions[file.version - 1]
         types = {field.name: field.dataType.simpleString() for field in self._schema}
         if self._columns_until is not None and version.version > self._columns_until:
+            if self._options.upserts and version.key != self._version(table).key:
+                return f"the primary key became ({', '.join(version.key)})"
             for field in version.fields:
                 if field.side:
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -50,3 +51,17 @@ def check(spark: SparkSession, lake: MadeLake, expected: list[dict[str, Any]], t
     assert state(spark, lake, table) == ordered(expected)
     merged(spark, lake, table)
     assert state(spark, lake, table) == ordered(expected)
+
+
+def applied(rows: Iterable[dict[str, Any]], key: Sequence[str]) -> list[dict[str, Any]]:
+    """The table after upserts and deletes, in the order of their numbers."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in sorted(rows, key=lambda row: row["_sequence"]):
+        name = repr([row[column] for column in key])
+        if row["_operation"] == "truncate":
+            found.clear()
+        elif row["_operation"] == "delete":
+            found.pop(name, None)
+        else:
+            found[name] = row
+    return list(found.values())

@@ -26,11 +26,13 @@ import relay.lake
 from examples.dbserver import KINDS, DatabaseServer
 from examples.lakeside import source_position, wait_caught_up
 from relay.lake import paths
+from relay.lake.columns import fields_of_all, key_columns
 from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import changes, current, reading
 from relay.spark.merge import merge
+from tests.spark.states import applied
 from tests.support.chance import SEED
 from tests.support.lake_rows import bag, difference, in_lake, selected
 from tests.support.random_tables import RandomWorkload
@@ -95,7 +97,7 @@ class World:
 
     def _differs(self, known: TableState) -> str:
         """How a table differs from the source; nothing, if it is equal. The files are read by Spark or by the relay."""
-        with patch.object(reading, "MANY", self.chance.choice((1, 1 << 20))):
+        with patch.object(reading, "MANY", 1), patch.object(reading, "MOST_BYTES", self.chance.choice((0, 1 << 25))):
             return self._difference(known)
 
     def _difference(self, known: TableState) -> str:
@@ -109,6 +111,8 @@ class World:
                 lake, Counter(in_lake(without_spark.to_pydict(), fields, len(without_spark))), fields
             ):
                 return f"without Spark: {wrong}"
+            if wrong := difference(lake, self._upserted(known), fields):
+                return f"by upserts: {wrong}"
         else:
             rows = changes(self.spark, self.lake, table).where(f.col("_seq") >= known.reset)
             arrow = rows.where(~f.col("_change_type").isin(*MARKERS)).orderBy("_seq").toArrow()
@@ -116,6 +120,14 @@ class World:
             every = in_lake(columns, fields, arrow.num_rows)
             lake = bag(zip(columns["_seq"], columns["_change_type"], every, strict=True))
         return difference(source, lake, fields)
+
+    def _upserted(self, known: TableState) -> Counter[tuple[object, ...]]:
+        """The rows of a table, made by the upserts and deletes of the data source."""
+        options = {"lake": self.lake, "table": str(known.table), "rows": "upserts"}
+        rows = self.spark.read.format("relay").options(**options).load().toArrow().to_pylist()
+        fields = known.version.fields
+        last = applied(rows, key_columns(fields_of_all(known), known.version.key))
+        return Counter(in_lake({each.name: [row[each.name] for row in last] for each in fields}, fields, len(last)))
 
 
 @pytest.fixture

@@ -47,10 +47,13 @@ def test_the_examples_run_one_after_the_other(
 
 
 def test_the_sql_runs(spark: SparkSession, shop: MadeLake) -> None:
-    (statement,) = blocks("sql")
+    statement, merge = blocks("sql")
     own = spark.newSession()  # views of other tests are not seen
     own.sql(statement.replace("/srv/lake", shop.url).strip().rstrip(";"))
     assert own.table("orders").count() == 3
+    # No catalog of these tests has MERGE: Spark says whether it is one.
+    plan = spark._jsparkSession.sessionState().sqlParser().parsePlan(merge)
+    assert plan.nodeName() == "MergeIntoTable"
 
 
 def test_options_of_the_data_source_are_all_there() -> None:
