@@ -22,7 +22,8 @@ ROUNDS, STEPS, IDS = 6, 12, 8
 
 def batch(spark: SparkSession, lake: MadeLake, **options: object) -> list[dict[str, Any]]:
     """The upserts, read once."""
-    frame = spark.read.format("relay").options(**{"lake": lake.url, "table": ORDERS, "rows": "upserts"} | options).load()
+    given = {"lake": lake.url, "table": ORDERS, "rows": "upserts"} | options
+    frame = spark.read.format("relay").options(**given).load()
     return [row.asDict() for row in frame.orderBy("_sequence").collect()]
 
 
