@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from collections.abc import Callable
@@ -23,14 +24,18 @@ def spark() -> None:
     """Run a Spark job on a lake, on this machine or on a cluster."""
 
 
+_of_lake = click.option("--lake", metavar="PATH", callback=parse_lake,
+                        help="Folder or URL of the lake. Default: [Lake] Path.")  # fmt: skip
+_of_tables = click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
+                          help="Only these tables; * matches any name. Repeatable.")  # fmt: skip
+
+
 def job(command: Callable[..., dict[str, str]]) -> Callable[..., None]:
     """Make a command of a function that converts its own options to those of the job of the same name."""
 
     @configurable
-    @click.option("--lake", metavar="PATH", callback=parse_lake,
-                  help="Folder or URL of the lake. Default: [Lake] Path.")  # fmt: skip
-    @click.option("--table", "patterns", metavar="SCHEMA.TABLE", multiple=True, callback=parse_tables,
-                  help="Only these tables; * matches any name. Repeatable.")  # fmt: skip
+    @_of_lake
+    @_of_tables
     @click.option("--master", metavar="URL", default="local[*]", show_default=True, callback=_parse_master,
                   help="Spark master.")  # fmt: skip
     @click.option("--conf", "settings", metavar="KEY=VALUE", multiple=True, callback=_parse_settings,
@@ -67,6 +72,28 @@ def _parse_settings(_: click.Context, __: click.Parameter, values: tuple[str, ..
         if "=" not in value:
             raise click.BadParameter(f"{value!r} is not KEY=VALUE")
     return list(values)
+
+
+@spark.command()
+@configurable
+@click.argument("project", metavar="FOLDER", type=click.Path(path_type=Path))
+@_of_lake
+@_of_tables
+def init(load: Loader, project: Path, lake: str, patterns: list[str]) -> None:
+    """Write a project for `spark-pipelines run`.
+
+    FOLDER gets a streaming table of the changes of each table, and a view of its rows.
+    """
+    from relay.lake.tables import find_table, open_log
+    from relay.spark.jobs import selected_tables
+    from relay.spark.project import write_project
+
+    log = open_log(existing_lake(load, lake))
+    state = log.state()
+    tables = [find_table(state, table) for table in selected_tables(state, patterns)]
+    for written in write_project(project, log.storage.url(), [table for table in tables if table.versions]):
+        click.echo(written)
+    click.echo(f"run: cd {shlex.quote(str(project))} && spark-pipelines run")
 
 
 @spark.command()

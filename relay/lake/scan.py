@@ -6,9 +6,11 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from relay.base.errors import RelayError, StopCode
 from relay.lake.documents import DataFile
 from relay.lake.storage import Storage, open_storage
 from relay.lake.types import META_FIELDS, arrow_type
@@ -84,7 +86,7 @@ def _read_each(storage: Storage, files: Files, names: Sequence[str]) -> Iterator
     import pyarrow.parquet as pq
 
     for path in files.paths:
-        with storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
+        with _named(storage, path), storage.arrow_source(path) as source, pq.ParquetFile(source) as file:
             groups = [group for group in range(file.num_row_groups) if _overlaps(file.metadata, group, files)]
             yield from file.iter_batches(BATCH_ROWS, row_groups=groups, columns=_stored(file, names))
 
@@ -95,12 +97,29 @@ def _read_together(storage: Storage, files: Files, names: Sequence[str]) -> Iter
 
     def rows_of(path: str) -> pyarrow.Table:
         # A pool of threads for each small file costs more than the file.
-        with storage.arrow_source(path) as source, pq.ParquetFile(source, pre_buffer=False) as file:
+        with (
+            _named(storage, path),
+            storage.arrow_source(path) as source,
+            pq.ParquetFile(source, pre_buffer=False) as file,
+        ):
             return file.read(_stored(file, names), use_threads=False).replace_schema_metadata()
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         for _, alike in itertools.groupby(pool.map(rows_of, files.paths), lambda rows: rows.schema):
             yield from pa.concat_tables(alike).combine_chunks().to_batches()
+
+
+@contextmanager
+def _named(storage: Storage, path: str) -> Iterator[None]:
+    """Name a file that pyarrow cannot read."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None):
+            raise  # of the file system
+        raise RelayError(StopCode.LAKE_DAMAGED, "read the lake", error, position=storage.url(path)) from error
 
 
 def _stored(file: pyarrow.parquet.ParquetFile, names: Sequence[str]) -> list[str]:

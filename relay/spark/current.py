@@ -92,7 +92,7 @@ class Basis:
     """The parts of a table's state at `bounds.until`; `last` is the newest merged version.
 
     `merged` is `last` if the state can be computed from it and from `changes`, the files with later changes. Otherwise
-    it is None, and `changes` are all files that count.
+    it is None, and `changes` are all files that count. Spark reads `others` of them, the driver the rest.
     """
 
     def __init__(self, storage: Storage, table: TableState, bounds: Bounds, last: Pointer | None) -> None:
@@ -109,7 +109,7 @@ class Basis:
         if self.merged is not None:
             self.changes = [each for each in counted if each.kind == "changes" and each.last > self.merged.applied]
         self._columns = [*self.fields, SEQ, KIND]
-        self._here, self._others = read_here(self.changes, len(self._columns))
+        self._here, self.others = read_here(self.changes, len(self._columns))
         self._folded: DataFrame | None = None
 
     def _follows(self, last: Pointer) -> bool:
@@ -128,9 +128,9 @@ class Basis:
         """
         if self._folded is None:
             self._folded = self._fold_here(spark)
-        if not self._others:
+        if not self.others:
             return self._folded
-        rows = rows_of(spark, self.storage, self.table, self._others, self._columns)
+        rows = rows_of(spark, self.storage, self.table, self.others, self._columns)
         rows = in_range(rows, self.merged.applied if self.merged else None, self.bounds.until)
         snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.bounds.reset)
         rows = rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*ROW_KINDS))
@@ -162,7 +162,7 @@ class Basis:
         keys = key_columns(self.fields, self.version.key)
         names = {name: unused_name(f"_changed_{number}", before.columns) for number, name in enumerate(keys)}
         changed = newest.select(*(col(name).alias(other) for name, other in names.items()))
-        if not self._others:  # Spark does not know that they are few
+        if not self.others:  # Spark does not know that they are few
             changed = f.broadcast(changed)
         same = [col(name).eqNullSafe(col(other)) for name, other in names.items()]
         return before.join(changed, same, "left_anti")

@@ -121,7 +121,7 @@ def _write(
     keys = key_columns(basis.fields, basis.version.key)
     old: list[BucketFile] = merged.files if merged is not None else []
     kept: list[BucketFile] = []
-    changes = sum(file.rows for file in basis.changes)
+    changes = sum(file.rows for file in basis.others)
     if merged is not None and buckets == merged.buckets:
         with progress.reading(f"{basis.table.table}: which buckets change", changes):
             found = basis.newest(spark).select(_bucket_column(keys, buckets)).distinct().collect()

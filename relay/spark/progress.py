@@ -49,8 +49,7 @@ class Progress:
 
     def at(self, what: str, done: int, rows: int, begin: float) -> None:
         """Show that a step, which began at `begin` (monotonic), has done so many of its rows."""
-        if self._show is not None and done > 0:
-            done = min(done, rows)
+        if self._show is not None and (done := min(done, rows)) > 0:
             self._show(what, done, rows, (time.monotonic() - begin) * (rows - done) / done)
 
 

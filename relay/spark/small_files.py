@@ -34,4 +34,6 @@ def from_arrow(spark: SparkSession, batches: Iterable[pyarrow.RecordBatch], fiel
     spark_schema = struct_type(fields)
     schema = arrow_schema(spark_schema)
     rows = pa.Table.from_batches([batch.select(schema.names).cast(schema) for batch in batches], schema)
+    if not rows.num_rows:  # pyspark fails to convert times of no batch
+        return spark.createDataFrame([], spark_schema)
     return spark.createDataFrame(rows.combine_chunks(), spark_schema)

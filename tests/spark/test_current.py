@@ -191,6 +191,13 @@ def test_a_table_without_a_key_is_all_that_happened_to_it(spark: SparkSession, l
     assert merged(spark, lake, "shop.log").startswith("skipped: it has no primary key")
 
 
+def test_a_table_without_rows_is_empty(spark: SparkSession, lake: MadeLake) -> None:
+    lake.define(ORDERS, {"id": "int", "at": "timestamp", "tags": "array<string>"}, key=["id"])
+    lake.mark(ORDERS, "create")
+    lake.commit()
+    check(spark, lake, [])
+
+
 def test_earlier_states_equal_those_without_spark(spark: SparkSession, shop: MadeLake) -> None:
     shop.define("shop.log", {"line": "string"})
     shop.mark("shop.log", "create")

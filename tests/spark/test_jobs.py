@@ -6,25 +6,36 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from relay.errors import ExitCode
+from relay.spark.reading import MOST_BYTES
 from relay.spark.submit import arguments, environment_of
 from tests.spark.lakes import MadeLake
 from tests.support import ROOT
 from tests.support.waiting import patience
 
 ORDERS = "shop.orders"
+JOB = """
+import sys
+from relay import cli
+from relay.spark import reading
+
+reading.MOST_BYTES = {MOST_BYTES}
+sys.exit(cli.run(sys.argv[1:]))
+"""
 FEW = ("--master", "local[2]", "--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
-def relay(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+def relay(
+    *arguments: str, environment: Mapping[str, str] | None = None, line: Sequence[str] = (sys.executable, "-m", "relay")
+) -> subprocess.CompletedProcess[str]:
     """The `relay` command, in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "relay", *arguments],
+        [*line, *arguments],
         cwd=ROOT,
         env=environment or os.environ,
         capture_output=True,
@@ -59,14 +70,20 @@ def test_merge_tells_of_each_table_in_a_line(shop: MadeLake) -> None:
     assert orders.startswith("shop.orders: version 1 has 2 rows: 3 rows from the beginning merged into 1 of 1 bucket")
 
 
-def test_a_job_that_fails_on_spark_ends_with_a_line_and_an_exit_code(shop: MadeLake) -> None:
-    file = next(shop.root.glob("changes/cdc_schema=shop/cdc_table=orders/*/*.parquet"))
-    file.write_bytes(file.read_bytes()[:-20])
-    done = relay("spark", "merge", "--lake", shop.url, "--table", "shop.or*", *FEW)
-    assert (done.returncode, done.stdout) == (ExitCode.ENVIRONMENT, "")
+@pytest.mark.parametrize("driver", [True, False], ids=["read by the driver", "read by Spark"])
+def test_a_job_that_cannot_read_a_file_ends_with_a_line_and_an_exit_code(driver: bool, shop: MadeLake) -> None:
+    files = list(shop.root.glob("changes/cdc_schema=shop/cdc_table=orders/*/*.parquet"))
+    files[0].write_bytes(files[0].read_bytes()[:-20])
+    line = [sys.executable, "-c", JOB.format(MOST_BYTES=MOST_BYTES if driver else 0)]
+    done = relay("spark", "merge", "--lake", shop.url, "--table", "shop.or*", *FEW, line=line)
     told = done.stderr.splitlines()[-1]
-    assert told.startswith("relay: merge on Spark: ") and file.name in told and "not a Parquet file" in told
-    assert "\tat " not in done.stderr, "no stack trace"
+    assert files[0].name in told and "\tat " not in done.stderr, "no stack trace"
+    if driver:
+        assert (done.returncode, done.stdout) == (ExitCode.STOPPED, "")
+        assert told.startswith("relay: read the lake: ") and "(hint: restore that file from a backup" in told
+    else:
+        assert (done.returncode, done.stdout) == (ExitCode.ENVIRONMENT, "")
+        assert told.startswith("relay: merge on Spark: ") and "not a Parquet file" in told
 
 
 def test_a_table_that_is_not_in_the_lake_is_refused_before_spark_starts(shop: MadeLake) -> None:

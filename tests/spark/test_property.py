@@ -124,10 +124,10 @@ class World:
     def _upserted(self, known: TableState) -> Counter[tuple[object, ...]]:
         """The rows of a table, made by the upserts and deletes of the data source."""
         options = {"lake": self.lake, "table": str(known.table), "rows": "upserts"}
-        rows = self.spark.read.format("relay").options(**options).load().toArrow().to_pylist()
-        fields = known.version.fields
-        last = applied(rows, key_columns(fields_of_all(known), known.version.key))
-        return Counter(in_lake({each.name: [row[each.name] for row in last] for each in fields}, fields, len(last)))
+        rows = self.spark.read.format("relay").options(**options).load().toArrow()
+        last = applied(rows.to_pylist(), key_columns(fields_of_all(known), known.version.key))
+        columns = {name: [row[name] for row in last] for name in rows.column_names}
+        return Counter(in_lake(columns, known.version.fields, len(last)))
 
 
 @pytest.fixture
