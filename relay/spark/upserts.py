@@ -65,15 +65,15 @@ def whole_updates(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.Re
     """Yield batches that do not end between the two images of an update."""
     import pyarrow as pa
 
-    held: list[pyarrow.RecordBatch] = []
+    rest: list[pyarrow.RecordBatch] = []
     for batch in batches:
-        whole = pa.concat_batches([*held, batch]) if held else batch
+        whole = pa.concat_batches([*rest, batch]) if rest else batch
         last = whole.num_rows - 1
         cut = last if whole[_KIND][last].as_py() == "update_preimage" else last + 1
-        held = [whole.slice(cut)] if cut <= last else []
+        rest = [whole.slice(cut)] if cut <= last else []
         if cut:
             yield whole.slice(0, cut)
-    yield from held
+    yield from rest
 
 
 def _without_kept_keys(rows: pyarrow.RecordBatch, key: Iterable[str]) -> pyarrow.RecordBatch:
