@@ -89,8 +89,8 @@ def init(load: Loader, project: Path, lake: str, patterns: list[str]) -> None:
     from relay.spark.project import write_project
 
     log = open_log(existing_lake(load, lake))
-    state = log.state()
-    tables = [find_table(state, table) for table in selected_tables(state, patterns)]
+    chosen, state = selected_tables(log, patterns), log.state()
+    tables = [find_table(state, table) for table in chosen]
     for written in write_project(project, log.storage.url(), [table for table in tables if table.versions]):
         click.echo(written)
     click.echo(f"run: cd {shlex.quote(str(project))} && spark-pipelines run")

@@ -26,7 +26,7 @@ from relay.lake.columns import fields_of_all
 from relay.lake.documents import LakeState, TableState
 from relay.lake.moments import Moment, seq_at
 from relay.lake.reading import Watch, changes, current
-from relay.lake.tables import FixedLake, Lake, open_lake
+from relay.lake.tables import FixedLake, Lake, check_end, no_tables, open_lake
 from relay.lake.types import META_FIELDS
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ def query(
     duckdb = _duckdb()
     opened = open_lake(lake)
     fixed = FixedLake(opened.storage, opened.state())
+    if not fixed.known.tables:
+        raise no_tables("query the lake", fixed.storage.url())
     try:
         with tempfile.TemporaryDirectory(prefix="relay-query-") as folder, duckdb.connect(config=_CONFIG) as connection:
             connection.execute("SET temp_directory = $folder", {"folder": folder})
@@ -67,6 +69,7 @@ def query(
             tables = {name: table for name in _tables(tree) if (table := _known(fixed.known, name)) is not None}
             seq = seq_at(fixed.storage, fixed.known, list(tables.values()), as_of)
             for name, table in tables.items():
+                check_end(fixed.known, table, seq)
                 _load(connection, name, _rows(fixed, table, name, seq, _columns(tree), watch))
             with _ended_by_ctrl_c(connection):
                 yield connection.sql(statement)
@@ -128,7 +131,7 @@ def _ended_by_ctrl_c(connection: DuckDBPyConnection) -> Iterator[None]:
 def _failure(error: Exception, state: LakeState) -> RelayError:
     names = sorted(str(each.table) for each in state.tables.values())
     hint = f"the lake has {', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}"
-    if "does not exist" not in str(error) or not names:
+    if "does not exist" not in str(error):
         hint = "DuckDB's documentation describes its SQL: duckdb.org/docs"
     return RelayError(ErrorCode.USAGE, "query the lake", str(error).strip(), hint=hint)
 

@@ -88,6 +88,12 @@ def find_table(state: LakeState, table: str | Table) -> TableState:
     raise RelayError(ErrorCode.USAGE, "read the lake", cause, hint=hint)
 
 
+def no_tables(operation: str, position: str) -> RelayError:
+    """Return the error for a lake in which nothing is."""
+    hint = "check the path: `relay export` or `[Lake] Path` has the path of the export"
+    return RelayError(ErrorCode.USAGE, operation, "it has no tables", position=position, hint=hint)
+
+
 def bounds_of(state: LakeState, table: TableState, as_of: int | None = None) -> Bounds:
     """Return what the lake has of a table, at the end of the export or at the number `as_of`.
 

@@ -12,8 +12,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from relay.base.errors import ErrorCode, RelayError
-from relay.lake.documents import LakeState, Table
-from relay.lake.tables import open_log
+from relay.lake.documents import Table
+from relay.lake.log import LakeLog
+from relay.lake.tables import no_tables, open_log
 from relay.spark.progress import Progress, Show
 
 Job = Callable[[SparkSession, str, Sequence[Table], Mapping[str, str], Progress], Iterator[str]]
@@ -29,7 +30,7 @@ def run(
     thread. Yields the lines of the job. Raises `RelayError`: those of `selected_tables`, of the lake and of the job;
     spark for failures in Spark.
     """
-    tables = selected_tables(open_log(lake).state(), patterns)
+    tables = selected_tables(open_log(lake), patterns)
     run_job: Job = importlib.import_module(f"relay.spark.{job}").run
     try:
         spark = SparkSession.builder.getOrCreate()
@@ -41,15 +42,14 @@ def run(
         raise RelayError(ErrorCode.SPARK, f"{job} on Spark", _cause(error)) from error
 
 
-def selected_tables(state: LakeState, patterns: Sequence[str]) -> list[Table]:
+def selected_tables(lake: LakeLog, patterns: Sequence[str]) -> list[Table]:
     """Return the tables that match the patterns `schema.table`; all without patterns.
 
     Raises `RelayError` (usage) for a pattern that matches none, and for a lake without tables.
     """
-    tables = sorted(table.table for table in state.tables.values())
+    tables = sorted(table.table for table in lake.state().tables.values())
     if not tables:
-        hint = "check the path: `relay export` or `[Lake] Path` has the path of the export"
-        raise RelayError(ErrorCode.USAGE, "read the lake", "it has no tables", hint=hint)
+        raise no_tables("read the lake", lake.storage.url())
     found = {pattern: [table for table in tables if _matches(table, pattern)] for pattern in patterns}
     if unmatched := [pattern for pattern, matching in found.items() if not matching]:
         raise RelayError(

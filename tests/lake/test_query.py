@@ -88,6 +88,13 @@ def test_a_moment_holds_for_all_tables_of_the_statement(sql: Run) -> None:
     assert sql(both, "--as-of", "2026-11-20T09:30:00Z", "--format", "csv")[1] == "rows,changes\n2,7\n"
     code, _, err = sql(both, "--as-of", "yesterday")
     assert code == ExitCode.USAGE and "it is no _seq, GTID or time" in err
+    code, _, err = sql("SELECT count(*) FROM changes.shop.orders", "--as-of", "99")
+    assert code == ExitCode.USAGE and "the lake ends at 8" in err
+
+
+def test_a_folder_without_a_lake_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["query", "SELECT * FROM shop.orders", "--lake", str(tmp_path)]) == ExitCode.USAGE
+    assert f"relay: query the lake: file://{tmp_path}: it has no tables (hint: check the path" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
