@@ -200,15 +200,9 @@ class TableRows:
 
 
 def newest_rows(
-    rows: TableRows,
-    files: Sequence[DataFile],
-    key: Sequence[str],
-    bounds: Bounds,
-    names: Sequence[str],
-    *,
-    deleted: bool = False,
+    rows: TableRows, files: Sequence[DataFile], key: Sequence[str], bounds: Bounds, names: Sequence[str]
 ) -> Iterator[pyarrow.RecordBatch]:
-    """Yield, for each key, its last row, if it is not a deletion or `deleted` asks for those too, with these columns.
+    """Yield, for each key, its last row, if it is not a deletion, with these columns.
 
     The two images of an update have one number, and the later image counts; a snapshot row includes the change with its
     number. `key` has the side columns of the key too: values that the column itself cannot hold are NULL in it.
@@ -232,9 +226,7 @@ def newest_rows(
     if not keys:
         return
     every = pyarrow.Table.from_batches(keys)
-    mask = is_last(every)
-    if not deleted:
-        mask = pyarrow.compute.and_(mask, every["present"].combine_chunks())
+    mask = pyarrow.compute.and_(is_last(every), every["present"].combine_chunks())
     begin = 0
     for number, (piece, size) in enumerate(zip(pieces, sizes, strict=True)):
         counts, at = mask[begin : begin + size], 0
@@ -243,6 +235,20 @@ def newest_rows(
             for batch in read[number] if at_once else rows.of(piece, names):
                 yield batch.filter(counts[at : at + batch.num_rows])
                 at += batch.num_rows
+
+
+def last_rows(
+    batches: Iterable[pyarrow.RecordBatch], key: Sequence[str], bounds: Bounds
+) -> Iterator[pyarrow.RecordBatch]:
+    """Yield, for each key, its last row, deletions too. Memory holds all rows. `key` is that of `newest_rows`."""
+    rows = [batch for batch in batches if batch.num_rows]
+    if not rows:
+        return
+    last = is_last(pyarrow.Table.from_batches([key_rows(batch, key, bounds) for batch in rows]))
+    at = 0
+    for batch in rows:
+        yield batch.filter(last[at : at + batch.num_rows])
+        at += batch.num_rows
 
 
 def _at_once(files: Iterable[DataFile]) -> bool:

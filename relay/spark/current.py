@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import chain
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from relay.base.errors import ErrorCode, RelayError
+from relay.lake import scan
+from relay.lake.arrow import pyarrow
 from relay.lake.columns import key_columns, unused_name
 from relay.lake.documents import Field, Table, TableState
 from relay.lake.moments import Moment, seq_at
-from relay.lake.reading import TableRows, newest_rows, ordered
+from relay.lake.reading import TableRows, last_rows, ordered
 from relay.lake.storage import Storage
 from relay.lake.tables import (
     PRESENT,
@@ -32,7 +36,7 @@ from relay.lake.types import META_FIELDS
 from relay.spark import pointer as pointers
 from relay.spark.changes import changes, in_range, rows_of
 from relay.spark.pointer import BucketFile, Pointer
-from relay.spark.reading import read_files, read_here
+from relay.spark.reading import are_few, read_files, split_small
 from relay.spark.schema import col, struct_type
 from relay.spark.small_files import from_arrow
 
@@ -92,7 +96,8 @@ class Basis:
     """The parts of a table's state at `bounds.until`; `last` is the newest merged version.
 
     `merged` is `last` if the state can be computed from it and from `changes`, the files with later changes. Otherwise
-    it is None, and `changes` are all files that count. Spark reads `others` of them, the driver the rest.
+    it is None, and `changes` are all files that count. `recent` are those that the version has beside its buckets. If
+    both `are_few`, the driver folds them; else Spark reads `others` and `recent`.
     """
 
     def __init__(self, storage: Storage, table: TableState, bounds: Bounds, last: Pointer | None) -> None:
@@ -102,15 +107,18 @@ class Basis:
         counted = [file for file in table.files.values() if is_relevant(file, bounds)]
         self.version = version_in(bounds, table, counted)
         self.fields = fields_in(table, self.version)
+        self.columns = [*self.fields, SEQ, KIND]
         self.snapshot_rows = sum(file.rows for file in counted if file.kind == "snapshot")
         self.number = last.number + 1 if last else 1
         self.merged = last if last and self._follows(last) else None
         self.changes = counted
         if self.merged is not None:
             self.changes = [each for each in counted if each.kind == "changes" and each.last > self.merged.applied]
-        self._columns = [*self.fields, SEQ, KIND]
-        self._here, self.others = read_here(self.changes, len(self._columns))
-        self._folded: DataFrame | None = None
+        self.recent: list[BucketFile] = self.merged.recent if self.merged else []
+        count = len(self.columns)
+        self.are_few = are_few([*self.recent, *self.changes], count)
+        self._small, self.others = (self.changes, []) if self.are_few else split_small(self.changes, count)
+        self._newest: DataFrame | None = None
 
     def _follows(self, last: Pointer) -> bool:
         return (
@@ -122,19 +130,40 @@ class Basis:
         )
 
     def newest(self, spark: SparkSession) -> DataFrame:
-        """Return the last row of each key in `changes`, with `fields`, SEQ and KIND.
+        """Return the last row of each key that changed since the merged version, with `columns`."""
+        if self._newest is None:
+            self._newest = from_arrow(spark, self.fold_small(), self.columns)
+            if not self.are_few:
+                parts = [self._newest] if self._small else []
+                if self.recent:
+                    parts.append(read_files(spark, self.storage, self.recent, self.columns))
+                if self.others:
+                    parts.append(self._rows_of_others(spark))
+                self._newest = fold(reduce(DataFrame.unionAll, parts), self.fields, self.version.key)
+        return self._newest
 
-        The driver folds what it can read at once, in less time than Spark needs to list, open and shuffle it.
-        """
-        if self._folded is None:
-            self._folded = self._fold_here(spark)
-        if not self.others:
-            return self._folded
-        rows = rows_of(spark, self.storage, self.table, self.others, self._columns)
+    def fold_small(self) -> Iterator[pyarrow.RecordBatch]:
+        """Yield the last row of each key in the files that the driver reads, with `columns` and the lake's types."""
+        start = self.merged.applied if self.merged else -1
+        rows = TableRows(self.storage, self.table, self.columns, start, self.bounds.until)
+        batches = chain(
+            self._recent_rows(rows.schema(rows.names)) if self.are_few else (),
+            (batch.select(rows.names) for batch in rows.batches(ordered(self._small), rows.names)),
+        )
+        return last_rows(batches, key_columns(self.fields, self.version.key), self.bounds)
+
+    def _recent_rows(self, schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
+        if self.merged is None or not self.recent:
+            return iter(())
+        stored = {field.name: field.type for field in self.merged.fields}
+        files = scan.Files(self.storage.url(), [file.path for file in self.recent], -1, None, stored, {})
+        return scan.read(files, {field.name: field.type for field in self.columns}, schema, self.storage)
+
+    def _rows_of_others(self, spark: SparkSession) -> DataFrame:
+        rows = rows_of(spark, self.storage, self.table, self.others, self.columns)
         rows = in_range(rows, self.merged.applied if self.merged else None, self.bounds.until)
         snapshot = (col(KIND.name) == "snapshot") & (col(SEQ.name) == self.bounds.reset)
-        rows = rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*ROW_KINDS))
-        return fold(self._folded.unionAll(rows) if self._here else rows, self.fields, self.version.key)
+        return rows.where((col(SEQ.name) > self.bounds.reset) | snapshot).where(col(KIND.name).isin(*ROW_KINDS))
 
     def state(self, spark: SparkSession, files: Sequence[BucketFile] | None = None) -> DataFrame:
         """Return the rows of the table, with `fields` and SEQ.
@@ -144,25 +173,18 @@ class Basis:
         before = None
         if self.merged is not None:
             before = read_files(spark, self.storage, self.merged.files if files is None else files, [*self.fields, SEQ])
-            if not self.changes:
+            if not self.changes and not self.recent:
                 return before
         newest = self.newest(spark)
         state = newest.where(col(KIND.name).isin(*PRESENT)).drop(KIND.name)
         return state if before is None else self._others_of(before, newest).unionAll(state)
-
-    def _fold_here(self, spark: SparkSession) -> DataFrame:
-        start = self.merged.applied if self.merged else -1
-        rows = TableRows(self.storage, self.table, self._columns, start, self.bounds.until)
-        keys = key_columns(self.fields, self.version.key)
-        newest = newest_rows(rows, ordered(self._here), keys, self.bounds, rows.names, deleted=True)
-        return from_arrow(spark, newest, self._columns)
 
     def _others_of(self, before: DataFrame, newest: DataFrame) -> DataFrame:
         """Return the rows of `before` whose keys are not those of `newest`: an anti-join, which need not sort them."""
         keys = key_columns(self.fields, self.version.key)
         names = {name: unused_name(f"_changed_{number}", before.columns) for number, name in enumerate(keys)}
         changed = newest.select(*(col(name).alias(other) for name, other in names.items()))
-        if not self.others:  # Spark does not know that they are few
+        if self.are_few:  # Spark does not know
             changed = f.broadcast(changed)
         same = [col(name).eqNullSafe(col(other)) for name, other in names.items()]
         return before.join(changed, same, "left_anti")

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -26,6 +27,7 @@ from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
 from relay.lake.tables import find_table, open_log
+from relay.lake.types import arrow_type
 from relay.spark import pointer as pointers
 from relay.spark.current import Basis, basis_of
 from relay.spark.pointer import BucketFile, Pointer
@@ -35,6 +37,9 @@ from relay.spark.vacuum import GRACE_SECONDS, vacuum
 
 BUCKET_BYTES: Final = 32 << 20
 """The approximate Parquet bytes of a bucket: the least that a merge rewrites for a single change."""
+
+RECENT_SHARE: Final = 1 / 8
+"""Of the bytes of all buckets: as many changes are kept beside them."""
 
 _ATTEMPTS: Final = 3
 
@@ -118,6 +123,8 @@ def _write(
     """Write a version's files into `folder`; return its pointer and the number of buckets written."""
     merged = basis.merged
     buckets = _bucket_count(basis, bucket_bytes)
+    if merged is not None and buckets == merged.buckets and _stay_recent(basis, merged):
+        return _pointer(basis, buckets, folder, merged.files, _write_recent(basis, folder)), 0
     keys = key_columns(basis.fields, basis.version.key)
     old: list[BucketFile] = merged.files if merged is not None else []
     kept: list[BucketFile] = []
@@ -132,7 +139,13 @@ def _write(
     if basis.changes:
         with progress.reading(str(basis.table.table), changes + sum(file.rows for file in old)):
             written = _write_buckets(basis.storage, basis.state(spark, old), keys, buckets, folder)
-    pointer = Pointer(
+    return _pointer(basis, buckets, folder, [*kept, *written], []), len({file.bucket for file in written})
+
+
+def _pointer(
+    basis: Basis, buckets: int, folder: str, files: Sequence[BucketFile], recent: Sequence[BucketFile]
+) -> Pointer:
+    return Pointer(
         number=basis.number,
         table=basis.table.table,
         version=basis.version,
@@ -142,9 +155,26 @@ def _write(
         snapshot_rows=basis.snapshot_rows,
         buckets=buckets,
         folder=folder,
-        files=sorted([*kept, *written], key=lambda file: (file.bucket, file.path)),
+        files=sorted(files, key=lambda file: (file.bucket, file.path)),
+        recent=list(recent),
     )
-    return pointer, len({file.bucket for file in written})
+
+
+def _stay_recent(basis: Basis, merged: Pointer) -> bool:
+    """Whether the changes are so few that writing the buckets anew would cost far more than they do."""
+    size = sum(file.bytes for file in (*basis.recent, *basis.changes))
+    return basis.are_few and size <= merged.bytes * RECENT_SHARE
+
+
+def _write_recent(basis: Basis, folder: str) -> list[BucketFile]:
+    """Write the last row of each key that changed, as a file that is on disk on return; none if there is no row."""
+    rows = pa.Table.from_batches(basis.fold_small(), pa.schema([(f.name, arrow_type(f.type)) for f in basis.columns]))
+    if not rows.num_rows:
+        return []
+    name = f"{folder}/recent/part-0.parquet"
+    with basis.storage.writer(name) as file:
+        pq.write_table(rows, file, compression="zstd")
+    return [BucketFile(-1, name, rows.num_rows, file.bytes)]
 
 
 def _bucket_count(basis: Basis, bucket_bytes: int) -> int:
@@ -191,10 +221,11 @@ def _write_buckets(
 def _summary(basis: Basis, pointer: Pointer, written: int) -> str:
     came = _count_text(sum(file.rows for file in basis.changes), "row")
     what = f"{came} of changes" if basis.merged is not None else f"{came} from the beginning"
-    return (
-        f"version {pointer.number} has {_count_text(pointer.rows, 'row')}: {what} merged into {written} of"
-        f" {_count_text(pointer.buckets, 'bucket')}"
-    )
+    has = f"version {pointer.number} has {_count_text(pointer.rows, 'row')}"
+    buckets = _count_text(pointer.buckets, "bucket")
+    if pointer.recent:
+        return f"{has} in {buckets} and {sum(file.rows for file in pointer.recent):,} beside them: {what} merged"
+    return f"{has}: {what} merged into {written} of {buckets}"
 
 
 def _count_text(number: int, noun: str) -> str:

@@ -21,7 +21,7 @@ from relay.lake import paths
 from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.storage import Storage
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """The format of the documents. A reader refuses documents of a higher format."""
 _DIGITS: Final = 20
 
@@ -54,6 +54,7 @@ class Pointer(msgspec.Struct, frozen=True):
     buckets: int
     folder: str
     files: list[BucketFile]
+    recent: list[BucketFile] = []
     at: float = msgspec.field(default_factory=time.time)
     id: str = msgspec.field(default_factory=lambda: uuid.uuid4().hex)
     format: int = FORMAT

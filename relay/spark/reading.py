@@ -62,23 +62,20 @@ def read_files(spark: SparkSession, storage: Storage, files: Iterable[LakeFile],
     document names.
     """
     schema = struct_type(fields)
-    here, others = _small(files, len(schema))
+    here, others = split_small(files, len(schema))
     parts = [read_small(spark, storage, [file.path for file in here], fields)] if here else []
     if others:
         parts.append(read_parquet(spark, storage, [file.path for file in others], schema))
     return reduce(DataFrame.unionAll, parts) if parts else spark.createDataFrame([], schema)
 
 
-def read_here(files: Sequence[F], columns: int) -> tuple[list[F], list[F]]:
-    """Return the files that the driver reads, since it reads all of their rows, and those that Spark reads.
-
-    The driver reads all files if these are within its limits.
-    """
-    here, others = _within_limits(files, columns, MOST_BYTES + 1)
-    return _small(files, columns) if others else (here, others)
+def are_few(files: Iterable[LakeFile], columns: int) -> bool:
+    """Whether the driver can read all of the files."""
+    return not _within_limits(files, columns, MOST_BYTES + 1)[1]
 
 
-def _small(files: Iterable[F], columns: int) -> tuple[list[F], list[F]]:
+def split_small(files: Iterable[F], columns: int) -> tuple[list[F], list[F]]:
+    """Return small files that the driver reads, since there are many, and all others."""
     small, others = _within_limits(files, columns, SMALL_BYTES)
     return (small, others) if len(small) >= MANY else ([], small + others)
 

@@ -27,7 +27,7 @@ def vacuum(storage: Storage, table: Table, grace: float = GRACE_SECONDS) -> list
     if not known:
         return []
     oldest = _oldest(storage, table, known, time.time() - grace)
-    used = {file.path.rpartition("/")[0] for file in oldest.files}
+    used = {file.path.rpartition("/")[0] for file in (*oldest.files, *oldest.recent)}
     folders: dict[int, list[str]] = {}
     for folder in storage.folders(paths.table_folder(table, paths.CURRENT)):
         if found := re.fullmatch(r"ver-(\d+)-.*", folder.rpartition("/")[2]):

@@ -94,7 +94,9 @@ def test_a_moment_holds_for_all_tables_of_the_statement(sql: Run) -> None:
 
 def test_a_folder_without_a_lake_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["query", "SELECT * FROM shop.orders", "--lake", str(tmp_path)]) == ExitCode.USAGE
-    assert f"relay: query the lake: file://{tmp_path}: it has no tables (hint: check the path" in capsys.readouterr().err
+    assert (
+        f"relay: query the lake: file://{tmp_path}: it has no tables (hint: check the path" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from relay.lake import paths
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.lake.tables import open_log
-from relay.spark import current, pointer
+from relay.spark import current, pointer, reading
+from relay.spark import merge as merging
 from relay.spark.current import basis_of
 from relay.spark.merge import merge
 from relay.spark.pointer import Pointer
@@ -66,6 +67,41 @@ def test_only_buckets_with_changes_are_written_anew(spark: SparkSession, shop: M
     assert len({file.path for file in first.files} & {file.path for file in second.files}) == BUCKETS - 1
     assert [row["item"] for row in state(spark, shop) if row["id"] == 7] == ["touched"]
     assert len(state(spark, shop)) == 100
+
+
+def test_few_changes_are_kept_beside_the_buckets_until_they_are_many(
+    spark: SparkSession, shop: MadeLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = bucketed(spark, shop)
+    size = first.bytes // BUCKETS
+    monkeypatch.setattr(merging, "RECENT_SHARE", 10)
+    touch(shop, 7)
+    shop.update(ORDERS, {"id": 8, "item": "item 8"}, {"id": 200, "item": "moved"})
+    shop.delete(ORDERS, {"id": 9, "item": "item 9"})
+    shop.commit()
+    said = merged(spark, shop, bucket_bytes=size)
+    assert said == "version 2 has 100 rows in 4 buckets and 4 beside them: 5 rows of changes merged"
+    second = newest(shop)
+    assert second.files == first.files
+    rows = {row["id"]: row["item"] for row in state(spark, shop)}
+    assert len(rows) == 99 and (rows[7], rows[200]) == ("touched", "moved") and not rows.keys() & {8, 9}
+
+    shop.delete(ORDERS, {"id": 200, "item": "moved"})
+    shop.insert(ORDERS, {"id": 9, "item": "again"})
+    shop.commit()
+    assert {"id": 9, "item": "again"} in state(spark, shop)
+    merged(spark, shop, bucket_bytes=size)
+    assert newest(shop).files == first.files
+    rows = {row["id"]: row["item"] for row in state(spark, shop)}
+    assert len(rows) == 99 and rows[9] == "again" and not rows.keys() & {8, 200}
+    assert vacuum(open_storage(shop.url), TABLE, grace=0) == [second.folder]
+
+    monkeypatch.setattr(merging, "RECENT_SHARE", 0)
+    touch(shop, 11)
+    before = state(spark, shop)
+    merged(spark, shop, bucket_bytes=size)
+    assert newest(shop).recent == [] and newest(shop).rows == 99
+    assert state(spark, shop) == before
 
 
 def test_a_merge_reads_only_what_came_since_the_last(spark: SparkSession, shop: MadeLake) -> None:
@@ -182,7 +218,7 @@ def test_a_version_of_another_release_is_not_taken_for_one_of_this(spark: SparkS
     path = shop.root / pointer.path(TABLE, 1)
     document = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode(document | {"format": 99}))
-    with pytest.raises(RelayError, match="it is of format 99, this release knows up to 1"):
+    with pytest.raises(RelayError, match="it is of format 99, this release knows up to 2"):
         current(spark, shop.url, ORDERS)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(RelayError) as damaged:
@@ -248,10 +284,12 @@ class History:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_merging_step_by_step_gives_what_all_of_a_random_history_gives(
-    seed: int, spark: SparkSession, lake: MadeLake
+    seed: int, spark: SparkSession, lake: MadeLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = History(lake, seed)
     for _ in range(4):
+        monkeypatch.setattr(merging, "RECENT_SHARE", history.chance.choice((0, 1 << 20)))
+        monkeypatch.setattr(reading, "MOST_BYTES", history.chance.choice((0, 1 << 20)))
         for _ in range(history.chance.randrange(1, 40)):
             history.step()
         lake.commit()

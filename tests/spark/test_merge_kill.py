@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from relay.lake import paths
 from relay.lake.storage import open_storage
 from relay.lake.tables import open_log
+from relay.spark import merge as merging
 from relay.spark import pointer
 from relay.spark.merge import merge
 from tests.spark.lakes import MadeLake
@@ -32,7 +33,11 @@ def shop(lake: MadeLake) -> MadeLake:
     return orders(lake, *({"id": number, "item": "new"} for number in range(20)))
 
 
-def test_killed_before_each_of_its_changes_to_the_lake(spark: SparkSession, shop: MadeLake) -> None:
+@pytest.mark.parametrize("share", [0, 1 << 20], ids=["into buckets", "beside buckets"])
+def test_killed_before_each_of_its_changes_to_the_lake(
+    spark: SparkSession, shop: MadeLake, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "RECENT_SHARE", share)
     storage = open_storage(shop.url)
     log = open_log(shop.url)
     published = 0
@@ -52,8 +57,8 @@ def test_killed_before_each_of_its_changes_to_the_lake(spark: SparkSession, shop
     merged(spark, shop)
     assert {"id": 7, "item": f"before kill {at}"} in state(spark, shop)
     folder = shop.root / paths.table_folder(TABLE, paths.CURRENT)
-    live = {file.path.split("/")[3] for number in pointer.numbers(storage, TABLE)
-            for file in pointer.load(storage, TABLE, number).files}  # fmt: skip
+    versions = [pointer.load(storage, TABLE, number) for number in pointer.numbers(storage, TABLE)]
+    live = {file.path.split("/")[3] for version in versions for file in (*version.files, *version.recent)}
     assert {path.name for path in folder.glob("ver-*")} == live
 
 

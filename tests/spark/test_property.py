@@ -31,6 +31,7 @@ from relay.lake.documents import Table, TableState
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
 from relay.spark import changes, current, reading
+from relay.spark import merge as merging
 from relay.spark.merge import merge
 from tests.spark.states import applied
 from tests.support.chance import SEED
@@ -180,8 +181,9 @@ def test_the_current_state_equals_select_after_a_random_life(
         tables = [known.table for known in it.level()]
         if last:
             run_killed("tests.spark.merging", it.lake, it.chance.randrange(1, CHANGES_OF_MERGES))
-        for table in tables:
-            merge(it.spark, it.log, table)
+        with patch.object(merging, "RECENT_SHARE", it.chance.choice((0, 1 << 20))):
+            for table in tables:
+                merge(it.spark, it.log, table)
         it.check()
 
 
