@@ -1,6 +1,7 @@
 """`make bench-lake`: the cost of Spark's merge compared with a full recompute, and as the history grows tenfold.
 
-One table whose rows change again and again: its history grows, its contents do not. SCALE=n makes it n times as large.
+One table whose rows change again and again: its history grows, its contents do not. Before it, few changes scattered
+over a large table, beside a merge that writes the buckets anew. SCALE=n makes both tables n times as large.
 """
 
 from __future__ import annotations
@@ -8,12 +9,17 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 from statistics import median
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
 from bench.lake import FLAT_LIMIT
+from bench.open_tables import NARROW as NARROW_TYPES
+from bench.open_tables import TABLE as FEW_TABLE
+from bench.open_tables import BenchLake
 from bench.report import Report
 from bench.shapes import NARROW, NARROW_VALUES, create, insert
 from examples.dbserver import DatabaseServer
@@ -22,9 +28,13 @@ from relay.lake import paths
 from relay.lake.documents import Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
+from relay.spark import current, reading
+from relay.spark import merge as merging
 from relay.spark.merge import merge
 from tests.support.relay_process import RelayProcess, write_conf
 
+FEW_ROWS, FEW_UPDATES, FEW_ROUNDS = 5_000_000, 50_000, 5
+FEW_LIMIT = 0.25  # of the time of a merge that writes the buckets anew
 ROWS = 200_000
 TIMES = 30  # changes of half of the rows: in the end the history is ten times as long as at first
 TABLE = Table("bench", "merged")
@@ -34,8 +44,12 @@ PATIENCE = 120.0
 
 def main() -> None:
     """Runs and prints everything."""
-    rows = int(ROWS * float(os.environ.get("SCALE") or 1))
+    scale = float(os.environ.get("SCALE") or 1)
+    rows = int(ROWS * scale)
     report = Report()
+    spark = session()
+    few_changes(report, spark, int(FEW_ROWS * scale))
+    spark.stop()
     report.step("starting MySQL and Spark")
     with (
         DatabaseServer("mysql97", options=("--binlog-row-metadata=FULL",)) as server,
@@ -65,6 +79,34 @@ def session() -> SparkSession:
         .config("spark.log.level", "ERROR")
         .getOrCreate()
     )
+
+
+def few_changes(report: Report, spark: SparkSession, rows: int) -> None:
+    """Merge the same few changes beside the buckets and into them, in turn."""
+    report.part(f"merges: {FEW_UPDATES:,} scattered updates of {rows:,} rows")
+    with tempfile.TemporaryDirectory(prefix="relay-bench-") as ours, tempfile.TemporaryDirectory() as theirs:
+        lakes = [BenchLake(Path(folder), NARROW_TYPES, rows) for folder in (ours, theirs)]
+        for lake in lakes:
+            report.step("filling and merging a table")
+            deque(lake.fill(), 0)
+            merge(spark, lake.log, FEW_TABLE)
+        taken: tuple[list[float], list[float]] = [], []
+        for number in range(FEW_ROUNDS + 1):
+            report.step(f"round {number} of {FEW_ROUNDS}")
+            for lake, seconds in zip(lakes, taken, strict=True):
+                lake.update(number, FEW_UPDATES)
+                begin = time.perf_counter()
+                if seconds is taken[0]:
+                    merge(spark, lake.log, FEW_TABLE)
+                else:
+                    with patch.object(merging, "RECENT_SHARE", 0), patch.object(reading, "MOST_BYTES", 0):
+                        merge(spark, lake.log, FEW_TABLE)
+                if number:
+                    seconds.append(time.perf_counter() - begin)
+        report.ratio("merge", *taken, "s", of="of writing the buckets anew", at_most=FEW_LIMIT)
+        report.step("comparing the rows")
+        states = [current(spark, lake.log, FEW_TABLE).toArrow().sort_by("c0") for lake in lakes]
+        assert states[0].equals(states[1]), "the rows differ"
 
 
 def measure(report: Report, server: DatabaseServer, log: LakeLog, spark: SparkSession, rows: int) -> None:

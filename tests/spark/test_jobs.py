@@ -86,6 +86,24 @@ def test_a_job_that_cannot_read_a_file_ends_with_a_line_and_an_exit_code(driver:
         assert told.startswith("relay: merge on Spark: ") and "not a Parquet file" in told
 
 
+def test_a_submitted_program_finds_the_data_source_from_any_folder(shop: MadeLake, tmp_path: Path) -> None:
+    program = tmp_path / "count.py"
+    program.write_text(
+        "from pyspark.sql import SparkSession\n"
+        "spark = SparkSession.builder.getOrCreate()\n"
+        f"rows = spark.read.format('relay').options(lake={shop.url!r}, table={ORDERS!r}, rows='upserts').load()\n"
+        "print('upserts:', rows.where(\"_operation = 'upsert'\").count())\n"
+    )
+    submit = Path(sys.executable).with_name("spark-submit")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [submit, *FEW, program], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=patience(170), check=False,
+    )  # fmt: skip
+    assert "upserts: 2\n" in done.stdout, done.stderr
+
+
 def test_a_table_that_is_not_in_the_lake_is_refused_before_spark_starts(shop: MadeLake) -> None:
     done = relay("spark", "merge", "--lake", shop.url, "--table", "shop.order", *FEW)
     assert done.returncode == ExitCode.USAGE
