@@ -100,9 +100,11 @@ def init(load: Loader, project: Path, lake: str, patterns: list[str]) -> None:
 @job
 @click.option("--grace", type=click.FloatRange(min=0), default=24.0, show_default=True, metavar="HOURS",
               help="Keep the files of earlier versions this long, for jobs that read them.")  # fmt: skip
-def merge(grace: float) -> dict[str, str]:
+@click.option("--into", metavar="CATALOG.SCHEMA.TABLE",
+              help="Merge one table into a table of a catalog instead, with MERGE.")  # fmt: skip
+def merge(grace: float, into: str | None) -> dict[str, str]:
     """Update the merged state of tables to the end of the export."""
-    return {"grace": str(grace * 3600)}
+    return {"grace": str(grace * 3600)} | ({"into": into} if into else {})
 
 
 def _file(*suffixes: str) -> Callable[[click.Context, click.Parameter, str | None], str | None]:

@@ -92,6 +92,18 @@ def basis_of(log: OpenLake, table: Table, as_of: int | None = None) -> Basis:
     return Basis(log.storage, found, bounds_of(state, found, as_of), last)
 
 
+def skip_reason(table: TableState) -> str:
+    """Return why a table cannot be merged; "" if it can be."""
+    if not table.versions:
+        return "its columns are unknown before its first row"
+    if not table.version.key:
+        return "it has no primary key, so it is append-only: its rows are its changes"
+    if table.complete_from is None:
+        under_way = table.snapshot is not None
+        return f"its rows are unknown until {'its snapshot is done' if under_way else '`relay snapshot` has run'}"
+    return ""
+
+
 class Basis:
     """The parts of a table's state at `bounds.until`; `last` is the newest merged version.
 
@@ -129,17 +141,35 @@ class Basis:
             and last.version.key == self.version.key
         )
 
+    def pointer(
+        self, buckets: int, folder: str, files: Sequence[BucketFile], recent: Sequence[BucketFile] = ()
+    ) -> Pointer:
+        """Return the document of the state as the next merged version, with these files."""
+        return Pointer(
+            number=self.number,
+            table=self.table.table,
+            version=self.version,
+            fields=self.fields,
+            applied=self.bounds.until,
+            reset=self.bounds.reset,
+            snapshot_rows=self.snapshot_rows,
+            buckets=buckets,
+            folder=folder,
+            files=sorted(files, key=lambda file: (file.bucket, file.path)),
+            recent=list(recent),
+        )
+
     def newest(self, spark: SparkSession) -> DataFrame:
         """Return the last row of each key that changed since the merged version, with `columns`."""
         if self._newest is None:
-            self._newest = from_arrow(spark, self.fold_small(), self.columns)
+            parts = [from_arrow(spark, self.fold_small(), self.columns)] if self._small or self.are_few else []
             if not self.are_few:
-                parts = [self._newest] if self._small else []
                 if self.recent:
                     parts.append(read_files(spark, self.storage, self.recent, self.columns))
                 if self.others:
                     parts.append(self._rows_of_others(spark))
-                self._newest = fold(reduce(DataFrame.unionAll, parts), self.fields, self.version.key)
+                parts = [fold(reduce(DataFrame.unionAll, parts), self.fields, self.version.key)]
+            (self._newest,) = parts
         return self._newest
 
     def fold_small(self) -> Iterator[pyarrow.RecordBatch]:

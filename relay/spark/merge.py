@@ -20,16 +20,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from relay.base.errors import RelayError, StopCode
+from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
 from relay.lake.columns import key_columns, unused_name
-from relay.lake.documents import Table, TableState
+from relay.lake.documents import Table
 from relay.lake.log import LakeLog
 from relay.lake.storage import Storage
 from relay.lake.tables import find_table, open_log
 from relay.lake.types import arrow_type
 from relay.spark import pointer as pointers
-from relay.spark.current import Basis, basis_of
+from relay.spark.current import Basis, basis_of, skip_reason
+from relay.spark.into import merge_into
 from relay.spark.pointer import BucketFile, Pointer
 from relay.spark.progress import Progress
 from relay.spark.schema import col
@@ -47,8 +48,19 @@ _ATTEMPTS: Final = 3
 def run(
     spark: SparkSession, lake: str, tables: Sequence[Table], options: Mapping[str, str], progress: Progress
 ) -> Iterator[str]:
-    """Merge tables; yield a summary line for each. Option `grace`: seconds that old versions stay."""
+    """Merge tables; yield a summary line for each.
+
+    Option `grace`: seconds that old versions stay. Option `into`: the table of a catalog that one table is merged into.
+    """
     log = open_log(lake)
+    if target := options.get("into"):
+        if len(tables) != 1:
+            raise RelayError(
+                ErrorCode.USAGE, f"merge into {target}", f"{len(tables)} tables match", hint="give one with --table"
+            )
+        begin = time.monotonic()
+        yield f"{tables[0]}: {merge_into(spark, log, tables[0], target, progress)} ({time.monotonic() - begin:.1f} s)"
+        return
     for table in tables:
         begin = time.monotonic()
         done = merge(spark, log, table, grace=float(options.get("grace", GRACE_SECONDS)), progress=progress)
@@ -73,7 +85,7 @@ def merge(
     Raises `RelayError` (lake_conflict) if others were faster each time; Spark's exceptions if its job fails.
     """
     for _ in range(_ATTEMPTS):
-        if reason := _skip_reason(find_table(lake.state(), table)):
+        if reason := skip_reason(find_table(lake.state(), table)):
             return f"skipped: {reason}"
         basis = basis_of(lake, table)
         if basis.bounds.stale:  # a reset came meanwhile
@@ -100,18 +112,6 @@ def merge(
     )
 
 
-def _skip_reason(table: TableState) -> str:
-    """Why the table is skipped; "" if it can be merged."""
-    if not table.versions:
-        return "its columns are unknown before its first row"
-    if not table.version.key:
-        return "it has no primary key, so it is append-only: its rows are its changes"
-    if table.complete_from is None:
-        under_way = table.snapshot is not None
-        return f"its rows are unknown until {'its snapshot is done' if under_way else '`relay snapshot` has run'}"
-    return ""
-
-
 def _number_taken(storage: Storage, basis: Basis) -> bool:
     """Whether another process has published the version that `basis` was to become."""
     return pointers.numbers(storage, basis.table.table)[-1:] >= [basis.number]
@@ -124,7 +124,7 @@ def _write(
     merged = basis.merged
     buckets = _bucket_count(basis, bucket_bytes)
     if merged is not None and buckets == merged.buckets and _stay_recent(basis, merged):
-        return _pointer(basis, buckets, folder, merged.files, _write_recent(basis, folder)), 0
+        return basis.pointer(buckets, folder, merged.files, _write_recent(basis, folder)), 0
     keys = key_columns(basis.fields, basis.version.key)
     old: list[BucketFile] = merged.files if merged is not None else []
     kept: list[BucketFile] = []
@@ -139,25 +139,7 @@ def _write(
     if basis.changes:
         with progress.reading(str(basis.table.table), changes + sum(file.rows for file in old)):
             written = _write_buckets(basis.storage, basis.state(spark, old), keys, buckets, folder)
-    return _pointer(basis, buckets, folder, [*kept, *written], []), len({file.bucket for file in written})
-
-
-def _pointer(
-    basis: Basis, buckets: int, folder: str, files: Sequence[BucketFile], recent: Sequence[BucketFile]
-) -> Pointer:
-    return Pointer(
-        number=basis.number,
-        table=basis.table.table,
-        version=basis.version,
-        fields=basis.fields,
-        applied=basis.bounds.until,
-        reset=basis.bounds.reset,
-        snapshot_rows=basis.snapshot_rows,
-        buckets=buckets,
-        folder=folder,
-        files=sorted(files, key=lambda file: (file.bucket, file.path)),
-        recent=list(recent),
-    )
+    return basis.pointer(buckets, folder, [*kept, *written]), len({file.bucket for file in written})
 
 
 def _stay_recent(basis: Basis, merged: Pointer) -> bool:

@@ -12,6 +12,7 @@ from relay.base.errors import ErrorCode, RelayError
 from relay.lake.columns import fields_of_all, key_columns, unused_name
 from relay.lake.documents import TableState
 from relay.lake.types import META_FIELDS
+from relay.spark.schema import identifier
 from relay.spark.upserts import added_fields
 
 SPECIFICATION: Final = "spark-pipeline.yml"
@@ -112,13 +113,9 @@ def _state(table: TableState, name: str, source: str) -> str:
         table=table.table,
         name=name,
         source=source,
-        key=", ".join(map(_identifier, key_columns(fields, table.version.key))),
-        operation=_identifier(operation),
-        sequence=_identifier(sequence),
-        rank=_identifier(rank),
-        left_out=",\n  ".join(", ".join(map(_identifier, names)) for names in (meta, (operation, sequence, rank))),
+        key=", ".join(map(identifier, key_columns(fields, table.version.key))),
+        operation=identifier(operation),
+        sequence=identifier(sequence),
+        rank=identifier(rank),
+        left_out=",\n  ".join(", ".join(map(identifier, names)) for names in (meta, (operation, sequence, rank))),
     )
-
-
-def _identifier(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"

@@ -68,7 +68,12 @@ def arrow_schema(schema: t.StructType) -> pyarrow.Schema:
 
 def col(name: str) -> Column:
     """Return a column by its name, which may have any characters."""
-    return f.col(f"`{name.replace('`', '``')}`")
+    return f.col(identifier(name))
+
+
+def identifier(name: str) -> str:
+    """Return a name in the quotes of Spark's SQL."""
+    return f"`{name.replace('`', '``')}`"
 
 
 def convert(values: Column, old: str, new: str) -> tuple[Column, Column | None]:
