@@ -76,7 +76,11 @@ check: setup  ## run everything else, and print a table; PARTS="kill spark", CHE
 test-types: setup  ## print a matrix of every type on every server, with and without metadata
 	@$(PY) -m tests.types
 
-test-spark: setup-spark  ## run the lake's tests with Spark, with three real database servers; PYSPARK=4.0.5 for another pyspark
+# The newest pyspark for which there is an Iceberg; later builds of the package lack classes that it needs.
+build/iceberg: .venv/stamp-spark
+	@$(PY) -m pip install -q --target $@ pyspark==3.5.9 snowpark-connect-deps-iceberg==1.0.2
+
+test-spark: setup-spark build/iceberg  ## run the lake's tests with Spark, with three real database servers; PYSPARK=4.0.5 for another pyspark
 	@[ -z "$(PYSPARK)" ] || [ -d build/pyspark-$(PYSPARK) ] \
 	  || $(PY) -m pip install -q --target build/pyspark-$(PYSPARK) pyspark==$(PYSPARK)
 	@PYTHONPATH=$(if $(PYSPARK),$(CURDIR)/build/pyspark-$(PYSPARK)) $(PY) -m pytest -m "spark and not cluster" tests/spark

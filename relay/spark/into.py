@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from relay.base.errors import ErrorCode, RelayError
@@ -28,6 +27,8 @@ from relay.spark.schema import col, identifier
 PROPERTY: Final = "relay.merged"
 """The property of the target: a document like those of merged versions, without files."""
 
+_NOT_PLANNED: Final = "Error occurred during query planning:"
+
 
 def merge_into(spark: SparkSession, lake: LakeLog, table: Table, target: str, progress: Progress) -> str:
     """Bring the table `target`, "catalog.schema.table", to the end of the export; return a summary of the work.
@@ -42,13 +43,14 @@ def merge_into(spark: SparkSession, lake: LakeLog, table: Table, target: str, pr
     found = find_table(state, table)
     if reason := skip_reason(found):
         raise RelayError(ErrorCode.USAGE, f"merge {table} into {target}", reason)
-    basis = Basis(lake.storage, found, bounds_of(state, found), _merged_before(spark, target))
+    basis = Basis(lake.storage, found, bounds_of(state, found), _merged_before(spark, table, target))
     note = msgspec.json.encode(basis.pointer(buckets=0, folder="", files=[])).decode()
     if not spark.catalog.tableExists(target):
         with progress.reading(f"{table}", sum(file.rows for file in basis.changes)):
             rows = basis.state(spark).select(*(col(field.name) for field in basis.fields))
             rows.writeTo(target).tableProperty(PROPERTY, note).create()
         return f"created {target}"
+    _check_merge(spark, target)
     _adapt(spark, target, basis.fields)
     changes = sum(file.rows for file in basis.changes)
     if changes or basis.merged is None:
@@ -59,11 +61,23 @@ def merge_into(spark: SparkSession, lake: LakeLog, table: Table, target: str, pr
     return f"{changes:,} rows {what} merged into {target}"
 
 
-def _merged_before(spark: SparkSession, target: str) -> Pointer | None:
+def _merged_before(spark: SparkSession, table: Table, target: str) -> Pointer | None:
     if not spark.catalog.tableExists(target):
         return None
     found = {row.key: row.value for row in spark.sql(f"SHOW TBLPROPERTIES {target}").collect()}
-    return msgspec.json.decode(found[PROPERTY], type=Pointer) if PROPERTY in found else None
+    last = msgspec.json.decode(found[PROPERTY], type=Pointer) if PROPERTY in found else None
+    return last if last is not None and last.table == table else None
+
+
+def _check_merge(spark: SparkSession, target: str) -> None:
+    """Plan a MERGE that does nothing, before anything is changed."""
+    rows = spark.sql(f"EXPLAIN MERGE INTO {target} t USING {target} s ON false WHEN MATCHED THEN DELETE").collect()
+    head, _, cause = "".join(row[0] for row in rows).partition(_NOT_PLANNED)
+    if cause or not head:
+        raise RelayError(
+            ErrorCode.USAGE, f"merge into {target}", cause.strip().partition("\n")[0] or "it has no MERGE",
+            hint="give a table whose format has MERGE, such as Iceberg or Delta",
+        )  # fmt: skip
 
 
 def _adapt(spark: SparkSession, target: str, fields: Sequence[Field]) -> None:
@@ -88,17 +102,8 @@ def _merge(spark: SparkSession, target: str, basis: Basis) -> None:
     whole = basis.merged is None
     rows: DataFrame = basis.state(spark) if whole else basis.newest(spark)
     rows.createOrReplaceTempView(view)
-    try:
-        spark.sql(statement(target, view, basis.fields, key_columns(basis.fields, basis.version.key), whole=whole))
-    except AnalysisException as error:
-        if "MERGE" not in str(error):
-            raise
-        raise RelayError(
-            ErrorCode.USAGE, f"merge into {target}", str(error).partition("\n")[0],
-            hint="give a table whose format has MERGE, such as Iceberg or Delta",
-        ) from error  # fmt: skip
-    finally:
-        spark.catalog.dropTempView(view)
+    spark.sql(statement(target, view, basis.fields, key_columns(basis.fields, basis.version.key), whole=whole))
+    spark.catalog.dropTempView(view)
 
 
 def statement(target: str, source: str, fields: Sequence[Field], key: Sequence[str], *, whole: bool) -> str:

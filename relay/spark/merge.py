@@ -144,7 +144,7 @@ def _write(
 
 def _stay_recent(basis: Basis, merged: Pointer) -> bool:
     """Whether the changes are so few that writing the buckets anew would cost far more than they do."""
-    size = sum(file.bytes for file in (*basis.recent, *basis.changes))
+    size = sum(file.bytes for file in basis.recent) + sum(file.bytes for file in basis.changes)
     return basis.are_few and size <= merged.bytes * RECENT_SHARE
 
 

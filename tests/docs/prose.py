@@ -80,7 +80,7 @@ BANNED: Final[Mapping[str, Banned]] = {
     "keeper": Banned(r"keepers?", ("keeper", "keepers")),
     "answers": Banned("", ("answers",), r"relay/(ingest|reader|repair)"),
     "refusals": Banned("", ("refusals",)),
-    "catalogue": Banned(r"catalog(ue)?s?", ("catalog", "catalogue"), r"relay/(ingest|cdc|reader|repair|queues)"),
+    "catalogue": Banned(r"catalogues?", ("catalog", "catalogue"), r"relay/(ingest|cdc|reader|repair|queues)"),
     "misfit": Banned(r"misfits?", ("misfit", "misfits")),
     "gathering": Banned(r"gatherings?", ("gathering", "gatherings")),
     "place": Banned(
@@ -150,9 +150,8 @@ INSTEAD: Final[Mapping[str, str]] = {
 
 ELSEWHERE: Final[Mapping[str, frozenset[str]]] = {
     "peer": frozenset({"docs/performance.md", "README.md"}),
-    "catalogue": frozenset({"docs/binlog-events.md"}),
 }
-"""Pages where the word means another thing: programs that the relay is compared with; a field of QUERY events."""
+"""Pages where the word means another thing: programs that the relay is compared with."""
 
 PAGES: Final = sorted(
     path

@@ -2,8 +2,8 @@
 
     python -m tests.spark.catalog_life FOLDER JAR SEED
 
-It runs with the newest pyspark for which there is an Iceberg in the package registry: 3.5, which has no data source of
-the relay, and makes no DataFrame of Arrow's rows. So Spark reads all files.
+It runs with the newest pyspark for which there is an Iceberg in the package registry: 3.5. That has no data source of
+the relay, reads no wider types than a file has, and makes no DataFrame of Arrow's rows: so Spark reads all files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Life:
     def __init__(self, lake: MadeLake, seed: int) -> None:
         self.lake = lake
         self.chance = random.Random(seed)
-        self.columns = {"a": "int", "b": "string", ITEMS: "int"}
+        self.columns = {"a": "int", "b": "string", ITEMS: "bigint"}
         self.rows: dict[tuple[int, str], dict[str, Any]] = {}
         self.define()
         lake.mark(ORDERS, "create")
@@ -78,7 +78,7 @@ class Life:
                 self.lake.snapshot(ORDERS, *self.rows.values())
                 self.lake.commit()
             case 3:
-                self.columns |= {ITEMS: "bigint", f"more {number}": "int"}
+                self.columns |= {f"more {number}": "int"}
                 self.define()
                 for row in self.rows.values():
                     row[f"more {number}"] = None
@@ -99,6 +99,7 @@ def main() -> None:
         .config("spark.sql.catalog.local", "org.apache.iceberg.spark.SparkCatalog")
         .config("spark.sql.catalog.local.type", "hadoop")
         .config("spark.sql.catalog.local.warehouse", str(folder / "warehouse"))
+        .config("spark.sql.warehouse.dir", str(folder / "plain"))
         .getOrCreate()
     )
     reading.MOST_BYTES = 0  # type: ignore[misc]
@@ -118,6 +119,11 @@ def main() -> None:
         assert len(expected) == len(life.rows)
         assert found == sorted(map(repr, expected)), f"round {number}: {found} {expected}"
         print(f"equal: {len(found)} rows")
+    spark.sql("CREATE TABLE local.shop.narrow (a INT, mine STRING, `item``s` INT) USING iceberg")
+    spark.sql("INSERT INTO local.shop.narrow VALUES (-1, 'stays', 1)")
+    print(merge_into(spark, log, table, "local.shop.narrow", Progress(spark)))
+    narrow = spark.table("local.shop.narrow").drop("mine").select(*(f"`{n.replace('`', '``')}`" for n in life.columns))
+    assert sorted(map(repr, (row.asDict() for row in narrow.collect()))) == found
     spark.sql("CREATE TABLE plain (a INT, b STRING) USING parquet")
     try:
         merge_into(spark, log, table, "spark_catalog.default.plain", Progress(spark))

@@ -26,9 +26,16 @@ PROGRAMS: Final = {
 
 
 def compile_test(name: str, folder: Path, compiler: Sequence[str]) -> Path:
-    """Compile the program `name` into the folder with this compiler and its flags."""
+    """Compile the program `name` into the folder with this compiler and its flags.
+
+    Programs in one folder share what they need of the core.
+    """
     program = folder / f"{name}_test"
-    sources = [_TESTS / f"{name}_test.cpp", *(_NATIVE / f"{part}.cpp" for part in PROGRAMS[name])]
-    flags = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{_NATIVE}", "-o", program)
-    subprocess.run([*compiler, *flags, *sources, "-lz"], check=True)
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-Wshadow", "-Werror", f"-I{_NATIVE}")
+    objects = []
+    for source in (_TESTS / f"{name}_test.cpp", *(_NATIVE / f"{part}.cpp" for part in PROGRAMS[name])):
+        objects.append(made := folder / f"{source.parent.name}-{source.stem}.o")
+        if not made.exists():
+            subprocess.run([*compiler, *flags, "-c", source, "-o", made], check=True)
+    subprocess.run([*compiler, *objects, "-o", program, "-lz"], check=True)
     return program
