@@ -15,6 +15,7 @@ from statistics import median
 from unittest.mock import patch
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from bench.lake import FLAT_LIMIT
 from bench.open_tables import NARROW as NARROW_TYPES
@@ -105,8 +106,9 @@ def few_changes(report: Report, spark: SparkSession, rows: int) -> None:
                     seconds.append(time.perf_counter() - begin)
         report.ratio("merge", *taken, "s", of="of writing the buckets anew", at_most=FEW_LIMIT)
         report.step("comparing the rows")
-        states = [current(spark, lake.log, FEW_TABLE).toArrow().sort_by("c0") for lake in lakes]
-        assert states[0].equals(states[1]), "the rows differ"
+        states = [current(spark, lake.log, FEW_TABLE) for lake in lakes]
+        sums = [rows.agg(f.count("*"), f.sum(f.xxhash64("*").cast("decimal(20,0)"))).first() for rows in states]
+        assert sums[0] == sums[1], "the rows differ"
 
 
 def measure(report: Report, server: DatabaseServer, log: LakeLog, spark: SparkSession, rows: int) -> None:
