@@ -229,6 +229,12 @@ def test_earlier_states_equal_those_without_spark(spark: SparkSession, shop: Mad
             current(spark, shop.url, table, 1000)
 
 
+def test_pandas_takes_the_reader_without_spark(lake: MadeLake) -> None:
+    rows = [{"id": 1, "item": "pen"}, {"id": 2, "item": None}]
+    frame = relay.lake.current(orders(lake, *rows).url, ORDERS).read_pandas()
+    assert ordered(frame.to_dict("records")) == rows
+
+
 def test_an_unknown_table_is_refused_with_those_there_are(spark: SparkSession, shop: MadeLake) -> None:
     with pytest.raises(RelayError, match=r"the lake has no table shop\.order") as refused:
         current(spark, shop.url, "shop.order")

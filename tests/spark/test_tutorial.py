@@ -24,8 +24,7 @@ def script(page: str) -> tuple[str, list[str]]:
             lines.append(text)
         elif language == "sh":
             # In the tutorial's .venv, or wherever the test runs.
-            run = text.replace(".venv/bin/python", sys.executable)
-            run = run.replace(".venv/bin/relay", f"{sys.executable} -m relay")
+            run = re.sub(r"(\.\./)?\.venv/bin/", f"{Path(sys.executable).parent}/", text)
             lines.append(f"import subprocess\nsubprocess.run({run!r}, shell=True, check=True)\n")
         elif text.startswith("+-"):
             tables.append(text.strip())
@@ -59,7 +58,7 @@ def test_every_command_and_block_of_the_tutorial_does_what_the_page_says(tmp_pat
     finally:
         demo.kill()
         demo.wait()
-    assert len(tables) == 5
+    assert len(tables) == 6
     for table in tables:
         assert table in done.stdout, f"the page has\n{table}\nand what came was\n{done.stdout}"
     assert (tmp_path / "spent.png").stat().st_size > 1000
