@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -230,7 +231,7 @@ def test_earlier_states_equal_those_without_spark(spark: SparkSession, shop: Mad
 
 
 def test_pandas_takes_the_reader_without_spark(lake: MadeLake) -> None:
-    rows = [{"id": 1, "item": "pen"}, {"id": 2, "item": None}]
+    rows: list[dict[str, Any]] = [{"id": 1, "item": "pen"}, {"id": 2, "item": None}]
     frame = relay.lake.current(orders(lake, *rows).url, ORDERS).read_pandas()
     assert ordered(frame.to_dict("records")) == rows
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from relay import cli
 from relay.errors import ExitCode
 from relay.lake.documents import Field
 from relay.spark.into import statement
 from tests.spark.lakes import MadeLake
 from tests.spark.states import orders
+from tests.spark.test_jobs import FEW, relay
 from tests.support import ROOT
 from tests.support.chance import seeds
 from tests.support.waiting import patience
@@ -54,8 +54,9 @@ def test_the_statement_deletes_and_inserts_by_the_kind_of_the_last_change() -> N
     )
 
 
-def test_one_table_is_merged_into_one(lake: MadeLake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_table_is_merged_into_one(lake: MadeLake) -> None:
     orders(lake).define("shop.other", {"id": "int"}, key=["id"])
     lake.commit()
-    assert cli.run(["spark", "merge", "--lake", lake.url, "--into", "local.shop.orders"]) == ExitCode.USAGE
-    assert "merge into local.shop.orders: 2 tables match (hint: give one with --table)" in capsys.readouterr().err
+    done = relay("spark", "merge", "--lake", lake.url, "--into", "local.shop.orders", *FEW)
+    assert done.returncode == ExitCode.USAGE
+    assert "merge into local.shop.orders: 2 tables match (hint: give one with --table)" in done.stderr

@@ -31,6 +31,7 @@ def script(page: str) -> tuple[str, list[str]]:
     return "\n".join(lines), tables
 
 
+@pytest.mark.streams
 @pytest.mark.timeout(400)
 def test_every_command_and_block_of_the_tutorial_does_what_the_page_says(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "lake-tutorial.md").read_text()
