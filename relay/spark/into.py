@@ -39,11 +39,12 @@ def merge_into(spark: SparkSession, lake: LakeLog, table: Table, target: str, pr
     Raises `RelayError` (usage) if the rows of the lake's table are not known, if it has no key, or if the target has no
     MERGE or other types.
     """
+    last = _merged_before(spark, table, target)  # before the log, so that the log has everything that it has merged
     state = lake.state()
     found = find_table(state, table)
     if reason := skip_reason(found):
         raise RelayError(ErrorCode.USAGE, f"merge {table} into {target}", reason)
-    basis = Basis(lake.storage, found, bounds_of(state, found), _merged_before(spark, table, target))
+    basis = Basis(lake.storage, found, bounds_of(state, found), last)
     note = msgspec.json.encode(basis.pointer(buckets=0, folder="", files=[])).decode()
     if not spark.catalog.tableExists(target):
         with progress.reading(f"{table}", sum(file.rows for file in basis.changes)):

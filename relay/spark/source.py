@@ -89,7 +89,7 @@ class ChangesReader(DataSourceReader):
             known = bounds_of(state, table).until
             end = known if end is None else min(end, known)
         files = offsets.files_between(table.files.values(), start, end)
-        return ranges(self._options, table, table.version, files, start, end)
+        return ranges(self._options, state, table.version, files, start, end)
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the rows of a partition's files."""

@@ -16,7 +16,7 @@ from relay.lake.tables import bounds_of
 from relay.lake.types import widens
 from relay.spark import offsets
 from relay.spark.options import Options, check_user_schema, log_of, storage_of, table_of
-from relay.spark.ranges import SeqRange, ranges, read
+from relay.spark.ranges import SeqRange, gaps_between, ranges, read
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,11 +51,14 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next batch: the last change, or as far as `limit` and the stream's columns allow."""
         state = self._state()
         begin, end = start["seq"], self._end(state) if self._target is None else self._target
-        files = offsets.files_between(table_of(state, self._options).files.values(), begin, end, self._kinds)
-        files = self._fitting(files, state)
-        if not files:
+        found = offsets.files_between(table_of(state, self._options).files.values(), begin, end, self._kinds)
+        files = self._fitting(found, state)
+        ends = [file.last for file in files]
+        if len(files) == len(found):
+            ends += gaps_between(state, self._options, begin, end)
+        if not ends:
             return start
-        end = min(end, max(file.last for file in files))
+        end = min(end, max(ends))
         if isinstance(limit, ReadMaxRows):
             end = offsets.limited_end(storage_of(self._options), files, begin, end, limit.max_rows)
         return {"seq": end}
@@ -74,9 +77,10 @@ class ChangesStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Group neighbouring files of the changes in (start, end], one group for each task."""
-        table = table_of(self._state(), self._options)
+        state = self._state()
+        table = table_of(state, self._options)
         found = offsets.files_between(table.files.values(), start["seq"], end["seq"], self._kinds)
-        return ranges(self._options, table, self._version(table), found, start["seq"], end["seq"])
+        return ranges(self._options, state, self._version(table), found, start["seq"], end["seq"])
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """Yield the changes of a partition's files."""

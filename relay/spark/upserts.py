@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
@@ -59,6 +59,20 @@ def read(
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         columns |= dict(zip(added, (_operations(rows[_KIND]), order_of(rows)), strict=True))
         yield pa.RecordBatch.from_arrays([columns[name] for name in result.names], schema=result)
+
+
+def emptied(gaps: Sequence[int], schema: StructType, added: tuple[str, str]) -> Iterator[pyarrow.RecordBatch]:
+    """Yield a row for each gap: what is in the table after it, the rows of a snapshot say, which come behind it."""
+    import pyarrow as pa
+
+    result = arrow_schema(schema)
+    marks = {_KIND: ["reset"] * len(gaps), _SEQ: list(gaps)}
+    rows = pa.RecordBatch.from_pydict(marks)
+    columns = marks | dict(zip(added, (_operations(rows[_KIND]), order_of(rows)), strict=True))
+    nulls = [None] * len(gaps)
+    yield pa.RecordBatch.from_arrays(
+        [pa.array(columns.get(name, nulls)).cast(result.field(name).type) for name in result.names], schema=result
+    )
 
 
 def whole_updates(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:

@@ -29,6 +29,7 @@ from relay.lake.documents import (
     DataFile,
     ExportPosition,
     Field,
+    Gap,
     Marker,
     MarkerKind,
     Snapshot,
@@ -133,6 +134,19 @@ class MadeLake:
                 end_file="binlog.000001",
                 end_offset=4 + 100 * seq,
                 identity="made",
+            )
+        )
+
+    def gap(self) -> None:
+        """An accepted loss of changes, in a commit of its own."""
+        self.seq += 1
+        self.write(
+            Commit(
+                number=self._number + 1,
+                writer="export",
+                at=float(self.clock),
+                place=self._place(),
+                gap=Gap(self.seq, "lost"),
             )
         )
 

@@ -157,6 +157,23 @@ def test_a_snapshot_comes_in_its_place_and_changes_wait_for_it(target: Target) -
     assert [(row["id"], row["item"]) for row in target.state()] == [(2, "INK"), (3, "new"), (4, "after")]
 
 
+@pytest.mark.streams
+@pytest.mark.parametrize("rows", [[{"id": 2, "item": "ink"}], []], ids=["some left", "none left"])
+def test_a_gap_empties_the_table_before_the_rows_of_the_snapshot(target: Target, rows: list[dict[str, Any]]) -> None:
+    lake = orders(target.lake, {"id": 1, "item": "pen"}, {"id": 2, "item": "ink"})
+    target.run()
+    lake.gap()  # in which rows were deleted
+    target.run()
+    assert len(target.state()) == 2  # until a snapshot tells what is left
+    lake.snapshot(ORDERS, *rows)
+    lake.commit()
+    lake.commit()  # the export passes the end of the snapshot
+    target.run(max_rows=1)
+    assert target.state() == now(lake) == rows
+    fresh = applied(batch(target.spark, lake), ["id"])
+    assert ordered({"id": row["id"], "item": row["item"]} for row in fresh) == rows
+
+
 def now_until_the_snapshot(lake: MadeLake) -> list[dict[str, Any]]:
     with pytest.warns(match="are not known yet"):
         return now(lake)
