@@ -22,6 +22,9 @@ _SPECIFICATION: Final = """\
 # Tables of the lake {lake}, written by `relay spark init`. Run it with: spark-pipelines run
 name: {name}
 storage: {storage}
+configuration:
+  # The streams of a session share a map of Spark that may break if two of them start at a time.
+  spark.sql.pipelines.execution.maxConcurrentFlows: "1"
 libraries:
   - glob:
       include: {folder}/**

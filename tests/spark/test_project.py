@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +70,14 @@ def rows(project: Path, table: str) -> list[dict[str, Any]]:
     return ordered(pq.read_table(project / "spark-warehouse" / table).to_pylist())
 
 
+def most_flows_at_a_time(output: str) -> int:
+    running = most = 0
+    for event in re.findall(r"Flow \S+ (is STARTING|has COMPLETED)", output):
+        running += 1 if event == "is STARTING" else -1
+        most = max(most, running)
+    return most
+
+
 @pytest.mark.streams
 @pytest.mark.timeout(500)
 def test_a_project_follows_the_lake_run_by_run(
@@ -79,6 +88,7 @@ def test_a_project_follows_the_lake_run_by_run(
     assert f"run: cd {project} && spark-pipelines run" in capsys.readouterr().out
     done = run(project)
     assert done.returncode == 0, done.stdout
+    assert most_flows_at_a_time(done.stdout) == 1, done.stdout
     assert rows(project, "shop_order_lines") == [
         {"order id": 1, "item": "item 1", "_rank": -1}, {"order id": 2, "item": "item 2", "_rank": -2},
     ]  # fmt: skip
