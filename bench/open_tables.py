@@ -124,7 +124,12 @@ def measure(report: Report, lake: BenchLake, name: str) -> None:
         deltalake.write_deltalake(lake.copy, rows, mode="append")
     table = OpenTable(lake.storage, TABLE)
     state = lake.state()
-    table.update(state, state.tables[f"{TABLE}"])
+    merged = table.update(state, state.tables[f"{TABLE}"])
+    while merged and merged.bytes > lake.rows // 10:  # the files of the first merge become larger ones, once
+        report.step("compacting")
+        merge_with_deltalake(lake.copy, lake.update(0, 1))
+        state = lake.state()
+        merged = table.update(state, state.tables[f"{TABLE}"])
     ours: list[float] = []
     theirs: list[float] = []
     written = changed = 0

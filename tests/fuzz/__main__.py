@@ -26,6 +26,9 @@ _SIZE: Final = 8  # bytes of the size before an input
 
 def main(names: list[str]) -> int:
     """Run these targets, by default all. Returns the exit code."""
+    if unknown := [name for name in names if name not in TARGETS]:
+        print(f"fuzz: no target {', '.join(unknown)}; there are {', '.join(TARGETS)}", file=sys.stderr)
+        return 2
     seconds, count = float(os.environ.get("FUZZ_SECONDS", "60")), int(os.environ.get("FUZZ_COUNT", "0"))
     seed = int(os.environ.get("FUZZ_SEED", random.randrange(2**32)))
     failed = []

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tests.support.waiting import patience
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -53,12 +54,10 @@ def test_every_command_and_block_of_the_tutorial_does_what_the_page_says(tmp_pat
             [sys.executable, "-c", program], cwd=tmp_path, env=here, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr[-4000:]
-        demo.send_signal(signal.SIGINT)
-        rest = demo.stdout.read()
-        assert demo.wait(30) == 0, rest
     finally:
-        demo.kill()
-        demo.wait()
+        demo.send_signal(signal.SIGINT)  # it stops its relay and its server
+        rest = demo.communicate(timeout=patience(60))[0]
+    assert demo.returncode == 0, rest
     assert len(tables) == 6
     for table in tables:
         assert table in done.stdout, f"the page has\n{table}\nand what came was\n{done.stdout}"
