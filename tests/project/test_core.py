@@ -10,11 +10,11 @@ import pytest
 from tests.support.built_once import built_once
 from tests.support.core_tests import PROGRAMS, compile_test
 
-SANITIZED = ("g++", "-O0", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = ("g++", "-O0", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs() -> Path:
     """The folder of the compiled programs."""
 
     def compile_all(folder: Path) -> Path:
@@ -22,7 +22,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             compile_test(name, folder, SANITIZED)
         return folder
 
-    return built_once(tmp_path_factory, "core", compile_all)
+    return built_once("core", compile_all)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

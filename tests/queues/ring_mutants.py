@@ -24,7 +24,7 @@ SOURCES = (
     "queue/broker_checkpoints.cpp",
     "queue/broker_lag.cpp",
 )
-FLAGS = ("-std=c++17", "-g", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-DRELAY_RING_STEPS")
+FLAGS = ("-std=c++17", "-g1", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-DRELAY_RING_STEPS")
 
 
 class Edit(NamedTuple):

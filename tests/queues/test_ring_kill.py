@@ -23,8 +23,8 @@ def run(program: Path, seed: int, extent: tuple[str, str], mutant: int = 0) -> s
 
 
 @pytest.fixture(scope="module")
-def mutants(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_once(tmp_path_factory, "mutants", lambda folder: compile_kill_test(folder, "-O1", mutants=True))
+def mutants() -> Path:
+    return built_once("mutants", lambda folder: compile_kill_test(folder, "-O1", mutants=True))
 
 
 def test_queues_survive_kills_at_every_store(mutants: Path) -> None:

@@ -14,8 +14,8 @@ from tests.support.chance import seeds
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_once(tmp_path_factory, "ring_memory", compile_check)
+def program() -> Path:
+    return built_once("ring_memory", compile_check)
 
 
 @pytest.mark.slow
