@@ -54,6 +54,8 @@ class _Merger:
         self._tables: dict[Table, OpenTable] = {}
         self._rows: dict[Table, OpenTableStatus] = {}
         self._number = -1  # of the lake's commit that was merged last
+        assert isinstance(context.status, MergeStatus)
+        self._status = context.status
         self._check_at = 0.0
 
     def run_once(self, state: LakeState) -> None:
@@ -67,6 +69,8 @@ class _Merger:
         for known in state.tables.values():
             self._update(state, known)
         self._number = state.number
+        if state.place is not None:
+            self._status.seq = state.place.seq
         self._report("following")
 
     def beat(self) -> None:
@@ -128,8 +132,7 @@ class _Merger:
 
     def _report(self, state: str) -> None:
         self.beat()
-        status = self._context.status
-        assert isinstance(status, MergeStatus)
+        status = self._status
         rows = sorted(self._rows.values(), key=lambda row: (row.stop is None, -row.behind_since, row.schema, row.table))
         status.show(rows, self._context.status_page.capacity)
         self._context.report(state)

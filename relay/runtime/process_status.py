@@ -105,8 +105,12 @@ class OpenTableStatus(msgspec.Struct):
 
 
 class MergeStatus(Status, kw_only=True):
-    """The merger: starting, merging, following, stopped. `tables` are all open tables except `left_out` ones."""
+    """The merger: starting, merging, following, stopped. `tables` are all open tables except `left_out` ones.
 
+    Those that are not stopped have all changes of the lake up to `seq`.
+    """
+
+    seq: int = -1
     tables: list[OpenTableStatus] = []
     left_out: int = 0
 

@@ -11,6 +11,7 @@ from relay.runtime.process_status import (
     CDCStatus,
     Counts,
     ExportStatus,
+    MergeStatus,
     SnapshotStatus,
     Stop,
     TableUsage,
@@ -20,14 +21,19 @@ from relay.runtime.process_status import (
 from tests.support.sample_stat import STREAM
 
 
-def lake(lag_bytes: int = 0, stop: Stop | None = None, path: str = "s3://bucket/" + "lake/" * 20) -> Lake:
+def lake(
+    lag_bytes: int = 0,
+    stop: Stop | None = None,
+    path: str = "s3://bucket/" + "lake/" * 20,
+    merger: MergeStatus | None = None,
+) -> Lake:
     """A lake whose exporter and snapshotter have worked for a while."""
     export = ExportStatus(
         state="following", seq=10**12, position=800, file="binlog.000007", offset=4711, rows=10**12, files=10**6,
         stop=stop,
     )  # fmt: skip
     snapshot = SnapshotStatus(state="reading", table="shop.orders", rows=10**9, total=2 * 10**9, left=4)
-    return Lake(path, export, 12345.6, lag_bytes, snapshot)
+    return Lake(path, export, 12345.6, lag_bytes, snapshot, merger)
 
 
 def document(
@@ -176,6 +182,10 @@ def test_a_drain_is_done_when_nothing_is_read_queued_or_waiting() -> None:
     assert stat.drained(document(client(), reader_pid=0, lake=lake()))
     assert not stat.drained(document(client(), reader_pid=0, lake=lake(lag_bytes=1)))
     assert stat.drained(document(client(), reader_pid=0, lake=lake(1, Stop("lake_conflict", "", "")))), "it waits"
+    assert not stat.drained(document(client(), reader_pid=0, lake=lake(merger=MergeStatus(seq=10**12 - 1))))
+    assert stat.drained(document(client(), reader_pid=0, lake=lake(merger=MergeStatus(seq=10**12))))
+    stopped = MergeStatus(stop=Stop("unexpected", "", ""))
+    assert stat.drained(document(client(), reader_pid=0, lake=lake(merger=stopped))), "it waits"
 
 
 def test_the_cdc_port_shows_how_many_are_connected_how_far_behind_and_its_stops() -> None:

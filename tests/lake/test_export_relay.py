@@ -15,6 +15,9 @@ import pytest
 from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from relay.errors import ExitCode
+from relay.lake.delta.table import OpenTable
+from relay.lake.documents import Table
+from relay.lake.storage import open_storage
 from tests.support.exported_lake import Lake
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
 from tests.support.waiting import patience, until
@@ -54,6 +57,17 @@ def test_the_relay_keeps_a_lake_level_and_drains_it(mariadb1011: DatabaseServer,
     assert relay.wait() == 0
     assert ids(lake, db) == [1, 2, 3]
     lake.check()
+
+
+def test_a_drain_waits_for_open_tables(mariadb1011: DatabaseServer, db: str, start_relay: Start) -> None:
+    relay = start_relay(mariadb1011, LAKE | {"Lake.OpenTables": "delta"})
+    until(lambda: (relay.stat()["lake"]["open_tables"] or {}).get("state") == "following")
+    mariadb1011.execute(f"CREATE TABLE {db}.new (id INT PRIMARY KEY)", f"INSERT INTO {db}.new VALUES (1), (2)")
+    drained = run_relay("drain", "-c", relay.conf)
+    assert drained.returncode == ExitCode.OK, drained.stderr
+    assert relay.wait() == 0
+    table = OpenTable(open_storage(str(lake_of(relay).folder)), Table(db, "new"))
+    assert table.rows == 2
 
 
 def test_what_was_read_when_the_relay_is_stopped_is_in_the_lake(

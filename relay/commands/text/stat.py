@@ -199,15 +199,18 @@ def remainder(document: Stat) -> int:
 def drained(document: Stat) -> bool:
     """Whether a drain is done.
 
-    The relay reads nothing more, all rows are queued, the queues are empty, and lake and log have caught up.
+    The relay reads nothing more, all rows are queued, the queues are empty, and the lake, its open tables and the log
+    have everything.
     """
     reading = any(process.name == "reader" and process.pid for process in document.processes)
     undecided = document.journal.decided < document.journal.committed
-    # An export or a log with a fatal error does not continue. The journal keeps the rows for it.
+    # A process with a fatal error does not continue. Journal and lake keep the rows for it.
     lake, log = document.lake, document.log
     exporting = lake is not None and lake.export.stop is None and lake.lag_bytes > 0
+    merger = lake.open_tables if lake else None
+    merging = lake and merger and merger.stop is None and merger.seq < lake.export.seq
     logging = log is not None and log.status.stop is None and log.lag_bytes > 0
-    return not reading and not undecided and not exporting and not logging and remainder(document) == 0
+    return not (reading or undecided or exporting or merging or logging or remainder(document))
 
 
 def _process(process: Process) -> str:
