@@ -23,7 +23,7 @@ _SPECIFICATION: Final = """\
 name: {name}
 storage: {storage}
 configuration:
-  # The streams of a session share a map of Spark that may break if two of them start at a time.
+  # The streams of a session share a map in Spark. It may break if two of them start at the same time.
   spark.sql.pipelines.execution.maxConcurrentFlows: "1"
 libraries:
   - glob:

@@ -14,7 +14,7 @@ from tests.support import ROOT
 _FOLDER: Final = ROOT / "build" / "tests"
 # All that a program may be made of, and what compiles it.
 _SOURCES: Final = (
-    "native/*/*.?pp", "tests/native/*", "tests/queues/*ring_*.py", "tests/project/test_core.py",
+    "native/*/*.*", "tests/native/*", "tests/queues/*ring_*.py", "tests/project/test_core.py",
     "tests/support/core_tests.py",
 )  # fmt: skip
 
