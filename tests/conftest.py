@@ -68,6 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     and what is ignored is inherited."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     config.option.hypothesisseed = SEED or None
+    if folder := _scratch():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
 
 
 def pytest_sessionstart() -> None:
@@ -163,7 +165,7 @@ _shared: list[DatabaseServer] = []
 
 
 def _scratch() -> Path | None:
-    """Memory for the servers' data, where there is plenty: a statement that defines a table waits for the disk else."""
+    """Memory for the files of tests and servers, where there is plenty: thousands of them would wait for the disk."""
     if SHM.is_dir() and min(psutil.disk_usage(str(SHM)).free, psutil.virtual_memory().available) > ROOMY:
         return SHM
     return None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Row = dict[str, bytes | None]
-_FIELD = re.compile(rb'"((?:[^"\\]|\\.)*)"|([^;"]*)', re.DOTALL)
+_FIELD = re.compile(rb'(?:(")((?:[^"\\]|\\.)*)"|([^;"]*))(;|\Z)', re.DOTALL)
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPED = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"r": b"\r", b"0": b"\0"}
 
@@ -29,18 +29,15 @@ class Number(NamedTuple):
 
 def fields(line: bytes) -> list[Field]:
     """The fields of a CSV line without its end."""
-    found, at = [], 0
-    while True:
-        match = _FIELD.match(line, at)
-        assert match, line[at : at + 80]
-        quoted = match[1] is not None
-        text = _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], match[1]) if quoted else match[2]
-        found.append(Field(text, quoted))
-        at = match.end()
-        if at == len(line):
-            return found
-        assert line[at : at + 1] == b";", line[at - 20 : at + 20]
-        at += 1
+    found, size = [], 0
+    for quote, quoted, bare, end in _FIELD.findall(line):
+        text = _ESCAPE.sub(lambda escape: _ESCAPED[escape[1]], quoted) if b"\\" in quoted else quoted or bare
+        found.append(Field(text, bool(quote)))
+        size += 2 * len(quote) + len(quoted) + len(bare) + len(end)
+        if not end:
+            break
+    assert size == len(line), line[size - 20 : size + 80]
+    return found
 
 
 def csv_lines(content: bytes) -> list[list[Field]]:

@@ -14,7 +14,7 @@ import msgspec
 from relay._native import JournalWriter
 from relay.journal.frames import Column, Definition
 from tests.support.cdc_rows import read
-from tests.types.compare import DELETE, INSERT, QUESTION, Row, changes
+from tests.types.compare import DELETE, INSERT, QUESTION, Row
 from tests.types.run import Outcome
 
 _INTEGERS = {1: 4, 2: 4, 9: 4, 3: 4, 8: 8}  # TINY, SHORT, INT24, LONG, LONGLONG: bytes of MaxScale's type
@@ -66,7 +66,7 @@ def cdc_differences(outcomes: list[Outcome], folder: Path, form: str, values: st
 def _changes(outcome: Outcome) -> Iterator[tuple[Any, ...]]:
     for frame in outcome.frames:
         definition = msgspec.msgpack.decode(frame.definition, type=Definition)
-        for change, before, after in changes(frame):
+        for change, before, after in frame.changes:
             yield definition, change, before, after
 
 

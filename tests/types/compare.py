@@ -6,6 +6,8 @@ import codecs
 import itertools
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,11 +47,33 @@ class ReadColumn(NamedTuple):
     key: bool
 
 
-class Frame(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Frame:
     """A ROWS frame, and the packed definition that its TABLE frame leads to."""
 
     definition: bytes
     rows: frames.Rows
+
+    @cached_property
+    def changes(self) -> list[tuple[Change, dict[str, Any], dict[str, Any]]]:
+        """The rows as texts, each with the typed values of its two sides. Raises ValueError for unreadable ones."""
+        images = RowImages(self.definition, self.rows.kind, self.rows.body)
+        return [
+            self._change(poll, packed)
+            for poll, packed in zip(images.render("poll", null_text=_NULL), images.render("msgpack"), strict=True)
+        ]
+
+    def _change(self, poll: bytes, packed: bytes) -> tuple[Change, dict[str, Any], dict[str, Any]]:
+        texts, _ = cells(poll)
+        before, after = msgspec.msgpack.decode(packed)[-2:]
+        told = {cell.name: cell for cell in texts}
+        sides = [
+            None
+            if typed is None
+            else {name: None if value is None else getattr(told[name], side) for name, value in typed.items()}
+            for side, typed in (("before", before), ("after", after))
+        ]
+        return Change(self.rows.kind, *sides), before or {}, after or {}
 
 
 class Table(NamedTuple):
@@ -60,27 +84,11 @@ class Table(NamedTuple):
     columns: tuple[ReadColumn, ...]
 
 
-def changes(found: Frame) -> Iterator[tuple[Change, dict[str, Any], dict[str, Any]]]:
-    """The rows of a frame as texts, each with the typed values of its two sides."""
-    images = RowImages(found.definition, found.rows.kind, found.rows.body)
-    for poll, packed in zip(images.render("poll", null_text=_NULL), images.render("msgpack"), strict=True):
-        texts, _ = cells(poll)
-        before, after = msgspec.msgpack.decode(packed)[-2:]
-        told = {cell.name: cell for cell in texts}
-        sides = [
-            None
-            if typed is None
-            else {name: None if value is None else getattr(told[name], side) for name, value in typed.items()}
-            for side, typed in (("before", before), ("after", after))
-        ]
-        yield Change(found.rows.kind, *sides), before or {}, after or {}
-
-
 def differences(table: Table, expected: list[Change], found: list[Frame]) -> list[str]:
     """The differences between the rows of the frames and the expected rows."""
     wrong: list[str] = []
     try:
-        got = [change for frame in found for change in changes(frame)]
+        got = [change for frame in found for change in frame.changes]
     except ValueError as error:
         return [str(error)]
     if len(got) != len(expected):

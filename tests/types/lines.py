@@ -11,7 +11,7 @@ import msgspec
 from relay._native import JournalWriter, LineReader
 from relay.journal.frames import Definition
 from tests.support.csv_lines import Field, Number, binary, csv_lines, json_lines
-from tests.types.compare import QUESTION, Row, changes
+from tests.types.compare import QUESTION, Row
 from tests.types.run import Outcome
 
 _KINDS = {1: ("I", "insert"), 2: ("U", "update"), 4: ("D", "delete")}
@@ -25,7 +25,7 @@ def log_differences(outcomes: list[Outcome], folder: Path, form: str) -> Iterato
     writer = JournalWriter(folder, 1 << 24)
     expected = []
     for outcome in outcomes:
-        ours = [(frame, *change) for frame in outcome.frames for change in changes(frame)]
+        ours = [(frame, *change) for frame in outcome.frames for change in frame.changes]
         for frame in outcome.frames:
             rows = frame.rows
             writer.rows(writer.define(frame.definition), rows.kind, 100, 0, rows.rows, rows.body)

@@ -27,14 +27,12 @@ from tests.support.arrow_values import as_column
 from tests.types.case import METADATA
 from tests.types.cases import cases
 from tests.types.cdc import cdc_differences
-from tests.types.compare import INSERT, QUESTION, Change, Frame, changes
+from tests.types.compare import INSERT, QUESTION, Change, Frame
 from tests.types.lake import sealed_differences
 from tests.types.lines import log_differences
 from tests.types.listed import RIGHT, SPARE, WRONG, verdict
 from tests.types.payloads import Cell, cells
 from tests.types.run import Outcome, Tables
-
-pytestmark = pytest.mark.every_server
 
 
 class Worked(NamedTuple):
@@ -62,12 +60,14 @@ def worked(tables: Tables, tmp_path_factory: pytest.TempPathFactory, request: py
     return Worked(tables.server.name, request.param, tables.run(request.param, folder))
 
 
-# The forms in which rows leave the relay are made of the same images: `make kill` tests them in the other mode.
+# The forms in which rows leave the relay are made of the same images: `make check` tests them for all servers, and
+# `make kill` in the other mode.
 in_one_mode = pytest.mark.parametrize(
     "worked", [METADATA[0], pytest.param(METADATA[1], marks=pytest.mark.slow)], indirect=True
 )
 
 
+@pytest.mark.every_server
 def test_every_case_is_what_the_server_prints(worked: Worked) -> None:
     wrong = [
         f"{outcome.table.case.family}, {outcome.table.case.name}: {line}"
@@ -77,11 +77,13 @@ def test_every_case_is_what_the_server_prints(worked: Worked) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.every_server
 def test_what_is_listed_is_not_what_the_server_prints(worked: Worked) -> None:
     listed = [f"{outcome.table.case.family}, {outcome.table.case.name}" for outcome in worked.judged(SPARE)]
     assert not listed, f"listed, and right: {listed}"
 
 
+@pytest.mark.brands
 def test_every_format_says_the_same(worked: Worked) -> None:
     for outcome in worked.judged(RIGHT):
         for _, some in itertools.groupby(outcome.frames, key=lambda frame: frame.rows.kind):
@@ -96,7 +98,7 @@ def check_formats(frame: Frame) -> None:
         images.render(form, position=99, queue_size=3, sequence=12, null_text=b"")
         for form in ("poll", "poll2", "text", "msgpack")
     ]
-    for number, ((change, _, _), poll, poll2, text, typed) in enumerate(zip(changes(frame), *forms, strict=True)):
+    for number, ((change, _, _), poll, poll2, text, typed) in enumerate(zip(frame.changes, *forms, strict=True)):
         named, rest = cells(poll)
         assert struct.unpack_from("<BQI", poll) == (kind, 99, 3)
         assert struct.unpack_from("<BQIII", poll2) == (kind, 99, 3, definition.version, definition.schema_id)
@@ -113,6 +115,7 @@ def nulls(change: Change, named: list[Cell]) -> bytes:
     return b"".join(side.to_bytes((len(named) + 7) // 8, "little") for side in bits)
 
 
+@pytest.mark.brands
 def test_values_of_python_are_those_of_pymysql(worked: Worked) -> None:
     """But for TIMESTAMP, SET and MySQL's JSON, which say more than PyMySQL does, and binary labels that are text."""
     wrong, unread = [], set()
@@ -154,6 +157,7 @@ def alike(sql: str, value: Any, mysql: bool) -> list[Any]:
     return [value]
 
 
+@pytest.mark.brands
 @in_one_mode
 def test_columns_hold_what_the_server_prints(worked: Worked) -> None:
     wrong = []
@@ -173,6 +177,7 @@ def test_columns_hold_what_the_server_prints(worked: Worked) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.brands
 def test_the_lakes_columns_have_its_fields_and_the_same_values(worked: Worked, tmp_path: Path) -> None:
     writer, wire = JournalWriter(tmp_path, 1 << 24), dict[bytes, Columns]()
     for outcome in worked.judged(RIGHT):
@@ -206,6 +211,7 @@ def test_the_lakes_columns_have_its_fields_and_the_same_values(worked: Worked, t
             assert got == values, f"{definition.table}.{column.name}"
 
 
+@pytest.mark.brands
 @in_one_mode
 def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path: Path) -> None:
     whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
@@ -213,6 +219,7 @@ def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.brands
 @in_one_mode
 @pytest.mark.parametrize("form", ["csv", pytest.param("json", marks=pytest.mark.slow)])
 def test_lines_of_the_log_hold_what_the_server_prints(worked: Worked, tmp_path: Path, form: str) -> None:
@@ -220,6 +227,7 @@ def test_lines_of_the_log_hold_what_the_server_prints(worked: Worked, tmp_path: 
     assert not wrong, "\n".join(wrong[:50])
 
 
+@pytest.mark.brands
 @in_one_mode
 @pytest.mark.parametrize(
     ("form", "values"),
