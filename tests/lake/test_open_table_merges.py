@@ -332,11 +332,11 @@ def test_a_write_by_somebody_else_stops_the_table_until_its_folder_is_deleted(la
 
 @pytest.mark.parametrize("lost", ["data", "vector", "checkpoint", "commits", "commit", "lake"])
 def test_a_lost_or_damaged_file_stops_the_table_and_is_named(lake: MadeLake, small: None, lost: str) -> None:
-    lake.insert(ORDERS, *(row(each, "x") for each in range(400)))
+    lake.insert(ORDERS, *(row(each, "x") for each in range(1200)))
     lake.commit()
     merged(lake)
-    for _ in range(5):
-        for each in range(100):
+    for turn in range(5):
+        for each in range(turn, 1200, 12):
             lake.update(ORDERS, row(each, "x"), row(each, "x"))
         lake.commit()
         merged(lake)

@@ -26,8 +26,8 @@ TARGET_BYTES: Final = 16 << 20
 """The size of a file that is merged with no other one."""
 
 _LEAST_BYTES: Final = 64 << 10  # files up to this size are one tier
-_RATIO: Final = 4  # between the sizes of two tiers; so many files of a tier become one of the next
-_MOST_DELETED: Final = 0.3  # the share of deleted rows from which a file is written again
+_RATIO: Final = 6  # between the sizes of two tiers; so many files of a tier become one of the next
+_MOST_DELETED: Final = 0.5  # the share of deleted rows from which a file is written again
 _MOST_COMPACTED: Final = 2 * TARGET_BYTES  # bytes that a merge compacts beside a first group, so that it ends soon
 _THREADS: Final = 2
 

@@ -8,11 +8,11 @@ from typing import Final
 from relay.lake.delta import vectors
 from relay.lake.delta.log import RETENTION_SECONDS, DeltaLog
 
-LEAST_SECONDS: Final = 120.0
+LEAST_SECONDS: Final = 60.0
 """How long a file stays at least, even if the table takes too much space."""
 
-_MOST_SHARE: Final = 1.5  # of the table's bytes, for files that its newest version does not have
-_FREE_BYTES: Final = 16 << 20  # they may have at least
+_MOST_SHARE: Final = 1.0  # of the table's bytes, for files that its newest version does not have
+_FREE_BYTES: Final = 4 << 20  # they may have at least
 
 
 class Vacuum:
