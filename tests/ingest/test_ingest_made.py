@@ -331,8 +331,10 @@ class Script:
         self.groups.append((self.end, b"".join(packets)))
         self.end += 1000
 
-    def stream(self, start: StreamPosition) -> bytes:
-        return plain(*(packets for at, packets in self.groups if at >= start.position), start=start)
+    def stream(self, start: StreamPosition, groups: int) -> bytes:
+        """So many groups from this position."""
+        left = [packets for at, packets in self.groups if at >= start.position]
+        return plain(*left[:groups], start=start)
 
 
 def values_in(fed: Fed) -> list[list[int]]:
@@ -341,7 +343,9 @@ def values_in(fed: Fed) -> list[list[int]]:
 
 
 def killed_ingest(directory: Path, script: Script, seed: int) -> bool:
-    """A child that goes on with the stream; killed after a random while. Whether it came to the end before."""
+    """A child that goes on with the stream, and is killed within some groups. Whether it came to the end."""
+    chance = random.Random(seed)
+    reached, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -350,17 +354,23 @@ def killed_ingest(directory: Path, script: Script, seed: int) -> bool:
                 fed.writer.source(START.position, START.file, "", "test")
             resume = fed.ingest.resume()
             fed.ingest.start(resume.file, resume.position)
-            fed.feed(
-                script.stream(StreamPosition(resume.file, resume.position)),
-                random.Random(seed).choice([100, 1000, 50000]),
-            )
+            chunk = chance.choice([100, 1000, 50000])
+            stream = script.stream(StreamPosition(resume.file, resume.position), 150)
+            some = chance.randrange(len(stream))
+            fed.feed(stream[:some], chunk)
+            os.write(told, b"some")
+            fed.feed(stream[some:], chunk)
             fed.writer.flush()
+            if fed.writer.state().position == script.end:
+                os._exit(0)
+            signal.pause()
         except BaseException:
             traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    # Longer each time, so that it comes to the end on a busy machine too.
-    time.sleep(random.Random(seed).uniform(0.005, 0.06) * (1 + seed / 50))
+        os._exit(1)
+    os.close(told)
+    os.read(reached, 4)
+    os.close(reached)
+    time.sleep(chance.uniform(0, 0.005))
     os.kill(pid, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     assert code in (0, -signal.SIGKILL)
@@ -420,6 +430,6 @@ def test_a_reader_killed_again_and_again_loses_and_repeats_nothing(tmp_path: Pat
         kills += 1
         assert kills < 1000
     fed = Fed(tmp_path, segment=64 * 1024)
-    assert kills > 10
+    assert kills > 50
     assert values_in(fed) == script.values
     assert fed.writer.state().position == script.end
