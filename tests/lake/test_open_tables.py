@@ -46,14 +46,23 @@ def test_every_engine_reads_what_select_prints_after_a_random_life(
         for _ in range(2):
             life.run(12)
             life.touch()
-            for process in ("merger", "exporter"):
-                os.kill(relay.pids()[process], signal.SIGKILL)
+            for pid in relay.pids().values():
+                os.kill(pid, signal.SIGKILL)
             names = [Table("life", table.name) for table in life.tables]
             state = wait_caught_up(LakeLog(open_storage(str(lake))), server, names, patience(60))
             for name in names:
                 known = state.tables[paths.table_key(name)]
                 wait_until_merged(lake, known)
                 check(server, lake, known)
+            until(lambda: answers(relay))
+
+
+def answers(relay: RelayProcess) -> bool:
+    """Whether the monitor runs again."""
+    try:
+        return bool(relay.stat())
+    except OSError:
+        return False
 
 
 def wait_until_merged(lake: Path, known: TableState) -> None:

@@ -1,7 +1,11 @@
-"""Writes the cases' rows from the journal to Parquet files of the lake, and compares these with a SELECT."""
+"""Writes the cases' rows from the journal to Parquet files of the lake, and compares these with a SELECT.
+
+And merges them into open tables, which engines read equal to those files.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -9,15 +13,22 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from relay._native import ChangeReader, JournalReader
 from relay.journal.frames import Definition
-from relay.lake.documents import DataFile, Field, Table, TableVersion
+from relay.lake.delta.table import OpenTable, folder_of
+from relay.lake.documents import DataFile, ExportPosition, Field, Marker, Table, TableVersion
 from relay.lake.folder import Folder
+from relay.lake.log import LakeLog
+from relay.lake.paths import table_key
+from relay.lake.storage import Storage, open_storage
+from relay.lake.tables import fields_in
 from relay.lake.types import evolve, fields_of
 from relay.lake.writer import seal
-from tests.support.lake_rows import has_empty_label, maker, number_form
+from tests.support.engines import ENGINES
+from tests.support.lake_rows import difference, has_empty_label, in_lake, maker, number_form
 from tests.types.compare import DELETE, INSERT, QUESTION, Change, Row
 from tests.types.run import Outcome
 
@@ -28,17 +39,39 @@ def sealed_differences(outcomes: Iterable[Outcome], folder: Path) -> Iterator[st
     """Seal the rows of each case as a file. Yields the differences from what the server prints."""
     for journal, some in groupby(outcomes, key=lambda outcome: outcome.journal):
         cases = {outcome.table.name: outcome for outcome in some}
-        for name, (version, file, rows) in _sealed(journal, set(cases), folder).items():
+        for name, (version, file, rows) in _sealed(journal, set(cases), Folder(folder)).items():
             outcome = cases.pop(name)
             told = f"{outcome.table.case.family}, {outcome.table.case.name}"
             yield from (f"{told}: {line}" for line in _differences(outcome, version, file, rows))
         yield from (f"{name} has no rows" for name in cases)
 
 
+def open_table_differences(outcomes: Iterable[Outcome], folder: Path) -> Iterator[str]:
+    """Merge the inserted rows of each case into an open table. Yields the differences between engines and the lake."""
+    for journal, some in groupby(outcomes, key=lambda outcome: outcome.journal):
+        cases = {outcome.table.name: outcome.table.case for outcome in some}
+        storage = open_storage(str(folder / journal.name))
+        log = LakeLog(storage)
+        for name, (version, file, rows) in _sealed(journal, set(cases), storage, "insert").items():
+            seq = max(row["_seq"] for row in rows)
+            place = ExportPosition(1, 0, 64 + seq, seq, "binlog.000001", 4, "", "types", 0)
+            created = Marker(version.table, "create", 0, 0, "CREATE TABLE")
+            log.commit("export", place=place, versions=[version], markers=[created], add=[file])
+            state = log.state()
+            OpenTable(storage, version.table).update(state, state.tables[table_key(version.table)])
+            fields = fields_in(state.tables[table_key(version.table)], version)
+            lake = Counter(in_lake({key: [row[key] for row in rows] for key in rows[0]}, fields, len(rows)))
+            for engine, read in ENGINES.items():
+                columns = read(storage.url(folder_of(version.table)).removeprefix("file://"))
+                found = Counter(in_lake(columns, fields, len(next(iter(columns.values())))))
+                if line := difference(lake, found, fields):
+                    yield f"{cases[name].family}, {cases[name].name}, {engine}: {line}"
+
+
 def _sealed(
-    journal: Path, names: set[str], folder: Path
+    journal: Path, names: set[str], storage: Storage, kind: str = ""
 ) -> dict[str, tuple[TableVersion, DataFile, list[dict[str, Any]]]]:
-    """By table: its version, its file, and the rows in the file."""
+    """By table: its version, its file, and the rows in the file: all, or those of a kind."""
     reader = ChangeReader(journal, wanted=lambda _, table: table in names)
     until = JournalReader(journal).flushed()
     versions: dict[str, TableVersion] = {}
@@ -52,9 +85,11 @@ def _sealed(
             table = Table(definition.schema, definition.table)
             known = [versions[table.table]] if table.table in versions else []
             versions[table.table] = evolve(known, table, *fields_of(definition))
-            batches.setdefault(table.table, []).append(pa.record_batch(columns))
+            rows = pa.record_batch(columns)
+            if kind:
+                rows = rows.filter(pc.equal(rows["_change_type"].dictionary_decode(), kind))
+            batches.setdefault(table.table, []).append(rows)
             date = date or columns.date
-    storage = Folder(folder)
     found = {}
     for name, version in versions.items():
         file = seal(storage, version, date, "changes", batches[name])

@@ -28,7 +28,7 @@ from tests.types.case import METADATA
 from tests.types.cases import cases
 from tests.types.cdc import cdc_differences
 from tests.types.compare import INSERT, QUESTION, Change, Frame
-from tests.types.lake import sealed_differences
+from tests.types.lake import open_table_differences, sealed_differences
 from tests.types.lines import log_differences
 from tests.types.listed import RIGHT, SPARE, WRONG, verdict
 from tests.types.payloads import Cell, cells
@@ -217,6 +217,15 @@ def test_files_of_the_lake_hold_what_the_server_prints(worked: Worked, tmp_path:
     whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
     wrong = list(sealed_differences(whole, tmp_path))
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.every_server
+@pytest.mark.parametrize("worked", [METADATA[-1]], indirect=True)
+def test_engines_read_in_open_tables_what_the_lake_has(worked: Worked, tmp_path: Path) -> None:
+    whole = [outcome for outcome in worked.judged(RIGHT) if not outcome.table.case.partial]
+    wrong = list(open_table_differences(whole, tmp_path))
+    assert not wrong, "\n".join(wrong[:50])
 
 
 @pytest.mark.brands
