@@ -258,6 +258,7 @@ class DatabaseServer:
         )
         mysql = (
             "--mysqlx=OFF",
+            "--performance-schema=OFF",  # as MariaDB's is: it costs a third of a start
             "--secure-file-priv=NULL",
             "--gtid-mode=ON",
             "--enforce-gtid-consistency=ON",
