@@ -6,20 +6,20 @@ changes from the same files. SCALE=n makes the tables n times as large.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from random import Random
-from statistics import median
 
 import deltalake
-import psutil
 import pyarrow as pa
 
 from bench.report import Report
-from relay.lake.delta.table import OpenTable, folder_of
+from relay.lake.delta.table import Merged, OpenTable, folder_of
 from relay.lake.documents import ExportPosition, Field, LakeState, Marker, Table, TableVersion
 from relay.lake.log import LakeLog
 from relay.lake.storage import open_storage
@@ -122,34 +122,55 @@ def measure(report: Report, lake: BenchLake, name: str) -> None:
     report.step("filling")
     for rows in lake.fill():
         deltalake.write_deltalake(lake.copy, rows, mode="append")
-    table = OpenTable(lake.storage, TABLE)
-    state = lake.state()
-    merged = table.update(state, state.tables[f"{TABLE}"])
-    while merged and merged.bytes > lake.rows // 10:  # the files of the first merge become larger ones, once
-        report.step("compacting")
-        merge_with_deltalake(lake.copy, lake.update(0, 1))
-        state = lake.state()
-        merged = table.update(state, state.tables[f"{TABLE}"])
     ours: list[float] = []
     theirs: list[float] = []
     written = changed = 0
-    for turn in range(1, ROUNDS + 1):
-        report.step(f"merge {turn}")
-        rows = lake.update(turn)
-        state = lake.state()
-        begin = time.perf_counter()
-        merged = table.update(state, state.tables[f"{TABLE}"])
-        ours.append(time.perf_counter() - begin)
-        begin = time.perf_counter()
-        merge_with_deltalake(lake.copy, rows)
-        theirs.append(time.perf_counter() - begin)
-        assert merged is not None
-        written += merged.bytes
-        changed += next(reversed(state.tables[f"{TABLE}"].files.values())).bytes
+    # A process of its own, which has the memory of a relay's merger, and begins with nothing of this one's.
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as merger:
+        merged = merger.submit(merge, lake.folder).result()
+        while merged.bytes > lake.rows // 10:  # the files of the first merge become larger ones, once
+            report.step("compacting")
+            merge_with_deltalake(lake.copy, lake.update(0, 1))
+            merged = merger.submit(merge, lake.folder).result()
+        for turn in range(1, ROUNDS + 1):
+            report.step(f"merge {turn}")
+            rows = lake.update(turn)
+            merged = merger.submit(merge, lake.folder).result()
+            ours.append(merged.seconds)
+            begin = time.perf_counter()
+            merge_with_deltalake(lake.copy, rows)
+            theirs.append(time.perf_counter() - begin)
+            written += merged.bytes
+            changed += next(reversed(lake.state().tables[f"{TABLE}"].files.values())).bytes
+        peak = merger.submit(peak_memory).result()
     assert checksums(lake) == checksums_of_copy(lake.copy), "the rows differ"
     report.ratio("merge", ours, theirs, "s", of="deltalake's merge", at_most=LIMIT)
     report.ratio("bytes written", [written], [changed], "B", of="bytes of changes", at_most=MOST_BYTES)
-    print(f"median {median(ours):.2f} s, deltalake {median(theirs):.2f} s; peak {psutil.Process().memory_info().rss}")
+    report.figure("memory of the merging process (RSS), most", [peak], "B", at_most=MOST_MEMORY)
+
+
+_opened: dict[Path, tuple[LakeLog, OpenTable]] = {}
+
+
+def merge(folder: Path) -> Merged:
+    """Bring the open table of a BenchLake up to its lake, as the relay's merger does it."""
+    if folder not in _opened:
+        storage = open_storage(str(folder / "lake"))
+        _opened[folder] = LakeLog(storage), OpenTable(storage, TABLE)
+    log, table = _opened[folder]
+    state = log.state()
+    merged = table.update(state, state.tables[f"{TABLE}"])
+    assert merged is not None, "there were no changes"
+    return merged
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process had, in bytes; what it shares with others included.
+
+    Not by getrusage, whose figure is that of the process which forked this one, if that had more.
+    """
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))
 
 
 def merge_with_deltalake(copy: str, rows: pa.Table) -> None:

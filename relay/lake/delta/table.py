@@ -38,6 +38,7 @@ _KEY: Final = "binlog-relay.key"
 _SEQ: Final = "_seq"
 _KIND: Final = "_change_type"
 _META: Final = {field.name: field for field in META_FIELDS}
+_MUCH_BYTES: Final = 4 << 20  # written: the memory for that is not needed again soon
 
 
 class Merged(NamedTuple):
@@ -112,6 +113,8 @@ class OpenTable:
         merged = _Update(self, bounds_of(state, known), known).run()
         self._seen = _mark(known)
         self._vacuum.run()
+        if merged and merged.bytes > _MUCH_BYTES:
+            pyarrow.default_memory_pool().release_unused()
         return merged and merged._replace(seconds=time.monotonic() - begun)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from relay.lake.delta import vectors
 from relay.lake.delta.log import RETENTION_SECONDS, DeltaLog
 
-LEAST_SECONDS: Final = 60.0
+LEAST_SECONDS: Final = 30.0
 """How long a file stays at least, even if the table takes too much space."""
 
 _MOST_SHARE: Final = 1.0  # of the table's bytes, for files that its newest version does not have
