@@ -28,7 +28,7 @@ from relay.lake.writer import seal
 
 ROWS = (1_000_000, 10_000_000)
 UPDATES = 50_000
-ROUNDS = 7  # merges; the fourth of each four compacts
+ROUNDS = 7  # merges; each sixth compacts
 LIMIT = 0.5  # of deltalake's time
 MOST_BYTES = 20  # written for each byte of changes, compaction included
 MOST_MEMORY = 512 << 20
