@@ -1,8 +1,7 @@
 // Readers interrupted at each of their loads, by everything that a writer may do meanwhile.
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <cstring>
 #include <deque>
 #include <utility>
 
@@ -186,11 +185,10 @@ struct ThirdsJournal final : FrameSource {
 
 using Numbered = std::vector<std::pair<uint64_t, uint64_t>>;  // number, and frame with row
 
-// A queue far longer than its ring, in memory that a child process shares.
+// A queue far longer than its ring.
 struct LongQueue {
   explicit LongQueue(std::vector<Filter> asked) : filters(std::move(asked)) {
-    bytes = Arena::size_for(1, 2 * Arena::kPage, 1, kRing);
-    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     Arena::format(memory, 1, 2 * Arena::kPage, 1, kRing);
     arena = std::make_unique<Arena>(memory, bytes);
@@ -233,10 +231,10 @@ struct LongQueue {
   }
 
   static constexpr unsigned kFrames = 150;
+  const size_t bytes = Arena::size_for(1, 2 * Arena::kPage, 1, kRing);
   std::vector<Filter> filters;
   ThirdsJournal journal;
   void* memory = nullptr;
-  size_t bytes = 0;
   std::unique_ptr<Arena> arena;
 };
 
@@ -277,28 +275,29 @@ void displace_one() {
   }
 }
 
-// A broker that dies at any access to shared memory while it decides rows: its successor's queue is the same.
+// A broker that dies at any access to shared memory while it decides rows: what it leaves can be read, and its
+// successor's queue is the same.
 void die_deciding(const std::vector<Filter>& filters) {
   LongQueue whole(filters);
   const auto first = whole.broker();
   whole.decide(*first);
   const auto expected = whole.drain(*first);
-  for (int n = 1, status = 0; !status; ++n) {
-    LongQueue queue(filters);
-    const pid_t pid = fork();
-    if (pid < 0) fail("fork");
-    if (!pid) {
-      const auto broker = queue.broker();
-      g_interrupt = [] { _exit(0); };
-      g_interrupt_at = n;
-      queue.decide(*broker);
-      _exit(1);
-    }
-    if (waitpid(pid, &status, 0) != pid) fail("waitpid");
-    const auto successor = queue.broker();
-    queue.decide(*successor);
-    if (queue.drain(*successor) != expected) fail("killed at access " + std::to_string(n) + ", rows are others");
-  }
+  LongQueue queue(filters), left(filters);
+  const auto broker = queue.broker();
+  uint64_t accesses = 0;
+  g_interrupt = [&] {
+    ++accesses;
+    std::memcpy(left.memory, queue.memory, queue.bytes);
+    Range range;
+    QueueServer(*left.arena, 0).peek(&range, 1, UINT64_MAX);
+    const auto successor = left.broker();
+    left.decide(*successor);
+    if (left.drain(*successor) != expected) fail("killed at access " + std::to_string(accesses) + ", rows are others");
+    g_interrupt_at = 1;
+  };
+  g_interrupt_at = 1;
+  queue.decide(*broker);
+  g_interrupt_at = 0;
 }
 
 void take_some(Scene& scene) {
