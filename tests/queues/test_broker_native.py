@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import random
+from bisect import bisect_left
+from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,7 +28,7 @@ class Model:
 
     filters: list[Filter] = field(default_factory=list)
     queue: list[Row] = field(default_factory=list)
-    limited: set[Row] = field(default_factory=set)  # that no filter without a limit asked for
+    limited: deque[Row] = field(default_factory=deque)  # of the queue and before it; no filter without a limit asked
     in_flight: list[Row] = field(default_factory=list)
     matched: int = 0
     confirmed: int = 0
@@ -54,18 +56,27 @@ class Model:
 
     def offer_limited(self, new: list[Row], limit: int, displacing: bool) -> None:
         """Rows that no filter without a limit asked for; whether all their filters drop the oldest."""
-        waiting = [each for each in self.queue if each in self.limited]
+        limited = self.limited
+        while limited and (not self.queue or limited[0] < self.queue[0]):
+            limited.popleft()
+        waiting = len(limited)
         if not displacing:
-            room = max(0, limit - len(waiting))
+            room = max(0, limit - waiting)
             self.dropped["limit_newest"] += len(new[room:])
             new = new[:room]
         self.queue += new
-        self.limited.update(new)
+        limited.extend(new)
         # A row that finds as many waiting as its limit allows displaces the oldest of them, and no other.
-        most = max(limit, len(waiting))
-        if displacing and (gone := set((waiting + new)[: max(0, len(waiting) + len(new) - most)])):
-            self.dropped["limit_oldest"] += len(gone)
-            self.queue = [each for each in self.queue if each not in gone]
+        most = max(limit, waiting)
+        while displacing and len(limited) > most:
+            self.dropped["limit_oldest"] += 1
+            del self.queue[bisect_left(self.queue, limited.popleft())]  # rows are in order
+
+    def flush(self) -> None:
+        """Drop all that waits."""
+        self.dropped["flush"] += len(self.queue)
+        self.queue.clear()
+        self.limited.clear()
 
     def take(self, rows: list[Row]) -> None:
         """Hand out the first rows."""
@@ -216,8 +227,7 @@ def act(stage: Stage, rng: random.Random, client: int) -> str:
         stage.step()
     elif deed == "flush":
         assert stage.broker.flush(client) == len(model.queue)
-        model.dropped["flush"] += len(model.queue)
-        model.queue.clear()
+        model.flush()
     elif deed == "skip" and not model.in_flight and queue.peek()[1]:
         queue.skip()
         model.dropped["undecodable"] += 1
@@ -233,8 +243,7 @@ def rebuild(stage: Stage, rng: random.Random, client: int, deed: str) -> str:
     frames = [f for f, _ in JournalReader(stage.folder).frames(stage.writer.first() + 64, stage.seen)]
     if deed == "seek":
         position = rng.choice([*frames[-200:], stage.seen])
-        model.dropped["flush"] += len(model.queue)
-        model.queue.clear()
+        model.flush()
         stage.broker.flush(client)
         stage.set_filters(client, [(*f[:5], min(f[5], position), f[6]) for f in model.filters if f[6] == OPEN])
         stage.broker.seek(client, position)
