@@ -22,10 +22,11 @@ LOG_FIELDS: Final = frozenset(name for event in EVENTS.values() for name in even
 """Names that are promised: a parameter or an attribute may have them, as log lines do."""
 
 
-def words_of(identifier: str) -> set[str]:
+@cache
+def words_of(identifier: str) -> frozenset[str]:
     """`NamedStop`, `named_stop` and `kNamedStop` have the words named and stop, two of them Named and Stop as well."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier)
-    return {*words, *(word.lower() for word in words)}
+    return frozenset({*words, *(word.lower() for word in words)})
 
 
 def python_names(source: str) -> Iterator[tuple[int, str]]:
