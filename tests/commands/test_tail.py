@@ -89,6 +89,7 @@ def test_all_events_of_a_source_to_its_end_for_people(tail: Tail, server: Databa
         assert [line for line in lines if re.fullmatch(wanted, line)], (wanted, lines)
 
 
+@pytest.mark.usefixtures("young_binlog")
 @pytest.mark.parametrize("place", ["oldest", "newest", "gtid"])
 def test_every_place_can_be_begun_at(tail: Tail, server: DatabaseServer, db: str, conf: Path, place: str) -> None:
     before = here(server).gtid_set
