@@ -15,7 +15,8 @@ int main(int argc, char** argv) {
   relay::RowCursor cursor;
   const relay::RenderOptions options;
   relay::Row row;
-  std::string out, error;
+  relay::Output out;
+  std::string error;
   uint64_t rows = 0, bytes = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (uint64_t at = journal.first(); at < committed;) {

@@ -135,23 +135,22 @@ uint32_t load_be_word(const uint8_t* p, unsigned n) {
 // inverted sign; all bits of a negative number are inverted.
 class DecimalReader {
  public:
-  explicit DecimalReader(const uint8_t* image) : p_(image), negative_(!(image[0] & 0x80)) {}
-  bool negative() const { return negative_; }
+  explicit DecimalReader(const uint8_t* image) : p_(image), flip_(image[0] & 0x80 ? 0 : ~uint32_t{0}) {}
+  unsigned negative() const { return flip_ & 1; }
 
   uint32_t next(unsigned digits) {
     static const uint8_t kBytes[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
     unsigned n = kBytes[digits];
-    uint32_t v = load_be_word(p_, n);
+    uint32_t v = load_be_word(p_, n) ^ flip_ ^ sign_ << 8 * (n - 1);
     p_ += n;
-    if (first_) v ^= 0x80u << 8 * (n - 1);
-    first_ = false;
-    return negative_ ? ~v & 0xffffffff >> (32 - 8 * n) : v;
+    sign_ = 0;
+    return v & 0xffffffff >> (32 - 8 * n);
   }
 
  private:
   const uint8_t* p_;
-  bool negative_;
-  bool first_ = true;
+  uint32_t flip_;
+  uint32_t sign_ = 0x80;  // until it is read
 };
 
 }  // namespace
@@ -194,6 +193,11 @@ uint8_t* put_decimal(uint8_t* p, const uint8_t* image, unsigned precision, unsig
   unsigned whole = precision - scale;
   *p = '-';
   p += in.negative();
+  if (whole - 1 < kDigitsPerWord - 1 && scale - 1 < kDigitsPerWord - 1) {  // one short group on each side: as of money
+    p = put_unsigned(p, in.next(whole));
+    *p = '.';
+    return put_last_digits(p + 1, in.next(scale) % 100000000, scale);
+  }
   uint8_t* start = p;
   if (unsigned few = whole % kDigitsPerWord) {
     if (uint32_t v = in.next(few)) p = put_unsigned(p, v);

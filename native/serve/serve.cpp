@@ -164,14 +164,17 @@ Outcome Server::poll(ClientHandle& handle, int version, std::string& out, std::s
     QueueServer(arena_, handle.slot).confirm(handle.handed);
     handle.handed = 0;
   }
-  size_t start = out.size();
-  return hand_out(handle, 1, error, [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
-    if (!append_poll(out, version, row, queue_size, options_.render, why)) return Fit::failed;
-    if (out.size() - start <= max_reply) return Fit::taken;
-    *why = too_large(out.size() - start);
-    out.resize(start);
+  reply_.clear();
+  auto encode = [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
+    if (!append_poll(reply_, version, row, queue_size, options_.render, why)) return Fit::failed;
+    if (reply_.size() <= max_reply) return Fit::taken;
+    *why = too_large(reply_.size());
     return Fit::full;
-  });
+  };
+  const Outcome outcome = hand_out(handle, 1, error, encode);
+  if (outcome == Outcome::rows) out.append(reply_.chars(), reply_.size());
+  reply_.clear();
+  return outcome;
 }
 
 void Server::skip_row(const ClientHandle& handle, uint64_t number) {
@@ -191,21 +194,22 @@ void Server::confirm(const ClientHandle& handle, uint64_t through) {
 
 Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, std::string& out, std::string* error) {
   if (gone(handle)) return Outcome::gone;
-  size_t start = out.size();
   uint64_t most = limit(request);
   uint32_t rows = 0;
-  out.append(sizeof rows, '\0');
+  reply_.clear();
+  reply_.ensure(sizeof rows);
+  reply_.p += sizeof rows;
   auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
-    size_t before = out.size();
+    size_t before = reply_.size();
     bool decoded = request.format == RowFormat::msgpack
-                       ? append_many_msgpack(out, number + 1, row, options_.render, why)
+                       ? append_many_msgpack(reply_, number + 1, row, options_.render, why)
                    : request.format == RowFormat::extended
-                       ? append_many_extended(out, number + 1, row, options_.render, why)
-                       : append_many_text(out, number + 1, row, queue_size, options_.render, why);
+                       ? append_many_extended(reply_, number + 1, row, options_.render, why)
+                       : append_many_text(reply_, number + 1, row, queue_size, options_.render, why);
     if (!decoded) return Fit::failed;
-    if (out.size() - start > most && (rows > 0 || out.size() - start > max_reply)) {
-      *why = too_large(out.size() - before);
-      out.resize(before);
+    if (reply_.size() > most && (rows > 0 || reply_.size() > max_reply)) {
+      *why = too_large(reply_.size() - before);
+      reply_.p = reply_.at(before);
       return Fit::full;
     }
     ++rows;
@@ -213,10 +217,10 @@ Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, std:
   };
   Outcome outcome = hand_out(handle, request.max_rows, error, encode);
   if (outcome == Outcome::rows) {
-    store(out.data() + start, rows);
-  } else {
-    out.resize(start);
+    store(reply_.at(0), rows);
+    out.append(reply_.chars(), reply_.size());
   }
+  reply_.clear();
   return outcome;
 }
 

@@ -96,6 +96,7 @@ class Server {
   ServeOptions options_;
   std::vector<RowCursor> cursors_;  // by slot
   std::vector<Range> ranges_;
+  Output reply_;  // rows under way
   bool broker_wake_ = false;
   std::string damage_;
 };

@@ -8,23 +8,47 @@ namespace relay {
 
 enum class Has : uint8_t { nothing, null, value, broken };
 
+// A place in an image, behind which there are values.
+struct Place {
+  const uint8_t* at = nullptr;
+  const uint8_t* end = nullptr;
+
+  // Reads the next value, which is not NULL. False if the image ends before the value does.
+  [[gnu::always_inline]] bool take(Extent extent, Bytes* bytes) {
+    auto left = static_cast<size_t>(end - at);
+    size_t size = extent.fixed;
+    if (extent.prefix) {
+      if (extent.prefix > left) return false;
+      size = length_at(at, extent.prefix);
+      at += extent.prefix;
+      left -= extent.prefix;
+    }
+    if (size > left) return false;
+    *bytes = Bytes(at, size);
+    at += size;
+    return true;
+  }
+};
+
 // The cursor. It must not outlive the bitmap and the image.
 class Image {
  public:
   Image() = default;
-  Image(const Definition& d, const uint8_t* present, Bytes image)
-      : present_(present), nulls_(image.data), end_(image.end()) {
+  Image(const Definition& d, const uint8_t* present, Bytes image) : present_(present), nulls_(image.data) {
     size_t total = d.columns.size();
     full_ = all_bits(present, total, true);
     columns_ = full_ ? total : count_bits(present, total);
     size_t bitmap = bytes_for(columns_);
     broken_ = bitmap > image.size;
-    p_ = broken_ ? end_ : image.data + bitmap;
+    place_ = {broken_ ? image.end() : image.data + bitmap, image.end()};
   }
 
   size_t columns() const { return columns_; }
   bool broken() const { return broken_; }
   bool full() const { return full_; }
+  bool whole() const { return full_ && !broken_ && all_bits(nulls_, columns_, false); }  // every column, and no NULL
+  Place place() const { return place_; }
+  const uint8_t* nulls() const { return nulls_; }
   bool holds(size_t i) const { return full_ || bit(present_, i); }
 
   // Reads column i, which must be the one after the last read.
@@ -32,25 +56,13 @@ class Image {
     if (!holds(i)) return Has::nothing;
     size_t at = at_++;
     if (bit(nulls_, at)) return Has::null;
-    auto left = static_cast<size_t>(end_ - p_);
-    size_t size = extent.fixed;
-    if (extent.prefix) {
-      if (extent.prefix > left) return Has::broken;
-      size = length_at(p_, extent.prefix);
-      p_ += extent.prefix;
-      left -= extent.prefix;
-    }
-    if (size > left) return Has::broken;
-    *bytes = Bytes(p_, size);
-    p_ += size;
-    return Has::value;
+    return place_.take(extent, bytes) ? Has::value : Has::broken;
   }
 
  private:
   const uint8_t* present_ = nullptr;
   const uint8_t* nulls_ = nullptr;
-  const uint8_t* end_ = nullptr;
-  const uint8_t* p_ = nullptr;
+  Place place_;
   size_t columns_ = 0;
   size_t at_ = 0;
   bool full_ = false;

@@ -216,7 +216,8 @@ std::shared_ptr<const Layout> make_layout(const Definition& d) {
     add_packed(text, c.name);
     step.key = spans.end();
     layout->steps.push_back(step);
-    constexpr size_t kAround = 16;  // lengths, terminators, an empty string or a NULL of the other side
+    constexpr size_t kAround =
+        16;  // lengths, terminators, an empty string or a NULL of the other side, a bit of a bitmap
     layout->row_room += std::max(step.head.size, step.key.size) + 2 * (step.room + kAround);
   }
   constexpr size_t kFixedParts = 64;

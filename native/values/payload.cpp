@@ -2,8 +2,8 @@
 #include "values/payload.hpp"
 
 #include "base/msgpack.hpp"
+#include "values/bounded.hpp"
 #include "values/image.hpp"
-#include "values/values.hpp"
 
 namespace relay {
 
@@ -13,12 +13,6 @@ constexpr size_t kStringHead = 4;  // u32 length + 1
 constexpr size_t kEmptyString = 5;
 constexpr size_t kNameId = 4;  // before a name in PollV2 only
 constexpr uint8_t kNil = 0xc0, kMap32 = 0xdf;
-
-Output& scratch() {
-  thread_local Output output;
-  output.clear();
-  return output;
-}
 
 bool undecodable(const Row& row, size_t column, std::string* error) {
   const Definition& d = *row.definition;
@@ -37,133 +31,183 @@ size_t room_for(const Row& row, const RenderOptions& options) {
   return layout.row_room + row.before.size + row.after.size + 2 * layout.steps.size() * options.null_text.size();
 }
 
-// Writes a classic protocol string. A column that its side leaves out is empty. Returns nullptr if the value is
-// invalid.
-inline uint8_t* put_string(const Target& to, uint8_t* p, const Cell& cell, Has has, const RenderOptions& options) {
-  size_t start = to.out.offset(p);
-  uint8_t* end = p + kStringHead;
-  if (has == Has::value) {
-    end = put_text(to, end, cell, options);
-    if (!end) return nullptr;
-  } else if (has == Has::null) {
-    end = copy_exact(end, reinterpret_cast<const uint8_t*>(options.null_text.data()), options.null_text.size());
-  } else if (has == Has::broken) {
-    return nullptr;
-  }
-  p = to.out.at(start);
-  store(p, static_cast<uint32_t>(end - p - kStringHead + 1));
+// Fills in the head of a classic protocol string whose text ends at `end`, and its last byte.
+inline uint8_t* end_string(uint8_t* start, uint8_t* end) {
+  store(start, static_cast<uint32_t>(end - start - kStringHead + 1));
   *end = 0;
   return end + 1;
 }
 
-// One instance per row kind: images that a kind lacks take no time, and the others stay in registers.
-template <RowKind kind>
-bool put_poll_of(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
-                 std::string* error) {
-  constexpr bool two = kind == RowKind::update, has_before = kind != RowKind::insert;
+// Writes column i as a classic protocol string, of any kind.
+uint8_t* put_any(const Target& to, uint8_t* p, const Row& row, size_t i, Bytes bytes, const RenderOptions& options) {
   const Definition& d = *row.definition;
-  const Layout& layout = *d.layout;
-  Image first(d, row.before_present, row.before);
-  Image second;
-  if (two) second = Image(d, row.after_present, row.after);
-  if (first.broken() || second.broken()) return cut_short(row, error);
-  Span front = version == 1 ? layout.front1 : layout.front2;
-  size_t skipped = version == 1 ? kNameId : 0;
-  Target to{out, room_for(row, options)};
-  out.ensure(to.row_room);
-  uint8_t* p = out.p;
-  *p = static_cast<uint8_t>(kind);
-  store(p + 1, row.position);
-  store(p + 9, queue_size);
-  p = copy_padded(p + 13, layout.at(front), front.size);
-  size_t count_at = out.offset(p) - sizeof(uint32_t);
-  uint32_t count = 0;
+  const size_t start = to.out.offset(p);
+  uint8_t* end = put_text(to, p + kStringHead, Cell{d.layout->steps[i], d.columns[i], bytes}, options);
+  return end ? end_string(to.out.at(start), end) : nullptr;
+}
+
+// Writes the next column of an image as a classic protocol string. A column that the image leaves out is empty. Returns
+// nullptr if the value is invalid.
+uint8_t* put_string(const Target& to, uint8_t* p, const Row& row, size_t i, Image* image,
+                    const RenderOptions& options) {
+  const Step& step = row.definition->layout->steps[i];
   Bytes bytes;
+  uint8_t* const text = p + kStringHead;
+  switch (image->next(i, step.extent, &bytes)) {
+    case Has::nothing: return end_string(p, text);
+    case Has::null: return end_string(p, put_chars(text, options.null_text));
+    case Has::broken: return nullptr;
+    case Has::value: return put_any(to, p, row, i, bytes, options);
+  }
+  return nullptr;
+}
+
+// The same for an image with all columns and no NULL.
+[[gnu::always_inline]] inline uint8_t* put_next(const Target& to, uint8_t* p, const Row& row, const Step& step,
+                                                size_t i, Place* place, const RenderOptions& options) {
+  Bytes bytes;
+  if (!place->take(step.extent, &bytes)) return nullptr;
+  uint8_t* end = put_bounded(p + kStringHead, step, row.definition->columns.data()[i], bytes, options);
+  return end ? end_string(p, end) : put_any(to, p, row, i, bytes, options);
+}
+
+// Writes the columns of a payload, but for their number, which is counted. One instance per row kind, and for whole
+// images: what they lack takes no time, and the rest stays in registers.
+template <RowKind kind, bool whole>
+bool put_columns(const Target& to, const Row& row, Image* first, Image* second, size_t skipped,
+                 const RenderOptions& options, uint32_t* count, std::string* error) {
+  constexpr bool two = kind == RowKind::update, has_before = kind != RowKind::insert;
+  const Layout& layout = *row.definition->layout;
   const Step* const steps = layout.steps.data();
-  const Column* const named = d.columns.data();
+  const uint8_t* const names = layout.at({}) + skipped;
   const size_t columns = layout.steps.size();
+  Place places[2] = {first->place(), second->place()};
+  uint8_t* p = to.out.p;
+  *count = static_cast<uint32_t>(columns);
   for (size_t i = 0; i < columns; ++i) {
-    if (!first.holds(i) && !(two && second.holds(i))) continue;
-    ++count;
+    if (!whole && !first->holds(i) && !(two && second->holds(i))) {
+      --*count;
+      continue;
+    }
     const Step& step = steps[i];
-    size_t head = step.head.size - skipped;
-    const uint8_t* name = layout.at(step.head) + skipped;
+    const size_t head = step.head.size - skipped;
+    const uint8_t* name = names + step.head.at;
     p = copy_padded(p, name, has_before ? head : head + kEmptyString);
-    Has has = first.next(i, step.extent, &bytes);
-    p = put_string(to, p, Cell{step, named[i], bytes}, has, options);
+    p = whole ? put_next(to, p, row, step, i, &places[0], options) : put_string(to, p, row, i, first, options);
     if (!p) return undecodable(row, i, error);
     if (kind == RowKind::remove) {
       p = copy_padded(p, name + head, kEmptyString);
     } else if (two) {
-      has = second.next(i, step.extent, &bytes);
-      p = put_string(to, p, Cell{step, named[i], bytes}, has, options);
+      p = whole ? put_next(to, p, row, step, i, &places[1], options) : put_string(to, p, row, i, second, options);
       if (!p) return undecodable(row, i, error);
     }
   }
-  store(out.at(count_at), count);
-  out.p = p;
+  to.out.p = p;
   return true;
-}
-
-bool put_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
-              std::string* error) {
-  switch (row.kind) {
-    case RowKind::insert: return put_poll_of<RowKind::insert>(out, version, row, queue_size, options, error);
-    case RowKind::update: return put_poll_of<RowKind::update>(out, version, row, queue_size, options, error);
-    default: return put_poll_of<RowKind::remove>(out, version, row, queue_size, options, error);
-  }
 }
 
 // Writes the NULL bitmap of one side, over the columns of the payload: those that either side holds. A column that this
 // side leaves out counts as NULL.
-void put_nulls(Output& out, const Row& row, bool after) {
-  const Definition& d = *row.definition;
-  bool two = row.kind == RowKind::update;
-  const uint8_t* present = after && two ? row.after_present : row.before_present;
-  const uint8_t* other = two && !after ? row.after_present : row.before_present;
-  const uint8_t* nulls = (after && two ? row.after : row.before).data;
-  size_t total = d.columns.size();
+uint8_t* put_nulls(uint8_t* p, size_t total, const Image& side, const Image* other) {
+  if (side.full()) {  // the usual case: the row's own bitmap, but for the bits after the last column
+    p = copy_exact(p, side.nulls(), bytes_for(total));
+    if (total & 7) p[-1] &= static_cast<uint8_t>((1u << (total & 7)) - 1);
+    return p;
+  }
   size_t at = 0, columns = 0;
   uint8_t byte = 0;
-  out.ensure(bytes_for(total));
-  if (all_bits(present, total, true)) {  // the usual case: the row's own bitmap, but for the bits after the last column
-    out.p = copy_exact(out.p, nulls, bytes_for(total));
-    if (total & 7) out.p[-1] &= static_cast<uint8_t>((1u << (total & 7)) - 1);
-    return;
-  }
   for (size_t i = 0; i < total; ++i) {
-    bool here = bit(present, i);
-    if (!here && !bit(other, i)) continue;
-    bool null = !here || bit(nulls, at);
+    bool here = side.holds(i);
+    if (!here && !(other && other->holds(i))) continue;
+    bool null = !here || bit(side.nulls(), at);
     at += here;
     byte = static_cast<uint8_t>(byte | null << (columns & 7));
     if ((++columns & 7) == 0) {
-      *out.p++ = byte;
+      *p++ = byte;
       byte = 0;
     }
   }
-  if (columns & 7) *out.p++ = byte;
+  if (columns & 7) *p++ = byte;
+  return p;
+}
+
+// Writes a Poll or PollV2 payload; or, with a sequence, a row of PollMany.
+template <RowKind kind>
+bool put_poll_of(Output& out, int version, const uint64_t* sequence, const Row& row, uint32_t queue_size,
+                 const RenderOptions& options, std::string* error) {
+  constexpr bool two = kind == RowKind::update;
+  const Layout& layout = *row.definition->layout;
+  const size_t total = layout.steps.size();
+  Image first(*row.definition, row.before_present, row.before);
+  Image second;
+  if (two) second = Image(*row.definition, row.after_present, row.after);
+  if (first.broken() || second.broken()) return cut_short(row, error);
+  const Span front = version == 1 ? layout.front1 : layout.front2;
+  const Target to{out, room_for(row, options)};
+  out.ensure(to.row_room);
+  uint8_t* p = out.p;
+  if (sequence) {
+    store(p, *sequence);
+    p += sizeof *sequence;
+  }
+  *p = static_cast<uint8_t>(kind);
+  store(p + 1, row.position);
+  store(p + 9, queue_size);
+  out.p = copy_padded(p + 13, layout.at(front), front.size);
+  const size_t count_at = out.size() - sizeof(uint32_t);
+  uint32_t count = 0;
+  const bool whole = first.whole() && (!two || second.whole());
+  const auto put = whole ? put_columns<kind, true> : put_columns<kind, false>;
+  if (!put(to, row, &first, &second, version == 1 ? kNameId : 0, options, &count, error)) return false;
+  store(out.at(count_at), count);
+  if (!sequence) return true;
+  out.p = put_nulls(out.p, total, first, two ? &second : nullptr);
+  if (two) out.p = put_nulls(out.p, total, second, &first);
+  return true;
+}
+
+// Nothing is written if it returns false.
+bool put_poll(Output& out, int version, const uint64_t* sequence, const Row& row, uint32_t queue_size,
+              const RenderOptions& options, std::string* error) {
+  const size_t start = out.size();
+  bool done;
+  switch (row.kind) {
+    case RowKind::insert:
+      done = put_poll_of<RowKind::insert>(out, version, sequence, row, queue_size, options, error);
+      break;
+    case RowKind::update:
+      done = put_poll_of<RowKind::update>(out, version, sequence, row, queue_size, options, error);
+      break;
+    default: done = put_poll_of<RowKind::remove>(out, version, sequence, row, queue_size, options, error);
+  }
+  if (!done) out.p = out.at(start);
+  return done;
 }
 
 using PutValue = uint8_t* (*)(const Target&, uint8_t*, const Cell&, const RenderOptions&);
 
-template <PutValue put_value>
-bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, const RenderOptions& options,
-             std::string* error) {
+// Writes the pairs of a map at `out.p`, which has room for the row. Instances as those of put_columns.
+template <PutValue put_value, bool whole>
+bool put_pairs(const Target& to, uint8_t* p, const Row& row, Image* image, const RenderOptions& options,
+               std::string* error) {
   const Definition& d = *row.definition;
   const Layout& layout = *d.layout;
-  Image image(d, present, bytes);
-  if (image.broken()) return cut_short(row, error);
-  Target to{out, room_for(row, options)};
-  out.ensure(to.row_room);
-  uint8_t* p = msgpack::put_head32(out.p, kMap32, image.columns());
-  for (size_t i = 0; i < layout.steps.size(); ++i) {
-    const Step& step = layout.steps[i];
+  const Step* const steps = layout.steps.data();
+  const uint8_t* const names = layout.at({});
+  const size_t columns = layout.steps.size();
+  Place place = image->place();
+  for (size_t i = 0; i < columns; ++i) {
+    const Step& step = steps[i];
     Bytes value;
-    Has has = image.next(i, step.extent, &value);
+    Has has = Has::value;
+    if (!whole) {
+      has = image->next(i, step.extent, &value);
+    } else if (!place.take(step.extent, &value)) {
+      has = Has::broken;
+    }
     if (has == Has::nothing) continue;
     if (has == Has::broken) return undecodable(row, i, error);
-    p = copy_padded(p, layout.at(step.key), step.key.size);
+    p = copy_padded(p, names + step.key.at, step.key.size);
     if (has == Has::null) {
       *p++ = kNil;
     } else {
@@ -171,8 +215,20 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
       if (!p) return undecodable(row, i, error);
     }
   }
-  out.p = p;
+  to.out.p = p;
   return true;
+}
+
+template <PutValue put_value>
+bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, const RenderOptions& options,
+             std::string* error) {
+  Image image(*row.definition, present, bytes);
+  if (image.broken()) return cut_short(row, error);
+  const Target to{out, room_for(row, options)};
+  out.ensure(to.row_room);
+  uint8_t* p = msgpack::put_head32(out.p, kMap32, image.columns());
+  const auto put = image.whole() ? put_pairs<put_value, true> : put_pairs<put_value, false>;
+  return put(to, p, row, &image, options, error);
 }
 
 // Writes the two sides of a row as maps, nil where its kind has none.
@@ -188,66 +244,58 @@ bool put_sides(Output& out, const Row& row, const RenderOptions& options, std::s
   return true;
 }
 
+// Writes [before, after] after what stands from `start` on. Forgets all of it if it returns false.
 template <PutValue put_value>
-bool append_many(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
-                 std::string* error) {
-  Output& written = scratch();
-  const Layout& layout = *row.definition->layout;
-  written.ensure(layout.row_room);
-  uint8_t* p = msgpack::put_array(written.p, 8);
-  p = msgpack::put_u64(p, sequence);
-  p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
-  p = msgpack::put_u64(p, row.position);
-  written.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
-  if (!put_sides<put_value>(written, row, options, error)) return false;
-  out.append(written.chars(), written.size());
-  return true;
+bool end_with_sides(Output& out, size_t start, const Row& row, const RenderOptions& options, std::string* error) {
+  if (put_sides<put_value>(out, row, options, error)) return true;
+  out.p = out.at(start);
+  return false;
 }
 
 template <PutValue put_value>
-bool append_both(std::string& out, const Row& row, const RenderOptions& options, std::string* error) {
-  Output& written = scratch();
-  written.ensure(1);
-  written.p = msgpack::put_array(written.p, 2);
-  if (!put_sides<put_value>(written, row, options, error)) return false;
-  out.append(written.chars(), written.size());
-  return true;
+bool append_many(Output& out, uint64_t sequence, const Row& row, const RenderOptions& options, std::string* error) {
+  const Layout& layout = *row.definition->layout;
+  const size_t start = out.size();
+  out.ensure(layout.row_room);
+  uint8_t* p = msgpack::put_array(out.p, 8);
+  p = msgpack::put_u64(p, sequence);
+  p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
+  p = msgpack::put_u64(p, row.position);
+  out.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
+  return end_with_sides<put_value>(out, start, row, options, error);
+}
+
+template <PutValue put_value>
+bool append_both(Output& out, const Row& row, const RenderOptions& options, std::string* error) {
+  const size_t start = out.size();
+  out.ensure(1);
+  out.p = msgpack::put_array(out.p, 2);
+  return end_with_sides<put_value>(out, start, row, options, error);
 }
 
 }  // namespace
 
-bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
+bool append_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
                  std::string* error) {
-  Output& written = scratch();
-  if (!put_poll(written, version, row, queue_size, options, error)) return false;
-  out.append(written.chars(), written.size());
-  return true;
+  return put_poll(out, version, nullptr, row, queue_size, options, error);
 }
 
-bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size,
-                      const RenderOptions& options, std::string* error) {
-  Output& written = scratch();
-  written.ensure(sizeof sequence);
-  store(written.p, sequence);
-  written.p += sizeof sequence;
-  if (!put_poll(written, 2, row, queue_size, options, error)) return false;
-  if (row.kind != RowKind::insert) put_nulls(written, row, false);
-  if (row.kind != RowKind::remove) put_nulls(written, row, true);
-  out.append(written.chars(), written.size());
-  return true;
+bool append_many_text(Output& out, uint64_t sequence, const Row& row, uint32_t queue_size, const RenderOptions& options,
+                      std::string* error) {
+  return put_poll(out, 2, &sequence, row, queue_size, options, error);
 }
 
-bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+bool append_many_msgpack(Output& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                          std::string* error) {
   return append_many<put_typed>(out, sequence, row, options, error);
 }
 
-bool append_many_extended(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+bool append_many_extended(Output& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                           std::string* error) {
   return append_many<put_extended>(out, sequence, row, options, error);
 }
 
-bool append_sides(std::string& out, const Row& row, ValueForm form, const RenderOptions& options, std::string* error) {
+bool append_sides(Output& out, const Row& row, ValueForm form, const RenderOptions& options, std::string* error) {
   switch (form) {
     case ValueForm::text: return append_both<put_spelled>(out, row, options, error);
     case ValueForm::typed: return append_both<put_typed>(out, row, options, error);

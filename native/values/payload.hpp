@@ -1,6 +1,7 @@
 // Turns row images into what clients get: classic Poll and PollV2 payloads, and rows of PollMany.
 #pragma once
 
+#include "base/output.hpp"
 #include "values/rows.hpp"
 
 namespace relay {
@@ -27,27 +28,27 @@ struct Row {
 
 // Appends the payload of a Poll (version 1) or PollV2 (version 2) reply. False, with `out` unchanged, if a value cannot
 // be decoded.
-bool append_poll(std::string& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
+bool append_poll(Output& out, int version, const Row& row, uint32_t queue_size, const RenderOptions& options,
                  std::string* error);
 
 // Appends a row of PollMany format 0: u64 sequence, the PollV2 payload, then for each side of the row (insert: after;
 // delete: before; update: before, after) a NULL bitmap of (columns + 7) / 8 bytes.
-bool append_many_text(std::string& out, uint64_t sequence, const Row& row, uint32_t queue_size,
-                      const RenderOptions& options, std::string* error);
+bool append_many_text(Output& out, uint64_t sequence, const Row& row, uint32_t queue_size, const RenderOptions& options,
+                      std::string* error);
 
 // Appends a row of PollMany format 1: msgpack [sequence, kind, position, schema, table, instance, before, after].
 // before and after are maps of name to typed value, or nil where the kind has no such side.
-bool append_many_msgpack(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+bool append_many_msgpack(Output& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                          std::string* error);
 
 // Appends a row of PollMany format 3: as format 1, with MessagePack's extension types (put_extended).
-bool append_many_extended(std::string& out, uint64_t sequence, const Row& row, const RenderOptions& options,
+bool append_many_extended(Output& out, uint64_t sequence, const Row& row, const RenderOptions& options,
                           std::string* error);
 
 // How values are written in [before, after]: as text that the server prints, or bytes; or as in format 1 or 3.
 enum class ValueForm : uint8_t { text, typed, extended };
 
 // Appends msgpack [before, after].
-bool append_sides(std::string& out, const Row& row, ValueForm form, const RenderOptions& options, std::string* error);
+bool append_sides(Output& out, const Row& row, ValueForm form, const RenderOptions& options, std::string* error);
 
 }  // namespace relay

@@ -7,70 +7,6 @@ namespace relay {
 
 namespace {
 
-inline const uint8_t* skip_extent(Extent e, const uint8_t* p, const uint8_t* end) {
-  size_t left = static_cast<size_t>(end - p);
-  size_t head = size_t{e.fixed} + e.prefix;
-  if (head > left) return nullptr;
-  if (!e.prefix) return p + head;
-  size_t length = length_at(p + e.fixed, e.prefix);
-  return length > left - head ? nullptr : p + head + length;
-}
-
-// The images of one side of an event; all have the same columns.
-class Images {
- public:
-  Images(const Definition& definition, const uint8_t* present)
-      : extents_(definition.extents), runs_(definition.runs), present_(present), total_(definition.extents.size()) {
-    full_ = all_bits(present, total_, true);
-    columns_ = full_ ? total_ : count_bits(present, total_);
-    nulls_ = bytes_for(columns_);
-    if (columns_ <= 64) mask_ = columns_ == 64 ? ~uint64_t{0} : (uint64_t{1} << columns_) - 1;
-  }
-
-  bool empty() const { return columns_ == 0; }
-
-  const uint8_t* skip(const uint8_t* p, const uint8_t* end) const {
-    size_t left = static_cast<size_t>(end - p);
-    if (nulls_ > left) return nullptr;
-    if (full_ && no_nulls(p, left)) {
-      p += nulls_;
-      for (const Extent& run : runs_) {
-        p = skip_extent(run, p, end);
-        if (!p) return nullptr;
-      }
-      return p;
-    }
-    return skip_each(p, end);
-  }
-
- private:
-  bool no_nulls(const uint8_t* p, size_t left) const {
-    if (columns_ <= 64 && left >= 8) return (load<uint64_t>(p) & mask_) == 0;
-    return all_bits(p, columns_, false);
-  }
-
-  const uint8_t* skip_each(const uint8_t* nulls, const uint8_t* end) const {
-    const uint8_t* p = nulls + nulls_;
-    size_t at = 0;
-    for (size_t i = 0; i < total_; ++i) {
-      if (!full_ && !bit(present_, i)) continue;
-      if (bit(nulls, at++)) continue;
-      p = skip_extent(extents_[i], p, end);
-      if (!p) return nullptr;
-    }
-    return p;
-  }
-
-  const std::vector<Extent>& extents_;
-  const std::vector<Extent>& runs_;
-  const uint8_t* present_;
-  size_t total_;
-  size_t columns_ = 0;  // present
-  size_t nulls_ = 0;    // size of an image's NULL bitmap
-  uint64_t mask_ = 0;
-  bool full_ = false;
-};
-
 void put_lenenc(std::string* out, uint64_t v) {
   char bytes[3] = {static_cast<char>(v), static_cast<char>(v >> 8), 0};
   if (v < 0xfb) {
@@ -145,6 +81,27 @@ bool RowsBody::parse(Bytes body, RowKind kind, RowsBody* out) {
 const uint8_t* skip_value(const Column& column, const uint8_t* p, const uint8_t* end) {
   Extent e;
   return extent_of(column, &e) ? skip_extent(e, p, end) : nullptr;
+}
+
+Images::Images(const Definition& definition, const uint8_t* present)
+    : extents_(&definition.extents), runs_(&definition.runs), present_(present) {
+  const size_t total = extents_->size();
+  full_ = all_bits(present, total, true);
+  columns_ = full_ ? total : count_bits(present, total);
+  nulls_ = bytes_for(columns_);
+  if (columns_ <= 64) mask_ = columns_ == 64 ? ~uint64_t{0} : (uint64_t{1} << columns_) - 1;
+}
+
+const uint8_t* Images::skip_each(const uint8_t* nulls, const uint8_t* end) const {
+  const uint8_t* p = nulls + nulls_;
+  size_t at = 0;
+  for (size_t i = 0; i < extents_->size(); ++i) {
+    if (!full_ && !bit(present_, i)) continue;
+    if (bit(nulls, at++)) continue;
+    p = skip_extent((*extents_)[i], p, end);
+    if (!p) return nullptr;
+  }
+  return p;
 }
 
 const uint8_t* skip_image(const Definition& definition, const uint8_t* present, const uint8_t* p, const uint8_t* end) {

@@ -1,6 +1,7 @@
 // Measures row images as the server wrote them, without decoding values.
 #pragma once
 
+#include "base/bitmap.hpp"
 #include "values/definition.hpp"
 
 namespace relay {
@@ -22,7 +23,54 @@ struct RowsBody {
 // by `end`.
 const uint8_t* skip_value(const Column& column, const uint8_t* p, const uint8_t* end);
 
-// The byte after the image at p, or nullptr if it does not end by `end`.
+inline const uint8_t* skip_extent(Extent e, const uint8_t* p, const uint8_t* end) {
+  size_t left = static_cast<size_t>(end - p);
+  size_t head = size_t{e.fixed} + e.prefix;
+  if (head > left) return nullptr;
+  if (!e.prefix) return p + head;
+  size_t length = length_at(p + e.fixed, e.prefix);
+  return length > left - head ? nullptr : p + head + length;
+}
+
+// Measures the images of one side of an event, which all have the same columns. It must not outlive the definition and
+// the bitmap.
+class Images {
+ public:
+  Images() = default;
+  Images(const Definition& definition, const uint8_t* present);
+
+  bool empty() const { return columns_ == 0; }
+
+  // The byte after the image at p, or nullptr if it does not end by `end`.
+  const uint8_t* skip(const uint8_t* p, const uint8_t* end) const {
+    size_t left = static_cast<size_t>(end - p);
+    if (nulls_ > left) return nullptr;
+    if (!full_ || !no_nulls(p, left)) return skip_each(p, end);
+    p += nulls_;
+    for (const Extent& run : *runs_) {
+      p = skip_extent(run, p, end);
+      if (!p) return nullptr;
+    }
+    return p;
+  }
+
+ private:
+  bool no_nulls(const uint8_t* p, size_t left) const {
+    if (columns_ <= 64 && left >= 8) return (load<uint64_t>(p) & mask_) == 0;
+    return all_bits(p, columns_, false);
+  }
+  const uint8_t* skip_each(const uint8_t* nulls, const uint8_t* end) const;
+
+  const std::vector<Extent>* extents_ = nullptr;
+  const std::vector<Extent>* runs_ = nullptr;
+  const uint8_t* present_ = nullptr;
+  size_t columns_ = 0;  // present
+  size_t nulls_ = 0;    // size of an image's NULL bitmap
+  uint64_t mask_ = 0;
+  bool full_ = false;
+};
+
+// The byte after one image at p, or nullptr if it does not end by `end`.
 const uint8_t* skip_image(const Definition& definition, const uint8_t* present, const uint8_t* p, const uint8_t* end);
 
 struct Walk {

@@ -7,12 +7,11 @@
 #include <charconv>
 
 #include "base/msgpack.hpp"
-#include "base/numbers.hpp"
 #include "base/utf8.hpp"
+#include "values/bounded.hpp"
 #include "values/charset.hpp"
 #include "values/compressed.hpp"
 #include "values/json.hpp"
-#include "values/temporal.hpp"
 
 namespace relay {
 
@@ -20,10 +19,6 @@ namespace {
 
 constexpr uint8_t kBin8 = 0xc4, kBin32 = 0xc6, kStr8 = 0xd9, kStr32 = 0xdb, kFloat32 = 0xca, kFloat64 = 0xcb;
 constexpr size_t kHead32 = 5;  // size of a msgpack header with a 32-bit length
-
-inline uint32_t load_le24(const uint8_t* p) { return load<uint16_t>(p) | uint32_t{p[2]} << 16; }
-
-inline int32_t sign_extended24(const uint8_t* p) { return static_cast<int32_t>(load_le24(p) << 8) >> 8; }
 
 // Calls `use` with the value of an integer column, signed or unsigned, and `otherwise` for other kinds.
 template <typename Use, typename Otherwise>
@@ -86,107 +81,6 @@ uint8_t* put_inet6(uint8_t* p, const uint8_t* bytes) {
   return p;
 }
 
-// UUID and INET are stored as binary strings without trailing zeros.
-uint8_t* put_address(uint8_t* p, const Cell& cell) {
-  uint8_t whole[16] = {};
-  if (cell.bytes.size > sizeof whole) return nullptr;
-  copy_exact(whole, cell.bytes.data, cell.bytes.size);
-  if (cell.step.value == Value::uuid) return put_uuid(p, whole);
-  if (cell.step.value == Value::inet6) return put_inet6(p, whole);
-  char text[INET_ADDRSTRLEN];
-  if (!inet_ntop(AF_INET, whole, text, sizeof text)) return nullptr;
-  return copy_exact(p, reinterpret_cast<const uint8_t*>(text), std::strlen(text));
-}
-
-uint8_t* zero_filled(uint8_t* start, uint8_t* end, unsigned width) {
-  auto n = static_cast<size_t>(end - start);
-  if (n >= width) return end;
-  std::memmove(start + (width - n), start, n);
-  std::memset(start, '0', width - n);
-  return start + width;
-}
-
-uint8_t* put_bytes(uint8_t* p, std::string_view s) {
-  return copy_exact(p, reinterpret_cast<const uint8_t*>(s.data()), s.size());
-}
-
-uint8_t* put_label(uint8_t* p, const Cell& cell, uint64_t number) {
-  const std::vector<std::string>& labels = cell.column.labels;
-  if (labels.empty()) return put_unsigned(p, number);
-  if (number > labels.size()) return nullptr;
-  return number ? put_bytes(p, labels[number - 1]) : p;
-}
-
-uint8_t* put_labels(uint8_t* p, const Cell& cell, uint64_t bits) {
-  const std::vector<std::string>& labels = cell.column.labels;
-  if (labels.empty()) return put_unsigned(p, bits);
-  if (labels.size() < 64 && bits >> labels.size()) return nullptr;
-  const uint8_t* start = p;
-  for (size_t i = 0; i < labels.size() && i < 64; ++i) {
-    if (!(bits >> i & 1)) continue;
-    if (p != start) *p++ = ',';
-    p = put_bytes(p, labels[i]);
-  }
-  return p;
-}
-
-uint8_t* put_padded(uint8_t* p, const Cell& cell) {
-  p = copy_exact(p, cell.bytes.data, cell.bytes.size);
-  if (cell.bytes.size >= cell.step.width) return p;
-  size_t zeros = cell.step.width - cell.bytes.size;
-  std::memset(p, 0, zeros);
-  return p + zeros;
-}
-
-uint64_t bits_of(const Cell& cell) { return load_le(cell.bytes.data, static_cast<unsigned>(cell.bytes.size)); }
-
-// Writes text of the kinds that row_room covers; nullptr if the bytes are invalid. One switch, because it runs for
-// every value.
-[[gnu::always_inline]] inline uint8_t* put_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
-  const Step& step = cell.step;
-  const uint8_t* image = cell.bytes.data;
-  uint8_t* end;
-  switch (step.value) {
-    case Value::int8: end = put_signed(p, load<int8_t>(image)); break;
-    case Value::uint8: end = put_unsigned(p, *image); break;
-    case Value::int16: end = put_signed(p, load<int16_t>(image)); break;
-    case Value::uint16: end = put_unsigned(p, load<uint16_t>(image)); break;
-    case Value::int24: end = put_signed(p, sign_extended24(image)); break;
-    case Value::uint24: end = put_unsigned(p, load_le24(image)); break;
-    case Value::int32: end = put_signed(p, load<int32_t>(image)); break;
-    case Value::uint32: end = put_unsigned(p, load<uint32_t>(image)); break;
-    case Value::int64: end = put_signed(p, load<int64_t>(image)); break;
-    case Value::uint64: end = put_unsigned(p, load<uint64_t>(image)); break;
-    case Value::float32:
-      end = step.fixed_digits ? put_fixed_double(p, static_cast<double>(load<float>(image)), step.digits)
-                              : put_float(p, load<float>(image));
-      break;
-    case Value::float64:
-      end = step.fixed_digits ? put_fixed_double(p, load<double>(image), step.digits)
-                              : put_double(p, load<double>(image));
-      break;
-    case Value::decimal: end = put_decimal(p, image, step.precision, step.digits); break;
-    case Value::raw:
-    case Value::text: return copy_exact(p, image, cell.bytes.size);
-    case Value::padded: return put_padded(p, cell);
-    case Value::enumeration: return put_label(p, cell, bits_of(cell));
-    case Value::set: return put_labels(p, cell, bits_of(cell));
-    case Value::year: return put_year(p, *image);
-    case Value::date: return put_date(p, image);
-    case Value::old_time: return put_old_time(p, image, step.digits);
-    case Value::old_datetime: return put_old_datetime(p, image, step.digits);
-    case Value::old_timestamp: return put_old_timestamp(p, image, step.digits, options.utc);
-    case Value::time: return put_time(p, image, step.digits);
-    case Value::datetime: return put_datetime(p, image, step.digits);
-    case Value::timestamp: return put_timestamp(p, image, step.digits, options.utc);
-    case Value::uuid:
-    case Value::inet4:
-    case Value::inet6: return put_address(p, cell);
-    default: return nullptr;
-  }
-  return step.zeros ? zero_filled(p, end, step.zeros) : end;
-}
-
 void put_converted(Output& out, const Charset& from, Bytes text) {
   out.ensure(text.size * Charset::kGrowth);
   out.p += from.convert(text, out.p);
@@ -220,8 +114,6 @@ uint8_t* put_growing(const Target& to, uint8_t* p, const Cell& cell) {
   out.ensure(to.row_room);
   return out.p;
 }
-
-bool grows(Value value) { return value >= Value::converted; }
 
 // The tags for lengths of 8, 16 and 32 bits are consecutive.
 uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {
@@ -272,7 +164,7 @@ uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& opti
   bool label = cell.step.value == Value::enumeration || cell.step.value == Value::set;
   uint8_t tag = label && has_byte_labels(cell.column) ? kBin8 : kStr8;
   uint8_t* text = p + 2;
-  uint8_t* end = put_bounded(text, cell, options);
+  uint8_t* end = put_bounded(text, cell.step, cell.column, cell.bytes, options);
   if (!end) return nullptr;
   auto n = static_cast<size_t>(end - text);
   if (n < 0x100) {
@@ -292,7 +184,9 @@ uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
       mend_utf8(end - cell.bytes.size, cell.bytes.size);
       return end;
     }
-    case Value::padded: return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell);
+    case Value::padded:
+      return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell.bytes,
+                        cell.step.width);
     default: return nullptr;
   }
 }
@@ -314,7 +208,7 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
     case Value::padded: return put_packed_image(p, cell);
     case Value::enumeration:
     case Value::set:
-      return cell.column.labels.empty() ? put_packed(p, bits_of(cell)) : put_packed_text(p, cell, options);
+      return cell.column.labels.empty() ? put_packed(p, bits_of(cell.bytes)) : put_packed_text(p, cell, options);
     default:
       return with_integer(
           cell, [p](auto v) { return put_packed(p, v); }, [&] { return put_packed_text(p, cell, options); });
@@ -322,6 +216,46 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
 }
 
 }  // namespace
+
+// UUID and INET are stored as binary strings without trailing zeros.
+uint8_t* put_address(uint8_t* p, Value kind, Bytes bytes) {
+  uint8_t whole[16] = {};
+  if (bytes.size > sizeof whole) return nullptr;
+  copy_exact(whole, bytes.data, bytes.size);
+  if (kind == Value::uuid) return put_uuid(p, whole);
+  if (kind == Value::inet6) return put_inet6(p, whole);
+  char text[INET_ADDRSTRLEN];
+  if (!inet_ntop(AF_INET, whole, text, sizeof text)) return nullptr;
+  return put_chars(p, text);
+}
+
+uint8_t* zero_filled(uint8_t* start, uint8_t* end, unsigned width) {
+  auto n = static_cast<size_t>(end - start);
+  if (n >= width) return end;
+  std::memmove(start + (width - n), start, n);
+  std::memset(start, '0', width - n);
+  return start + width;
+}
+
+uint8_t* put_label(uint8_t* p, const Column& column, uint64_t number) {
+  const std::vector<std::string>& labels = column.labels;
+  if (labels.empty()) return put_unsigned(p, number);
+  if (number > labels.size()) return nullptr;
+  return number ? put_chars(p, labels[number - 1]) : p;
+}
+
+uint8_t* put_labels(uint8_t* p, const Column& column, uint64_t bits) {
+  const std::vector<std::string>& labels = column.labels;
+  if (labels.empty()) return put_unsigned(p, bits);
+  if (labels.size() < 64 && bits >> labels.size()) return nullptr;
+  const uint8_t* start = p;
+  for (size_t i = 0; i < labels.size() && i < 64; ++i) {
+    if (!(bits >> i & 1)) continue;
+    if (p != start) *p++ = ',';
+    p = put_chars(p, labels[i]);
+  }
+  return p;
+}
 
 bool integer_of(const Cell& cell, int64_t* value) {
   auto keep = [value](auto v) {
@@ -332,7 +266,8 @@ bool integer_of(const Cell& cell, int64_t* value) {
 }
 
 uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
-  return grows(cell.step.value) ? put_growing(to, p, cell) : put_bounded(p, cell, options);
+  return grows(cell.step.value) ? put_growing(to, p, cell)
+                                : put_bounded(p, cell.step, cell.column, cell.bytes, options);
 }
 
 uint8_t* put_typed(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {

@@ -21,6 +21,9 @@ struct Target {
   size_t row_room;
 };
 
+// Whether a value may need more room than Layout::row_room has for it.
+inline bool grows(Value value) { return value >= Value::converted; }
+
 // All functions write at p and return the byte after the value, or nullptr if the bytes are invalid. p is passed in a
 // register: through memory, every value would wait for the one before it.
 

@@ -175,24 +175,32 @@ void render(const std::shared_ptr<const Definition>& shared, RowKind kind, const
       REQUIRE(at);
       row.after = Bytes(middle, static_cast<size_t>(at - middle));
     }
-    std::string out = "kept", error;
+    std::string error;
+    Output out;
+    auto begin = [&out] {
+      out.clear();
+      out.ensure(4);
+      out.p = put_chars(out.p, "kept");
+    };
+    auto untouched = [&out] { return std::string_view(out.chars(), out.size()) == "kept"; };
     bool printable = true;
+    begin();
     for (int version : {1, 2}) {
       printable = append_poll(out, version, row, 0, options, &error);
-      if (!printable) REQUIRE(out == "kept" && !error.empty());
-      out = "kept";
+      if (!printable) REQUIRE(untouched() && !error.empty());
+      begin();
     }
     log_line(csv, row, printable);
     log_line(json, row, printable);
-    if (!append_many_text(out, 1, row, 0, options, &error)) REQUIRE(out == "kept");
-    out = "kept";
-    if (!append_many_msgpack(out, 1, row, options, &error)) REQUIRE(out == "kept");
-    out = "kept";
-    if (!append_many_extended(out, 1, row, options, &error)) REQUIRE(out == "kept");
-    out = "kept";
+    if (!append_many_text(out, 1, row, 0, options, &error)) REQUIRE(untouched());
+    begin();
+    if (!append_many_msgpack(out, 1, row, options, &error)) REQUIRE(untouched());
+    begin();
+    if (!append_many_extended(out, 1, row, options, &error)) REQUIRE(untouched());
+    begin();
     for (ValueForm form : {ValueForm::text, ValueForm::typed, ValueForm::extended}) {
-      if (!append_sides(out, row, form, options, &error)) REQUIRE(out == "kept");
-      out = "kept";
+      if (!append_sides(out, row, form, options, &error)) REQUIRE(untouched());
+      begin();
     }
     columned.add(shared, row);
     laked.add(row);

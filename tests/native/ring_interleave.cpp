@@ -79,8 +79,8 @@ struct Scene {
 
   void check_view(uint64_t n) {
     const ClientView v = arena->view(0);
-    uint64_t sum = v.server.confirmed + v.in_flight() + (v.broker.queued.total() - v.server.hi) + v.broker.dropped_newest +
-                   v.server.dropped_limit + v.server.dropped_flush;
+    uint64_t sum = v.server.confirmed + v.in_flight() + (v.broker.queued.total() - v.server.hi) +
+                   v.broker.dropped_newest + v.server.dropped_limit + v.server.dropped_flush;
     if (sum != v.broker.matched()) fail("interrupted at load " + std::to_string(n) + ", a view's accounts are wrong");
   }
 
@@ -316,7 +316,7 @@ void interleave() {
   displace_one();
   move_a_list();
   die_deciding({filter("t0", 0, 0), filter("t1", 2, 60), filter("t2", 1, 50)});  // kept, let in, and dropped
-  die_deciding({filter("t0", 1, 36), filter("t1", 1, 3), filter("t2", 1, 7)});  // of one ring; each displaces one
+  die_deciding({filter("t0", 1, 36), filter("t1", 1, 3), filter("t2", 1, 7)});   // of one ring; each displaces one
   for (uint64_t before : {0u, 7u, 10u, 33u}) {
     for (uint64_t more : {1u, 5u, 6u, 7u, 16u, 40u}) overtake_deliveries(before, more);
   }

@@ -21,29 +21,37 @@ cdef extern from "binlog/rows_partial.hpp" namespace "relay":
     CCompleted c_complete_rows "relay::complete_rows"(const CDefinition& definition, Bytes body,
                                                       const vector[cbool]& keep, string* out) except +
 
+cdef extern from "base/output.hpp" namespace "relay":
+    cdef cppclass COutput "relay::Output":
+        uint8_t* p
+        void clear()
+        void ensure(size_t n) except +
+        const char* chars()
+        size_t size()
+
 cdef extern from "values/payload.hpp" namespace "relay":
-    cbool append_poll(string& out, int version, const CRow& row, uint32_t queue_size, const CRenderOptions& options,
+    cbool append_poll(COutput& out, int version, const CRow& row, uint32_t queue_size, const CRenderOptions& options,
                       string* error) except +
-    cbool append_many_text(string& out, uint64_t sequence, const CRow& row, uint32_t queue_size,
+    cbool append_many_text(COutput& out, uint64_t sequence, const CRow& row, uint32_t queue_size,
                            const CRenderOptions& options, string* error) except +
-    cbool append_many_msgpack(string& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
+    cbool append_many_msgpack(COutput& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
                               string* error) except +
-    cbool append_many_extended(string& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
+    cbool append_many_extended(COutput& out, uint64_t sequence, const CRow& row, const CRenderOptions& options,
                                string* error) except +
     cdef enum class CValueForm "relay::ValueForm"(uint8_t):
         text
         typed
         extended
 
-    cbool append_sides(string& out, const CRow& row, CValueForm form, const CRenderOptions& options,
+    cbool append_sides(COutput& out, const CRow& row, CValueForm form, const CRenderOptions& options,
                        string* error) except +
 
 cdef extern from *:
     """
     #include "base/msgpack.hpp"
-    static void msgpack_array(uint8_t* p, size_t n) { relay::msgpack::put_head32(p, 0xdd, n); }
+    static uint8_t* msgpack_array(uint8_t* p, size_t n) { return relay::msgpack::put_head32(p, 0xdd, n); }
     """
-    void msgpack_array(uint8_t* p, size_t n)
+    uint8_t* msgpack_array(uint8_t* p, size_t n)
 
 cdef extern from "values/charset.hpp" namespace "relay":
     cbool charset_text(const string& name, Bytes text, string* out) except +
@@ -83,7 +91,8 @@ cdef class RowImages:
         cdef CRow row
         cdef CRenderOptions options
         cdef const uint8_t* at = self.body.images.data
-        cdef string out, error
+        cdef COutput out
+        cdef string error
         cdef cbool done
         options.null_text = null_text
         options.utc = utc
@@ -112,7 +121,7 @@ cdef class RowImages:
                 raise ValueError(f"no such form: {form!r}; poll, poll2, text, msgpack, extended")
             if not done:
                 raise ValueError(shown(error))
-            rendered.append(<bytes>out)
+            rendered.append(out.chars()[:out.size()])
         return rendered
 
     def pack(self, str form not None):
@@ -127,10 +136,10 @@ cdef class RowImages:
         cdef CRow row
         cdef CRenderOptions options
         cdef const uint8_t* at = self.body.images.data
-        cdef string out, error
-        cdef uint8_t head[5]
-        msgpack_array(head, self.rows)
-        out.append(<char*>head, sizeof(head))
+        cdef COutput out
+        cdef string error
+        out.ensure(5)
+        out.p = msgpack_array(out.p, self.rows)
         row.definition = self.definition.get()
         row.kind = self.kind
         row.before_present = self.body.before
@@ -142,7 +151,7 @@ cdef class RowImages:
                 row.after = self._image(self.body.after, &at)
             if not append_sides(out, row, written, options, &error):
                 raise ValueError(shown(error))
-        return <bytes>out
+        return out.chars()[:out.size()]
 
     def without(self, keep not None):
         """The body with only the columns for which `keep`, a boolean for each column, is true."""
