@@ -12,7 +12,7 @@ SCALE ?= 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-image test-faults test-names \
-  smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake man wheel wheels image lock clean
+  smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake bench-instructions bench-compare man wheel wheels image lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -158,6 +158,15 @@ bench-lake: setup-spark  ## measure merges and readers of a lake as ratios, besi
 
 bench: .venv/stamp-bench .venv/stamp-browser  ## measure speed as ratios in one run, into bench/RESULTS.md; SCALE=n for longer runs
 	@SCALE=$(SCALE) $(PY) -m bench
+
+bench-instructions: .venv/stamp-instructions  ## count the instructions that a row takes in the core, and fail if they grew; RECORD=1 records them
+	@$(PY) -m bench.instructions $(if $(RECORD),--record)
+
+bench-compare: .venv/stamp-instructions  ## compare these counts with those of another commit: BASE=commit
+	@$(PY) -m bench.instructions --base $(BASE)
+
+.venv/stamp-instructions: .venv/stamp-native .venv/stamp-venv scripts/setup-instructions.sh
+	@scripts/setup-instructions.sh
 
 .venv/stamp-bench: .venv/stamp-native .venv/stamp-venv requirements-bench.lock scripts/setup-bench.sh
 	@scripts/setup-bench.sh
