@@ -158,7 +158,7 @@ bool Ingest::take_rows(const Event& e, const RowsHead& head, Table& table, Atten
     body = Bytes(scratch_);
     RowsBody::parse(body, head.kind, &parsed);
   }
-  Walk walk = walk_rows(definition, head.kind, parsed);
+  Walk walk = walk_rows(definition, parsed);
   if (!walk.ok) malformed("rows of " + name_of(definition) + " that do not fit its columns");
   if (!table.keep.empty()) {
     std::string copy;

@@ -264,10 +264,10 @@ bool ChangeReader::collect(uint64_t max_bytes) {
   std::string error;
   size_t bytes = columns.stream_bytes();
   columns.begin(origin_);
+  const RowSizes sizes(d, p.body);
   while (p.row < p.frame.rows) {
-    const uint8_t* middle = skip_image(d, row.before_present, p.at, end);
-    const uint8_t* next = middle && p.body.after ? skip_image(d, row.after_present, middle, end) : middle;
-    if (!next || next == p.at)
+    const uint8_t *middle, *next;
+    if (!sizes.measure(p.at, end, &middle, &next) || next == p.at)
       refuse("unsupported_column", p.position, "a row of " + name_of(d) + " is cut short", kLeaveOut);
     row.before = Bytes(p.at, static_cast<size_t>(middle - p.at));
     row.after = Bytes(middle, static_cast<size_t>(next - middle));

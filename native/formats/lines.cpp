@@ -152,12 +152,13 @@ void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const
   row.before_present = body.before;
   row.after_present = body.after;
   const size_t before = lines_.size();
+  const RowSizes sizes(d, body);
   const uint8_t* at = body.images.data;
+  std::string error;
   for (uint32_t i = 0; i < rows.rows; ++i) {
-    const uint8_t* middle = skip_image(d, row.before_present, at, body.images.end());
-    const uint8_t* next = middle && body.after ? skip_image(d, row.after_present, middle, body.images.end()) : middle;
-    std::string error = "a row of " + name_of(d) + " is cut short";
-    bool made = next && (next != at || (rows.rows == 1 && !body.images.size));  // or a row of nothing but defaults
+    const uint8_t *middle, *next;
+    bool made = sizes.measure(at, body.images.end(), &middle, &next);
+    made = made && (next != at || (rows.rows == 1 && !body.images.size));  // or a row of nothing but defaults
     if (made) {
       row.before = Bytes(at, static_cast<size_t>(middle - at));
       row.after = Bytes(middle, static_cast<size_t>(next - middle));
@@ -165,6 +166,7 @@ void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const
     }
     if (!made) {
       lines_.p = lines_.at(before);  // an event is logged completely or not at all
+      if (error.empty()) error = "a row of " + name_of(d) + " is cut short";
       refuse("unsupported_column", view.position, error, kExclude);
     }
     at = next;

@@ -13,8 +13,7 @@ bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::
       *error = "the rows at journal position " + std::to_string(frame) + " do not fit their table definition";
       return false;
     }
-    before_ = Images(*definition_, body_.before);
-    if (body_.after) after_ = Images(*definition_, body_.after);
+    sizes_ = RowSizes(*definition_, body_);
     frame_ = frame;
     row_ = 0;
     at_ = body_.images.data;
@@ -35,9 +34,7 @@ bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::
 bool RowCursor::measure() {
   if (next_) return true;
   const uint8_t* end = body_.images.end();
-  middle_ = before_.skip(at_, end);
-  if (!middle_) return false;
-  next_ = body_.after ? after_.skip(middle_, end) : middle_;
+  if (!sizes_.measure(at_, end, &middle_, &next_)) return false;
   // A minimal image of nothing but defaults has no columns, and so no bytes.
   if (next_ == at_ && body_.images.size) next_ = nullptr;
   return next_ != nullptr;

@@ -36,7 +36,7 @@ class RowCursor {
   RowsFrame rows_;
   RowsBody body_;
   std::shared_ptr<const Definition> definition_;
-  Images before_, after_;
+  RowSizes sizes_;
   const uint8_t* at_ = nullptr;      // start of the row's first image
   const uint8_t* middle_ = nullptr;  // end of the first image
   const uint8_t* next_ = nullptr;    // end of the row; nullptr until measured

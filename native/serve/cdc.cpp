@@ -219,11 +219,12 @@ void CdcReader::append_rows(const FrameView& view, const RowsFrame& rows, const 
   const uint64_t images = images_of(rows);
   const size_t before = out_.size();
   const uint8_t* at = body.images.data;
+  const Images sizes(d, body.before);  // all images have all columns
+  std::string error;
   for (uint64_t i = 0; i < images; ++i) {
     const bool second = two && i % 2;
     const uint8_t* present = second ? body.after : body.before;
-    const uint8_t* next = skip_image(d, present, at, body.images.end());
-    std::string error;
+    const uint8_t* next = sizes.skip(at, body.images.end());
     const bool made = next && next != at &&
                       table.append(out_, origin_, images_ + i + 1, second ? CdcImage::update_after : kind, present,
                                    Bytes(at, static_cast<size_t>(next - at)), options_, &error);

@@ -108,25 +108,20 @@ const uint8_t* skip_image(const Definition& definition, const uint8_t* present, 
   return Images(definition, present).skip(p, end);
 }
 
-Walk walk_rows(const Definition& definition, RowKind kind, const RowsBody& body) {
+Walk walk_rows(const Definition& definition, const RowsBody& body) {
   Walk walk;
   if (body.columns != definition.columns.size()) return walk;
-  bool two = kind == RowKind::update;
-  Images before(definition, body.before);
-  Images after(definition, two ? body.after : body.before);
+  const RowSizes sizes(definition, body);
   const uint8_t* p = body.images.data;
   const uint8_t* end = body.images.end();
   // Minimal images of rows that are all defaults: no byte says how many rows there are.
-  if (before.empty() && after.empty()) {
+  if (sizes.empty()) {
     walk.rows = 1;
     walk.ok = p == end;
     return walk;
   }
-  while (p != end) {
-    p = before.skip(p, end);
-    if (p && two) p = after.skip(p, end);
-    if (!p) return walk;
-    ++walk.rows;
+  for (const uint8_t* middle; p != end; ++walk.rows) {
+    if (!sizes.measure(p, end, &middle, &p)) return walk;
   }
   walk.ok = true;
   return walk;

@@ -70,6 +70,30 @@ class Images {
   bool full_ = false;
 };
 
+// Measures the rows of an event: one image each, or two of an update. As long-lived as its Images.
+class RowSizes {
+ public:
+  RowSizes() = default;
+  RowSizes(const Definition& definition, const RowsBody& body)
+      : before_(definition, body.before), two_(body.after != nullptr) {
+    if (two_) after_ = Images(definition, body.after);
+  }
+
+  // Whether rows may have no bytes at all.
+  bool empty() const { return before_.empty() && after_.empty(); }
+
+  // Finds the end of the first image of the row at p, and the end of the row. False if the row does not end by `end`.
+  bool measure(const uint8_t* p, const uint8_t* end, const uint8_t** middle, const uint8_t** next) const {
+    *middle = before_.skip(p, end);
+    *next = *middle && two_ ? after_.skip(*middle, end) : *middle;
+    return *next != nullptr;
+  }
+
+ private:
+  Images before_, after_;
+  bool two_ = false;
+};
+
 // The byte after one image at p, or nullptr if it does not end by `end`.
 const uint8_t* skip_image(const Definition& definition, const uint8_t* present, const uint8_t* p, const uint8_t* end);
 
@@ -79,7 +103,7 @@ struct Walk {
 };
 
 // Steps over all rows of a body, to prove before it is published that it can be decoded.
-Walk walk_rows(const Definition& definition, RowKind kind, const RowsBody& body);
+Walk walk_rows(const Definition& definition, const RowsBody& body);
 
 // Appends the body without the columns whose `keep` is false; `definition` still describes all of them. False if the
 // body is malformed.

@@ -228,7 +228,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const RowsInput input(Bytes(data, size));
   RowsBody body;
   if (!input.definition || !RowsBody::parse(input.body, input.kind, &body) || !body.full) return 0;
-  const Walk walk = walk_rows(*input.definition, input.kind, body);
+  const Walk walk = walk_rows(*input.definition, body);
   if (!walk.ok || input.definition->columns.empty()) return 0;
   const uint64_t images = body.after ? 2 * uint64_t{walk.rows} : walk.rows;
   for (const CdcValues values : {CdcValues::exact, CdcValues::maxscale})

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   REQUIRE(definition->extents.size() == definition->columns.size());
   RowsBody body;
   const std::string zeros(64, '\0');
-  if (RowsBody::parse(Bytes(zeros), RowKind::insert, &body)) walk_rows(*definition, RowKind::insert, body);
+  if (RowsBody::parse(Bytes(zeros), RowKind::insert, &body)) walk_rows(*definition, body);
   return 0;
 }
 

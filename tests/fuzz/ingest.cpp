@@ -143,7 +143,7 @@ void check(const std::string& directory, const JournalWriter& writer) {
     RowsFrame rows;
     RowsBody body;
     REQUIRE(RowsFrame::parse(view.payload, &rows) && RowsBody::parse(rows.body, rows.kind, &body));
-    Walk walk = walk_rows(*reader.definition(rows.table), rows.kind, body);
+    Walk walk = walk_rows(*reader.definition(rows.table), body);
     REQUIRE(walk.ok && walk.rows == rows.rows && rows.sequence == sequence);
     sequence += rows.rows;
   }

@@ -229,7 +229,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   RowsBody body;
   if (!RowsBody::parse(bytes_of_body, kind, &body)) return 0;
-  const Walk walk = walk_rows(definition, kind, body);
+  const Walk walk = walk_rows(definition, body);
   REQUIRE(walk.ok || completed.empty());
   std::string without;
   const bool copied = copy_without(definition, kind, body, keep, &without);

@@ -14,7 +14,7 @@ const std::vector<ColumnSpec> kNarrow = {{"id", kLong}, {"name", kVarchar, 80, f
 Walk walk(const Definition& d, RowKind kind, const std::string& body) {
   RowsBody rows;
   if (!RowsBody::parse(Bytes(body), kind, &rows)) return {};
-  return walk_rows(d, kind, rows);
+  return walk_rows(d, rows);
 }
 
 void rows_are_counted() {

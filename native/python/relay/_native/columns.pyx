@@ -51,7 +51,7 @@ cdef class Columns:
             raise ValueError("the columns have been exported already")
         if not CRowsBody.parse(raw(body), row_kind, &parsed):
             raise ValueError("the rows event is malformed")
-        cdef CWalk walk = c_walk_rows(definition[0], row_kind, parsed)
+        cdef CWalk walk = c_walk_rows(definition[0], parsed)
         if not walk.ok:
             raise ValueError(f"the rows event does not fit its table: after row {walk.rows}")
         row.definition = definition

@@ -76,7 +76,7 @@ cdef class RowImages:
         self.definition = parsed_definition(definition)
         if not CRowsBody.parse(raw(body), self.kind, &self.body):
             raise ValueError("the rows event is malformed")
-        cdef CWalk walk = c_walk_rows(self.definition.get()[0], self.kind, self.body)
+        cdef CWalk walk = c_walk_rows(self.definition.get()[0], self.body)
         if not walk.ok:
             raise ValueError(f"the rows event does not fit its table: after row {walk.rows}")
         self.rows = walk.rows

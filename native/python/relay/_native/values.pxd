@@ -32,7 +32,7 @@ cdef extern from "values/rows.hpp" namespace "relay":
 
     const uint8_t* skip_image(const CDefinition& definition, const uint8_t* present, const uint8_t* p,
                               const uint8_t* end)
-    CWalk c_walk_rows "relay::walk_rows"(const CDefinition& definition, CRowKind kind, const CRowsBody& body)
+    CWalk c_walk_rows "relay::walk_rows"(const CDefinition& definition, const CRowsBody& body)
     cbool c_copy_without "relay::copy_without"(const CDefinition& definition, CRowKind kind,
                                                const CRowsBody& body, const vector[cbool]& keep, string* out)
 
