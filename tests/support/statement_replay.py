@@ -76,6 +76,7 @@ def record(
         other.cursor() as looking,
     ):
         looking.execute("SET sql_mode = '', foreign_key_checks = 0")
+        looking.execute("SET innodb_lock_wait_timeout = 1")  # seconds; a statement of the corpus may keep rows locked
         if server.kind.mysql:
             looking.execute("SET information_schema_stats_expiry = 0")
         for schema in schemas:
