@@ -1,6 +1,7 @@
 """The table of the supervisor's children: the processes of a relay, the context of each, and the function that it runs.
 
-Dependencies of a single process are imported in that process, in parallel with the others' start.
+Dependencies of a single process are imported in that process, in parallel with the others' start. What several use is
+imported before the fork: once, into memory that they share.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from relay.runtime.context import (
 )
 from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, MergeStatus, SnapshotStatus
 from relay.runtime.shared_state import SharedState
+from relay.source import connect  # noqa: F401  for reader, monitor and snapshotter
 
 
 def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
