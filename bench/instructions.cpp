@@ -5,6 +5,7 @@
 #include <map>
 
 #include "../tests/native/build.hpp"
+#include "../tests/native/packets.hpp"
 #include "binlog/ingest.hpp"
 #include "formats/lines.hpp"
 #include "queue/journal_frames.hpp"
@@ -12,25 +13,20 @@
 #include "serve/serve.hpp"
 
 using namespace relay;
+using build::framed;
+using build::little_endian;
 
 namespace {
 
 constexpr uint32_t kRows = 2000;
 constexpr uint32_t kMany = 50;     // rows of an event, in an event of many
 constexpr uint64_t kSlots = 4096;  // of the ring
-constexpr uint32_t kTime = 1700000000;
 constexpr uint64_t kSegment = 16 << 20;
 constexpr uint64_t kTable = 9;  // id in the binlog
 
 std::string big_endian(uint64_t v, unsigned n) {
   std::string out;
   while (n) out += static_cast<char>(v >> 8 * --n);
-  return out;
-}
-
-std::string little_endian(uint64_t v, unsigned n) {
-  std::string out;
-  for (unsigned i = 0; i < n; ++i) out += static_cast<char>(v >> (8 * i));
   return out;
 }
 
@@ -105,21 +101,8 @@ struct Shape {
 Shape narrow(uint32_t per_event) { return {fields(1), per_event}; }
 Shape wide(uint32_t per_event) { return {fields(4), per_event}; }
 
-// A packet with an event.
-std::string framed(uint8_t type, uint16_t flags, uint64_t position, const std::string& body) {
-  const std::string event = little_endian(kTime, 4) + little_endian(type, 1) + little_endian(7, 4) +
-                            little_endian(kEventHeader + body.size(), 4) + little_endian(position, 4) +
-                            little_endian(flags, 2) + body;
-  return little_endian(event.size() + 1, 3) + little_endian(0, 2) + event;
-}
-
 std::string stream_of(const Shape& shape) {
-  std::string version = "8.4.0";
-  version.resize(50);
-  std::string out = framed(kRotateEvent, kArtificialFlag, 0, little_endian(4, 8) + "binlog.000001") +
-                    framed(kFormatDescriptionEvent, 0, 0,
-                           little_endian(4, 2) + version + little_endian(0, 4) + little_endian(19, 1) +
-                               std::string(42, '\0') + little_endian(0, 5));
+  std::string out = build::opening();
   uint64_t position = 200;
   auto add = [&](uint8_t type, const std::string& body) {
     position += kEventHeader + body.size();
@@ -155,8 +138,8 @@ class Journal {
     const JournalWriter::Handle table = writer_.define(Bytes(definition));
     for (uint64_t first = 1; first <= kRows; first += shape.per_event) {
       const std::string body = shape.body(first);
-      writer_.rows(table, RowKind::insert, 200 + first, kTime, shape.per_event, Bytes(body));
-      writer_.commit(200 + first, kTime, *Gtid::parse("0-1-" + std::to_string(first)), 1);
+      writer_.rows(table, RowKind::insert, 200 + first, build::kMoment, shape.per_event, Bytes(body));
+      writer_.commit(200 + first, build::kMoment, *Gtid::parse("0-1-" + std::to_string(first)), 1);
     }
     end = writer_.flush();
   }

@@ -32,7 +32,8 @@ def count(root: Path) -> dict[str, float]:
     """Instructions of a row by workload, in the core that was built in this clone."""
     program = root / "build" / "bench" / "instructions"
     program.parent.mkdir(parents=True, exist_ok=True)
-    core = [str(each) for each in (root / "build" / "native" / "native").glob("*/*.o")]
+    sources = [each for each in (root / "native").glob("*/*.cpp") if each.parent.name != "python"]
+    core = [str(root / "build" / "native" / each.relative_to(root).with_suffix(".o")) for each in sources]
     source = str(root / "bench" / "instructions.cpp")
     subprocess.run(["c++", "-std=c++17", "-O2", f"-I{root}/native", source, *core, "-lz", "-o", program], check=True)
     names = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()

@@ -1,8 +1,6 @@
 // The text of values that need no more room than Layout::row_room has for them. Inline, since it runs for every value.
 #pragma once
 
-#include <algorithm>
-
 #include "base/numbers.hpp"
 #include "values/temporal.hpp"
 #include "values/values.hpp"

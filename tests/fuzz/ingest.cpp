@@ -8,11 +8,15 @@
 #include <filesystem>
 
 #include "../native/build.hpp"
+#include "../native/packets.hpp"
 #include "fuzz.hpp"
 #include "tablemap.hpp"
 
 using namespace relay;
 using build::bytes;
+using build::framed;
+using build::little_endian;
+using build::opening;
 
 namespace {
 
@@ -20,26 +24,6 @@ constexpr size_t kSteps = 4000;
 constexpr uint64_t kSegment = 1 << 16;
 constexpr uint64_t kFirstReal =
     16;  // table id: these have the definition that their map tells, those below one of ours
-
-std::string le(uint64_t v, unsigned n) {
-  std::string out;
-  for (unsigned i = 0; i < n; ++i) out += static_cast<char>(v >> (8 * i));
-  return out;
-}
-
-std::string framed(uint8_t type, uint16_t flags, uint32_t log_pos, const std::string& body) {
-  std::string event = le(1700000000, 4) + le(type, 1) + le(7, 4) + le(kEventHeader + body.size(), 4) + le(log_pos, 4) +
-                      le(flags, 2) + body;
-  return le(event.size() + 1, 3) + le(0, 2) + event;
-}
-
-std::string opening() {
-  std::string version = "8.4.0";
-  version.resize(50);
-  std::string described = le(4, 2) + version + le(0, 4) + le(19, 1) + std::string(42, '\0') + le(0, 1) + le(0, 4);
-  return framed(kRotateEvent, kArtificialFlag, 0, le(4, 8) + "binlog.000001") +
-         framed(kFormatDescriptionEvent, 0, 0, described);
-}
 
 std::string framed_records(Bytes input) {
   std::string stream = opening();
@@ -184,30 +168,37 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 std::vector<std::string> fuzz_seeds() {
   auto record = [](uint8_t type, uint16_t log_pos, const std::string& body) {
-    return le(type, 1) + le(0, 1) + le(log_pos, 2) + le(body.size(), 2) + body;
+    return little_endian(type, 1) + little_endian(0, 1) + little_endian(log_pos, 2) + little_endian(body.size(), 2) +
+           body;
   };
   auto query = [&](uint16_t log_pos, const std::string& text) {
-    return record(kQueryEvent, log_pos, le(1, 8) + le(4, 1) + le(0, 2) + le(0, 2) + bytes("'test' 00") + text);
+    return record(kQueryEvent, log_pos,
+                  little_endian(1, 8) + little_endian(4, 1) + little_endian(0, 2) + little_endian(0, 2) +
+                      bytes("'test' 00") + text);
   };
   auto map = [&](uint8_t id) {
-    return record(kTableMapEvent, 0, le(id, 6) + bytes("0100 04 'test' 00 01 't' 00 01 03 00 01"));
+    return record(kTableMapEvent, 0, little_endian(id, 6) + bytes("0100 04 'test' 00 01 't' 00 01 03 00 01"));
   };
   auto rows = [&](uint8_t type, uint8_t id, const std::string& images) {
     return record(type, 0,
-                  le(id, 6) + bytes("0100") +
+                  little_endian(id, 6) + bytes("0100") +
                       (type >= kWriteRowsEvent && type <= kDeleteRowsEvent ? bytes("0200") : "") + bytes("01 ff") +
                       (type == kUpdateRowsEvent ? bytes("ff") : "") + images);
   };
-  const std::string row = bytes("00 01000000"), xid = record(kXidEvent, 0, le(1, 8)), mode = bytes("00 00");
+  const std::string row = bytes("00 01000000"), xid = record(kXidEvent, 0, little_endian(1, 8)), mode = bytes("00 00");
   const std::string mysql =
-      record(kGtidEvent, 0, bytes("00") + std::string(16, 'u') + le(5, 8) + std::string(17, '\0'));
-  const std::string mariadb = record(kMariadbGtidEvent, 0, le(9, 8) + le(0, 4) + bytes("00") + std::string(6, '\0'));
-  const std::string prepares = record(kMariadbGtidEvent, 0, le(10, 8) + le(0, 4) + bytes("40 01000000 01 00 'a'"));
+      record(kGtidEvent, 0, bytes("00") + std::string(16, 'u') + little_endian(5, 8) + std::string(17, '\0'));
+  const std::string mariadb =
+      record(kMariadbGtidEvent, 0, little_endian(9, 8) + little_endian(0, 4) + bytes("00") + std::string(6, '\0'));
+  const std::string prepares =
+      record(kMariadbGtidEvent, 0, little_endian(10, 8) + little_endian(0, 4) + bytes("40 01000000 01 00 'a'"));
   const std::string prepared = record(kXaPrepareEvent, 0, bytes("00 01000000 01000000 00000000 'a'"));
-  const std::string inner =
-      framed(kQueryEvent, 0, 0, le(1, 8) + le(0, 1) + le(0, 2) + le(0, 2) + bytes("00 'BEGIN'")).substr(5);
-  const std::string payload =
-      bytes("02 01 00") + bytes("03 01") + le(inner.size(), 1) + bytes("01 01") + le(inner.size(), 1) + bytes("00");
+  const std::string inner = framed(kQueryEvent, 0, 0,
+                                   little_endian(1, 8) + little_endian(0, 1) + little_endian(0, 2) +
+                                       little_endian(0, 2) + bytes("00 'BEGIN'"))
+                                .substr(5);
+  const std::string payload = bytes("02 01 00") + bytes("03 01") + little_endian(inner.size(), 1) + bytes("01 01") +
+                              little_endian(inner.size(), 1) + bytes("00");
   std::string seed = mode + mysql + query(100, "BEGIN") + map(1) + rows(kWriteRowsEvent, 1, row + row) + xid;
   return {
       seed,
@@ -220,7 +211,8 @@ std::vector<std::string> fuzz_seeds() {
       mode + mysql + query(0, "XA START X'61',X'',1") + map(2) + rows(kWriteRowsEvent, 2, row) +
           query(0, "XA END X'61',X'',1") + prepared + query(0, "XA ROLLBACK X'61',X'',1"),
       mode + mariadb + map(1) + rows(kWriteRowsCompressedV1Event, 1, bytes("81 05") + row) + xid,
-      mode + record(kTransactionPayloadEvent, 0, payload + inner) + record(kRotateEvent, 0, le(4, 8) + "binlog.000002"),
+      mode + record(kTransactionPayloadEvent, 0, payload + inner) +
+          record(kRotateEvent, 0, little_endian(4, 8) + "binlog.000002"),
       mode +
           record(kTaggedGtidEvent, 0, bytes("02 3a 00 00 00 02 ") + std::string(16, '\2') + bytes("04 14 06 04 'ab'")) +
           query(0, "COMMIT"),

@@ -298,6 +298,7 @@ void die_deciding(const std::vector<Filter>& filters) {
   g_interrupt_at = 1;
   queue.decide(*broker);
   g_interrupt_at = 0;
+  if (!accesses) fail("a broker decides without an access to shared memory");
 }
 
 void take_some(Scene& scene) {
