@@ -109,7 +109,7 @@ class _Loop:
             if not isinstance(error.code, StopCode):
                 raise
             self._deciding_stopped = True
-            self._context.arena.set_stop(str(error.code), str(error), error.hint)
+            self._context.arena.set_stop(str(error.code), str(error), error.remedy)
             self._context.log("deciding_stopped", code=error.code, error=error, hint=error.hint)
             return []
 

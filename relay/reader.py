@@ -130,7 +130,7 @@ class _Reader:
                 self._retry(lost)
             except RelayError as error:
                 if self._sources.may_accept_later(error):
-                    self._retry(SourceLost(str(error)))
+                    self._retry(SourceLost(str(error), hint=error.hint))
                     continue
                 if not self._gap.takes(error):
                     raise
@@ -146,7 +146,7 @@ class _Reader:
             self._context.log("password_failed", cause=lost, retry_in=round(wait, 1))
         else:
             self._arena.source_state = "reconnecting"
-            self._context.log("source_lost", cause=lost, retry_in=round(wait, 1))
+            self._context.log("source_lost", cause=lost, hint=lost.hint, retry_in=round(wait, 1))
         self._arena.mark_running(self._context.slot)  # it is running, and has reported why it does not stream
         self._idle(wait)
 

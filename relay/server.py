@@ -178,7 +178,7 @@ class _Loop:
         if not damage or self._context.arena.stop() is not None:
             return
         error = RelayError(StopCode.JOURNAL_CORRUPT, "serve rows", damage)
-        self._context.arena.set_stop(str(error.code), str(error), error.hint)
+        self._context.arena.set_stop(str(error.code), str(error), error.remedy)
         self._log("rows_unreadable", code=error.code, error=error, hint=error.hint)
 
     def _wake(self) -> None:

@@ -190,7 +190,8 @@ class Supervisor:
         # A single write, even without output buffering, so that a waiting program reads a whole line.
         sys.stdout.write(ready.line(facts))
         sys.stdout.flush()
-        self._log("ready", **facts)
+        if not (sys.stdout.isatty() and sys.stderr.isatty()):  # a terminal shows both: one line is enough
+            self._log("ready", **facts)
         self._notifier.ready()
         if exposure := self._config.server.exposure:
             self._log("port_exposed", cause=exposure, hint=EXPOSURE_HINT)

@@ -89,12 +89,17 @@ class Meaning(NamedTuple):
 
 
 _ACCEPT_GAP = "`relay start --accept-gap` continues after the loss and records the gap for every client"
+_CONTINUE = "afterwards run `relay resume`, or `relay reload` if you changed the configuration"
+_SAYS_HOW_TO_CONTINUE = ("`relay start", "`relay resume`", "stop the relay", "run that release")
 
 MEANINGS: Final[Mapping[str, Meaning]] = {
     ErrorCode.UNEXPECTED: Meaning("this is a defect of the relay: please report it with the log", ExitCode.UNEXPECTED),
     ErrorCode.USAGE: Meaning("see `relay --help`", ExitCode.USAGE),
     ErrorCode.CONFIG: Meaning("see docs/config.md", ExitCode.CONFIG),
-    ErrorCode.SOURCE_UNREACHABLE: Meaning("check IPAddr, Port and SourceTLS in [Server]", ExitCode.SOURCE),
+    ErrorCode.SOURCE_UNREACHABLE: Meaning(
+        "check that the server runs, and that its URL, or IPAddr, Port and SourceTLS in [Server], are right",
+        ExitCode.SOURCE,
+    ),
     ErrorCode.PASSWORD_COMMAND: Meaning(
         "run PasswordCommand as the relay's user and with its environment: it has to print the password within 20 s",
         ExitCode.SOURCE,
@@ -165,7 +170,9 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
         "them if the assumption was wrong"
     ),
     StopCode.SOURCE_DENIED: Meaning(
-        "check Login, Password and LoginCert in [Server]; `relay check` prints the needed grants", ExitCode.SOURCE
+        "check login and password in the URL, or Login, Password and LoginCert in [Server]; `relay check` prints the "
+        "needed grants",
+        ExitCode.SOURCE,
     ),
     StopCode.STATEMENT_FORMAT: Meaning(
         "set binlog_format = ROW on the source for every session; `OnUnknown = skip` in [Relay] skips and "
@@ -224,6 +231,13 @@ class RelayError(Exception):
         self.cause = _text(cause)
         self.hint = hint or MEANINGS[code].hint
         super().__init__(code, operation, self.cause)
+
+    @property
+    def remedy(self) -> str:
+        """The hint, and how a relay continues that this error stopped."""
+        if not isinstance(self.code, StopCode) or any(words in self.hint for words in _SAYS_HOW_TO_CONTINUE):
+            return self.hint
+        return f"{self.hint}; {_CONTINUE}"
 
     @property
     def exit_code(self) -> ExitCode:

@@ -29,7 +29,9 @@ EVENTS: Final[Mapping[str, Event]] = {
     # the supervisor
     "port_exposed": Event(_W, "cause hint", "other machines can reach the client port without TLS"),
     "ready": Event(
-        _I, "classic http cdc source state workers pid config", "all processes run; same content as the ready line"
+        _I,
+        "classic http cdc source state workers pid config",
+        "all processes run; same content as the ready line, which stands alone at a terminal",
     ),
     "command": Event(_I, "command", "the supervisor received an admin command"),
     "reloaded": Event(
@@ -66,7 +68,7 @@ EVENTS: Final[Mapping[str, Event]] = {
         _W, "host hint",
         "the login works only while the source caches the password; it fails after a restart of the source"
     ),
-    "source_lost": Event(_W, "cause retry_in", "the source is not reachable; next attempt in `retry_in` seconds"),
+    "source_lost": Event(_W, "cause hint retry_in", "the source is not reachable; next attempt in `retry_in` seconds"),
     "password_failed": Event(
         _W, "cause retry_in", "PasswordCommand gave no password for the source; next attempt in `retry_in` seconds"
     ),

@@ -16,22 +16,23 @@ from relay.commands.checks.finding import Finding, Level
 from relay.config.tree import Config
 
 
-def run(config: Config) -> Iterator[Finding]:
-    """Run all checks, and yield one finding after the other."""
-    running = admin_client.running_pid(config)
-    yield from host.surroundings(config, running)
-    if config.lake.path:
-        yield host.lake(config.lake.path)
+def run(config: Config, only_source: bool = False) -> Iterator[Finding]:
+    """Run all checks, or those of the source, and yield one finding after the other."""
+    running = None if only_source else admin_client.running_pid(config)
+    if not only_source:
+        yield from host.surroundings(config, running)
+        if config.lake.path:
+            yield host.lake(config.lake.path)
     for name in config.server.ip_addr:
         yield from source.check(config, name, running)
     if config.lake.path:
         yield grants.reading(config)
 
 
-def report(config: Config) -> int:
-    """Run all checks, print each finding as it is found, and return how many prevent the relay from working."""
+def report(config: Config, only_source: bool = False) -> int:
+    """Run the checks, print each finding as it is found, and return how many prevent the relay from working."""
     failures = 0
-    for finding in run(config):
+    for finding in run(config, only_source):
         click.echo(finding)
         failures += finding.level is Level.FAIL
     return failures

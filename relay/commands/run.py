@@ -138,13 +138,13 @@ def resume(target: Target) -> None:
 def check(load: Loader, url: str | None) -> None:
     """Check configuration, this machine, grants and source.
 
-    With the URL of the source, mysql://LOGIN@HOST/, no configuration is necessary.
+    With the URL of the source, mysql://LOGIN@HOST/, and no configuration, check grants and source.
     """
     from relay.commands import check as preflight  # imports a database driver that few commands need
 
     if url is not None:
         load.use(url)
-    if failures := preflight.report(load()):
+    if failures := preflight.report(load(), only_source=load.file is None and url is not None):
         raise RelayError(ErrorCode.CHECK_FAILED, "check", f"{failures} of the findings prevent the relay from working")
 
 

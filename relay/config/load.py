@@ -115,7 +115,8 @@ def load(
     for layer in (from_file, _from_environment(environment), _from_flags(flags)):
         settings |= _indexed(layer, warnings)
     if path is None and not settings:
-        raise _error("", f"there is no configuration: no file {', '.join(SEARCH_PATH)}", "`relay init` writes one")
+        hint = "`relay init` writes one; `relay start mysql://LOGIN@HOST/` and `relay tail` with that URL need none"
+        raise _error("", f"there is no configuration: no file {', '.join(SEARCH_PATH)}", hint)
     config = _build(settings)
     warnings += _readable_secrets(path, settings.values())
     _validate(config, path or "the environment and --set", warnings)

@@ -81,7 +81,7 @@ class Context:
     def failed(self, error: RelayError) -> None:
         """Report the fatal error that ends this process."""
         if isinstance(error.code, StopCode):
-            self.arena.set_stop(str(error.code), str(error), error.hint)
+            self.arena.set_stop(str(error.code), str(error), error.remedy)
 
     @property
     def data_dir(self) -> Path:
@@ -174,7 +174,7 @@ class SideContext(Context):
 
     def failed(self, error: RelayError) -> None:
         """Show any error, also one after which the process is restarted at once."""
-        self.status.stop = Stop(str(error.code), str(error)[:1000], error.hint[:500])
+        self.status.stop = Stop(str(error.code), str(error)[:1000], error.remedy[:500])
         self.report("stopped")
 
 

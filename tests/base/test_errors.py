@@ -32,6 +32,24 @@ def test_a_given_hint_replaces_the_usual_one() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "hint", "continues"),
+    [
+        (StopCode.DISK_FULL, "make room", True),
+        (StopCode.SOURCE_DENIED, "`relay check` prints the grants", True),
+        (StopCode.SYNC_FAILED, "repair it, then `relay resume`", False),
+        (StopCode.BINLOG_PURGED, "", False),
+        (StopCode.JOURNAL_CORRUPT, "", False),
+        (ErrorCode.UNEXPECTED, "report it", False),
+    ],
+)
+def test_the_remedy_of_a_stop_says_how_the_relay_continues(code: StopCode, hint: str, continues: bool) -> None:
+    error = RelayError(code, "work", hint=hint)
+    assert error.remedy.startswith(error.hint)
+    assert ("afterwards run `relay resume`" in error.remedy) == continues
+    assert "afterwards" not in error.line(), "a command that fails has nothing to resume"
+
+
+@pytest.mark.parametrize(
     ("cause", "text"),
     [
         (OSError(errno.EACCES, "Permission denied", "/etc/x"), "Permission denied: /etc/x"),

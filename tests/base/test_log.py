@@ -33,9 +33,10 @@ def read(capfd: pytest.CaptureFixture[str]) -> Read:
 
 
 def test_a_text_line_is_time_level_process_event_and_pairs(read: Read) -> None:
-    logger("reader")("source_lost", cause="it is gone", retry_in=0.5)
+    logger("reader")("password_failed", cause="it is gone", retry_in=0.5)
     assert re.fullmatch(
-        r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning reader source_lost cause="it is gone" retry_in=0\.5\n', read()
+        r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z warning reader password_failed cause="it is gone" retry_in=0\.5\n',
+        read(),
     )
 
 

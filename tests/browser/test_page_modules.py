@@ -53,6 +53,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "state": "running", "stop": None, "gaps": [], "lake": None, "log": None, "cdc": None, "clients": [],
         "source": source, "traffic": {"skipped": 0}, "journal": {"first": 0, "committed": 10, "max_bytes": 100},
         "processes": [{"name": name, "state": "running", "silent_seconds": 0} for name in ("reader", "exporter")],
+        "usage": {"tables": [{"schema": "shop", "table": "orders"}], "trouble": ""},
     } | changes  # fmt: skip
 
 
@@ -103,6 +104,9 @@ STOP = {"code": "binlog_purged", "text": "it is gone", "hint": "start anew"}
         ({"state": "paused"}, [("held", "idle")]),
         ({"state": "draining"} | source(state="reconnecting"), [("source", "warn"), ("held", "busy")]),
         ({"traffic": {"skipped": 1}}, [("skipped", "idle")]),
+        ({"usage": {"tables": [], "trouble": ""}}, [("rows", "idle")]),
+        ({"usage": {"tables": [], "trouble": "denied"}}, []),
+        ({"usage": {"tables": [], "trouble": ""}, "stop": STOP, "state": "stopped"}, [("relay", "stop")]),
     ],
 )
 def test_an_operator_is_told_what_is_not_well_and_the_gravest_first(

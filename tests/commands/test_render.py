@@ -133,6 +133,15 @@ def test_a_source_that_was_never_reached_is_shown_with_what_to_do() -> None:
     assert "position" not in shown and "none; `relay tail` prints rows" in shown
 
 
+def test_a_relay_without_rows_is_shown_with_what_to_do() -> None:
+    new = document()
+    assert "insert a row at the source" not in stat.stat(new)
+    new.usage.tables = []
+    assert "insert a row at the source: it appears here and at clients" in stat.stat(new)
+    new.state = "stopped"
+    assert "insert a row at the source" not in stat.stat(new)
+
+
 def test_before_the_first_transaction_nothing_is_said_to_be_unflushed() -> None:
     new = document()
     assert "100 B not flushed" in stat.stat(new)

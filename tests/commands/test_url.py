@@ -129,10 +129,20 @@ def test_a_password_that_is_nowhere_is_asked_for_at_a_terminal(
     server: DatabaseServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, password: str, code: ExitCode
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with Terminal("check", url_of(server, None), "--set", f"Relay.DataDir={tmp_path / 'data'}", *ports()) as terminal:
+    with Terminal("check", url_of(server, None)) as terminal:
         terminal.answer(f"Password of {USER}@127.0.0.1: ", password)
         assert terminal.wait() == code, terminal.screen
         assert password not in terminal.screen
+        assert "DataDir" not in terminal.screen, "a URL alone is about the source"
+
+
+def test_a_terminal_shows_that_the_relay_is_ready_once_and_what_to_do_without_a_source(tmp_path: Path) -> None:
+    with Terminal("start", "mysql://u:p@127.0.0.1:1/", "--data", tmp_path / "data", *ports()) as terminal:
+        terminal.press("ready classic=", b"")
+        terminal.press("hint=", b"\x03")
+        assert terminal.wait() == ExitCode.OK, terminal.screen
+    assert terminal.screen.count("ready classic=") == 1
+    assert "check that the server runs" in terminal.screen
 
 
 def test_without_a_terminal_a_password_that_is_nowhere_is_missed_by_name(

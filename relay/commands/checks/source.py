@@ -55,7 +55,7 @@ def _not_connected(account: connect.Account, error: RelayError | SourceLost, hos
     # All versions of both products know these privileges. The host that the account connects from is unknown.
     user = f"'{account.login}'@'%'"
     remedy = f"CREATE USER {user} IDENTIFIED BY '...'; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user};"
-    return failed(account.address, str(error), f"check Login and Password in [Server], or {hosted.grant(remedy)}")
+    return failed(account.address, str(error), f"correct login and password, or {hosted.grant(remedy)}")
 
 
 def _schema_account(config: Config) -> Iterator[Finding]:

@@ -31,7 +31,7 @@ def stat(document: Stat, width: int = WIDTH) -> str:
     lines += fact("lag", lag(source), width)
     lines += fact("loss", loss(source), width)
     lines += fact("journal", _journal(document.journal), width)
-    lines += fact("rows", counts(document.rows), width)
+    lines += fact("rows", counts(document.rows), width) + _first_rows(document, width)
     lines += fact("traffic", counts(document.traffic), width)
     lines += fact("events", counts(document.events), width)
     lines += _passed_over(document.passed_over, width)
@@ -69,6 +69,12 @@ def retries(document: Stat, width: int) -> list[str]:
     """Return what to do about a source that was never reached; empty for any other."""
     waits = document.source.state == "reconnecting" and not document.source.file
     return fact("hint", "the relay retries by itself; `relay check` reports what is wrong", width) if waits else []
+
+
+def _first_rows(document: Stat, width: int) -> list[str]:
+    """Return what to do to see a first row; empty if a table has changed already."""
+    waits = document.state == "running" and not document.usage.tables and not document.usage.trouble
+    return fact("hint", "insert a row at the source: it appears here and at clients", width) if waits else []
 
 
 def lag(source: Source) -> str:

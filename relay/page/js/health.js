@@ -207,14 +207,17 @@ function* losing({ clients }, rates) {
   );
 }
 
-/** States that an operator requested or accepted. @param {Stat} stat */
-function* requested({ state, traffic, gaps }) {
+/** States that an operator requested or accepted, and a relay without rows. @param {Stat} stat */
+function* requested({ state, traffic, gaps, usage }) {
   if (state === "paused" || state === "pausing") {
     yield finding("held", "idle", "Paused", "The relay does not read from the source.", "`relay resume` continues.");
   } else if (state === "draining") {
     yield finding("held", "busy", "Draining", "The relay does not read; clients get the remaining rows.", "");
   } else if (state === "starting") {
     yield finding("held", "busy", "Starting", "The relay is not connected to the binlog yet.", "");
+  } else if (state === "running" && !usage.tables.length && !usage.trouble) {
+    const text = "No table has changed since the relay connected for the first time.";
+    yield finding("rows", "idle", "No rows yet", text, "Insert a row at the source: it appears here and at clients.");
   }
   if (traffic.skipped) {
     const what = `The relay skipped ${exact(traffic.skipped)} unknown events or tables (OnUnknown = skip).`;
