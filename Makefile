@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
   smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake bench-instructions bench-compare man wheel wheels image lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: .venv/stamp-native .venv/stamp-venv  ## install system packages and .venv from the lock files, build the native module
 	@echo "setup: in place (.venv/bin/relay)"

@@ -39,6 +39,7 @@ PARTS = {
     "delivery": Part("PollMany"),
     "latency": Part("Commit to delivery"),
     "fanout": Part("Fan-out"),
+    "audience": Part("Many clients with the same filter"),
     "memory": Part("Memory of a fresh relay"),
     "capacity": Part("Memory of clients, and idling"),
     "start": Part("The start"),

@@ -151,24 +151,27 @@ class Journal {
   JournalWriter writer_;
 };
 
-// A broker and a server with one client, to whom all rows are due.
+// A broker and a server with clients, to each of whom all rows are due.
 class Relay {
  public:
-  explicit Relay(const Journal& journal)
+  explicit Relay(const Journal& journal, uint32_t clients = 1)
       : end_(journal.end),
-        memory_(Arena::size_for(1, Arena::kPage, 1, kSlots) / sizeof(Line) + 1),
-        arena_(formatted()),
+        memory_(Arena::size_for(clients, Arena::kPage, 1, kSlots) / sizeof(Line) + 1),
+        arena_(formatted(clients)),
         frames_(journal.path),
         broker_(arena_, frames_, frames_.generation()),
         server_(arena_, journal.path, {}) {
     arena_.control().reader.committed.set(journal.begin);
     broker_.step(1);
-    handle_ = {1, static_cast<uint32_t>(broker_.add_client(1, "client"))};
     Filter filter;
     filter.schema = "shop";
     filter.table = "orders";
-    broker_.set_filters(handle_.slot, {filter});
-    broker_.admit(handle_.slot);
+    for (uint32_t id = 1; id <= clients; ++id) {
+      const auto slot = static_cast<uint32_t>(broker_.add_client(id, "client " + std::to_string(id)));
+      handles_.push_back({id, slot});
+      broker_.set_filters(slot, {filter});
+      broker_.admit(slot);
+    }
     arena_.control().reader.committed.set(end_);
     arena_.control().reader.flushed.set(end_);
   }
@@ -179,22 +182,28 @@ class Relay {
   void poll_all() {
     uint64_t rows = 0;
     std::string out, error;
-    while (server_.poll(handle_, 2, out, &error) == Outcome::rows) {
+    while (server_.poll(handles_[0], 2, out, &error) == Outcome::rows) {
       ++rows;
       out.clear();
     }
     expect_rows(rows);
   }
+  // The clients take turns.
   void poll_many(RowFormat format) {
     ManyRequest request;
     request.max_rows = 1000;
     request.format = format;
     std::string out, error;
-    while (server_.poll_many(handle_, request, out, &error) == Outcome::rows) {
-      request.confirmed += load<uint32_t>(out.data());
-      server_.confirm(handle_, request.confirmed);
-      out.clear();
-    }
+    uint64_t before = 0;
+    do {
+      before = request.confirmed;
+      for (ClientHandle& handle : handles_) {
+        out.clear();
+        if (server_.poll_many(handle, request, out, &error) != Outcome::rows) continue;
+        request.confirmed = before + load<uint32_t>(out.data());
+        server_.confirm(handle, request.confirmed);
+      }
+    } while (request.confirmed > before);
     expect_rows(request.confirmed);
   }
   void poll_columns() {
@@ -203,9 +212,9 @@ class Relay {
     uint32_t rows = 0;
     std::string error;
     ColumnBatches batches;
-    while (server_.poll_columns(handle_, request, batches, &rows, &error) == Outcome::rows) {
+    while (server_.poll_columns(handles_[0], request, batches, &rows, &error) == Outcome::rows) {
       request.confirmed += rows;
-      server_.confirm(handle_, request.confirmed);
+      server_.confirm(handles_[0], request.confirmed);
       batches.take();
     }
     expect_rows(request.confirmed);
@@ -215,9 +224,9 @@ class Relay {
   struct alignas(4096) Line {
     uint8_t bytes[4096];
   };
-  Arena formatted() {
+  Arena formatted(uint32_t clients) {
     const size_t size = memory_.size() * sizeof(Line);
-    Arena::format(memory_.data(), 1, Arena::kPage, 1, kSlots);
+    Arena::format(memory_.data(), clients, Arena::kPage, 1, kSlots);
     return {memory_.data(), size};
   }
 
@@ -227,7 +236,7 @@ class Relay {
   JournalFrames frames_;
   Broker broker_;
   Server server_;
-  ClientHandle handle_;
+  std::vector<ClientHandle> handles_;
 };
 
 void ingest(const Shape& shape, const std::string& folder) {
@@ -263,9 +272,9 @@ void decide(const Shape& shape, const std::string& folder) {
 }
 
 template <typename Poll>
-void poll(const Shape& shape, const std::string& folder, Poll use) {
+void poll(const Shape& shape, const std::string& folder, Poll use, uint32_t clients = 1) {
   const Journal journal(folder, shape);
-  Relay relay(journal);
+  Relay relay(journal, clients);
   relay.decide();
   counted([&] { use(relay); });
 }
@@ -309,8 +318,10 @@ void cdc_rows(const Shape& shape, const std::string& folder) {
 
 using Work = std::function<void(const std::string&)>;
 
-Work many(const Shape& shape, RowFormat format) {
-  return [=](const std::string& folder) { poll(shape, folder, [format](Relay& relay) { relay.poll_many(format); }); };
+Work many(const Shape& shape, RowFormat format, uint32_t clients = 1) {
+  return [=](const std::string& folder) {
+    poll(shape, folder, [format](Relay& relay) { relay.poll_many(format); }, clients);
+  };
 }
 
 }  // namespace
@@ -326,6 +337,9 @@ int main(int argc, char** argv) {
       {"text-narrow", many(narrow(kMany), RowFormat::text)},
       {"text-wide", many(wide(kMany), RowFormat::text)},
       {"msgpack-narrow", many(narrow(kMany), RowFormat::msgpack)},
+      {"text-narrow-ten-clients", many(narrow(kMany), RowFormat::text, 10)},
+      {"text-single-ten-clients", many(narrow(1), RowFormat::text, 10)},
+      {"text-single", many(narrow(1), RowFormat::text)},
       {"columns-narrow",
        [](const std::string& folder) { poll(narrow(kMany), folder, [](Relay& relay) { relay.poll_columns(); }); }},
       {"log-narrow", [](const std::string& folder) { log_lines(narrow(kMany), folder); }},

@@ -13,7 +13,16 @@ constexpr uint64_t kWholeRepeats = 2;  // repeats of all rows in flight: a conne
 
 enum class Fit : uint8_t { taken, full, failed };
 
-uint32_t saturated(uint64_t n) { return static_cast<uint32_t>(std::min<uint64_t>(n, UINT32_MAX)); }
+// Encodes rows one by one.
+template <typename EncodeRow>
+struct Each {
+  EncodeRow row;
+  bool copies(const Range&, uint64_t, RowNumbers, RowKind*) { return false; }
+  void ends(const Range&, uint64_t, RowKind) {}
+};
+
+template <typename EncodeRow>
+Each(EncodeRow) -> Each<EncodeRow>;
 
 std::string too_large(size_t bytes) {
   return "the next row takes " + std::to_string(bytes) + " bytes, more than MaxBufferedBytes";
@@ -60,13 +69,93 @@ Server::Server(const Arena& arena, std::string journal_directory, ServeOptions o
       cursors_(arena.max_clients()),
       ranges_(kInFlightRanges) {}
 
+// Rows of PollMany in text or msgpack. If another client had the same rows a moment ago, they are copied.
+class Server::ManyRows {
+ public:
+  ManyRows(Server& server, const ManyRequest& request, uint32_t slot)
+      : server_(server),
+        out_(server.reply_),
+        format_(request.format),
+        most_(server.limit(request)),
+        cache_(server.cache_.use(slot) ? &server.cache_ : nullptr) {
+    out_.clear();
+    out_.ensure(sizeof rows_);
+    out_.p += sizeof rows_;
+  }
+
+  // Takes `count` rows of a range from the cache. False if it does not have them, or if they do not fit.
+  bool copies(const Range& range, uint64_t count, RowNumbers numbers, RowKind* kind) {
+    if (!cache_) return false;
+    server_.starts_.clear();
+    begin_ = out_.size();
+    const RowCache::Rows* found = cache_->find(format_, range, static_cast<uint32_t>(count));
+    if (!found || begin_ + found->starts[count] > most_) return false;
+    out_.ensure(found->starts[count]);
+    std::memcpy(out_.p, found->bytes, found->starts[count]);
+    for (uint64_t i = 0; i < count; ++i) {
+      renumber(out_.p + found->starts[i], format_, numbers);
+      ++numbers.sequence;
+      --numbers.waiting;
+    }
+    out_.p += found->starts[count];
+    rows_ += static_cast<uint32_t>(count);
+    *kind = found->kind;
+    return true;
+  }
+
+  Fit row(const Row& row, uint64_t number, uint64_t waiting, std::string* why) {
+    const size_t before = out_.size();
+    const RenderOptions& render = server_.options_.render;
+    const bool decoded = format_ == RowFormat::msgpack ? append_many_msgpack(out_, number + 1, row, render, why)
+                         : format_ == RowFormat::extended
+                             ? append_many_extended(out_, number + 1, row, render, why)
+                             : append_many_text(out_, number + 1, row, queue_size(waiting), render, why);
+    if (!decoded) return Fit::failed;
+    if (out_.size() > most_ && (rows_ > 0 || out_.size() > server_.max_reply)) {
+      *why = too_large(out_.size() - before);
+      out_.p = out_.at(before);
+      return Fit::full;
+    }
+    if (cache_) server_.starts_.push_back(static_cast<uint32_t>(before - begin_));
+    ++rows_;
+    return Fit::taken;
+  }
+
+  // Keeps the rows of a range that were encoded one by one.
+  void ends(const Range& range, uint64_t count, RowKind kind) {
+    if (!cache_) return;
+    std::vector<uint32_t>& starts = server_.starts_;
+    starts.push_back(static_cast<uint32_t>(out_.size() - begin_));
+    cache_->keep(format_, range, {out_.at(begin_), starts.data(), static_cast<uint32_t>(count), kind});
+  }
+
+  uint32_t rows() const { return rows_; }
+
+ private:
+  Server& server_;
+  Output& out_;
+  RowFormat format_;
+  uint64_t most_;
+  RowCache* cache_;
+  size_t begin_ = 0;  // where the range under way begins
+  uint32_t rows_ = 0;
+};
+
 template <typename Encode>
-void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
+void Server::fill(Batch& batch, RowCursor& at, Encode& encode) {
   try {
     for (; batch.used < batch.count && batch.rows < batch.max_rows; ++batch.used) {
       Range& range = batch.ranges[batch.used];
       batch.frame = range.frame;
       uint64_t want = std::min<uint64_t>(range.rows, batch.max_rows - batch.rows);
+      const RowNumbers numbers{batch.number + batch.rows + 1, batch.waiting - batch.rows - 1};
+      RowKind kind = RowKind::insert;
+      if (encode.copies(range, want, numbers, &kind)) {
+        if (batch.used == 0) batch.kind = static_cast<uint32_t>(kind);
+        batch.rows += want;
+        range.rows = static_cast<uint32_t>(want);
+        continue;
+      }
       uint32_t got = 0;
       Fit fit = at.seek(journal_, range.frame, range.first, &batch.error) ? Fit::taken : Fit::failed;
       if (batch.used == 0) batch.kind = static_cast<uint32_t>(at.kind());
@@ -76,11 +165,12 @@ void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
           fit = Fit::failed;
           break;
         }
-        fit = encode(row, batch.number + batch.rows, saturated(batch.waiting - batch.rows - 1), &batch.error);
+        fit = encode.row(row, batch.number + batch.rows, batch.waiting - batch.rows - 1, &batch.error);
         if (fit != Fit::taken) break;
         at.advance();
         ++batch.rows;
       }
+      if (got > 0) encode.ends(range, got, at.kind());
       if (got < range.rows) {
         range.rows = got;
         if (got > 0) ++batch.used;
@@ -97,7 +187,7 @@ void Server::fill(Batch& batch, RowCursor& at, Encode encode) {
 }
 
 template <typename Encode>
-Outcome Server::hand_out(ClientHandle& handle, uint64_t max_rows, std::string* error, Encode encode) {
+Outcome Server::hand_out(ClientHandle& handle, uint64_t max_rows, std::string* error, Encode& encode) {
   QueueServer queue(arena_, handle.slot);
   const uint64_t now = monotonic_ns();
   queue.line().last_poll.put(now);
@@ -165,12 +255,12 @@ Outcome Server::poll(ClientHandle& handle, int version, std::string& out, std::s
     handle.handed = 0;
   }
   reply_.clear();
-  auto encode = [&](const Row& row, uint64_t, uint32_t queue_size, std::string* why) {
-    if (!append_poll(reply_, version, row, queue_size, options_.render, why)) return Fit::failed;
+  Each encode{[&](const Row& row, uint64_t, uint64_t waiting, std::string* why) {
+    if (!append_poll(reply_, version, row, queue_size(waiting), options_.render, why)) return Fit::failed;
     if (reply_.size() <= max_reply) return Fit::taken;
     *why = too_large(reply_.size());
     return Fit::full;
-  };
+  }};
   const Outcome outcome = hand_out(handle, 1, error, encode);
   if (outcome == Outcome::rows) out.append(reply_.chars(), reply_.size());
   reply_.clear();
@@ -194,30 +284,10 @@ void Server::confirm(const ClientHandle& handle, uint64_t through) {
 
 Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, std::string& out, std::string* error) {
   if (gone(handle)) return Outcome::gone;
-  uint64_t most = limit(request);
-  uint32_t rows = 0;
-  reply_.clear();
-  reply_.ensure(sizeof rows);
-  reply_.p += sizeof rows;
-  auto encode = [&](const Row& row, uint64_t number, uint32_t queue_size, std::string* why) {
-    size_t before = reply_.size();
-    bool decoded = request.format == RowFormat::msgpack
-                       ? append_many_msgpack(reply_, number + 1, row, options_.render, why)
-                   : request.format == RowFormat::extended
-                       ? append_many_extended(reply_, number + 1, row, options_.render, why)
-                       : append_many_text(reply_, number + 1, row, queue_size, options_.render, why);
-    if (!decoded) return Fit::failed;
-    if (reply_.size() > most && (rows > 0 || reply_.size() > max_reply)) {
-      *why = too_large(reply_.size() - before);
-      reply_.p = reply_.at(before);
-      return Fit::full;
-    }
-    ++rows;
-    return Fit::taken;
-  };
+  ManyRows encode(*this, request, handle.slot);
   Outcome outcome = hand_out(handle, request.max_rows, error, encode);
   if (outcome == Outcome::rows) {
-    store(reply_.at(0), rows);
+    store(reply_.at(0), encode.rows());
     out.append(reply_.chars(), reply_.size());
   }
   reply_.clear();
@@ -230,7 +300,7 @@ Outcome Server::poll_columns(ClientHandle& handle, const ManyRequest& request, C
   uint64_t most = limit(request);
   *rows = 0;
   const RowCursor& at = cursor(handle);
-  return hand_out(handle, request.max_rows, error, [&](const Row& row, uint64_t number, uint32_t, std::string* why) {
+  Each encode{[&](const Row& row, uint64_t number, uint64_t, std::string* why) {
     ColumnBatch::Added added = batches.add(at.definition(), row, number + 1, why);
     if (added == ColumnBatch::Added::undecodable) return Fit::failed;
     if (added == ColumnBatch::Added::full) return Fit::full;
@@ -241,7 +311,8 @@ Outcome Server::poll_columns(ClientHandle& handle, const ManyRequest& request, C
     }
     ++*rows;
     return Fit::taken;
-  });
+  }};
+  return hand_out(handle, request.max_rows, error, encode);
 }
 
 uint64_t Server::limit(const ManyRequest& request) const {

@@ -6,6 +6,7 @@
 #include "formats/columns.hpp"
 #include "journal/cursor.hpp"
 #include "queue/queue.hpp"
+#include "serve/row_cache.hpp"
 #include "values/payload.hpp"
 
 namespace relay {
@@ -23,8 +24,6 @@ struct ClientHandle {
   uint32_t slot = 0;
   uint64_t handed = 0;  // number after the last row that this connection was given; 0: none yet
 };
-
-enum class RowFormat : uint8_t { text = 0, msgpack = 1, arrow = 2, extended = 3 };
 
 struct ManyRequest {
   uint32_t max_rows = 0;
@@ -81,15 +80,16 @@ class Server {
 
  private:
   struct Batch;
+  class ManyRows;
 
   // Whether the client was forgotten. If not, this process holds its block from now on.
   bool gone(const ClientHandle& handle) { return !QueueServer(arena_, handle.slot).enter(handle.client_id); }
   uint64_t limit(const ManyRequest& request) const;
   RowCursor& cursor(const ClientHandle& handle) { return cursors_[handle.slot]; }
   template <typename Encode>
-  Outcome hand_out(ClientHandle& handle, uint64_t max_rows, std::string* error, Encode encode);
+  Outcome hand_out(ClientHandle& handle, uint64_t max_rows, std::string* error, Encode& encode);
   template <typename Encode>
-  void fill(Batch& batch, RowCursor& at, Encode encode);
+  void fill(Batch& batch, RowCursor& at, Encode& encode);
 
   Arena arena_;
   JournalReader journal_;
@@ -97,6 +97,8 @@ class Server {
   std::vector<RowCursor> cursors_;  // by slot
   std::vector<Range> ranges_;
   Output reply_;  // rows under way
+  RowCache cache_;
+  std::vector<uint32_t> starts_;  // of the rows of a range under way
   bool broker_wake_ = false;
   std::string damage_;
 };

@@ -1,0 +1,95 @@
+"""One client, and ten with the same filter and format: the CPU time of all processes of the relay per row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bench.clients import Client, put_load, wait_queued
+from bench.delivery import BATCH_ROWS, WAIT_MS, stopped
+from bench.run import Run, started
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from tests.support.relay_process import SECRET, RelayProcess, write_conf
+
+MANY = 10
+BAR = 4  # times the cost of one client
+TABLES = {1: "audience_one", MANY: "audience_many"}
+
+
+def measure(run: Run) -> None:
+    """Rows of both tables by turns: in bulk, events of many rows; live, a transaction for each row."""
+    settings = {"Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
+    with started(write_conf(run.scratch, run.server, settings)) as relay:
+        clients = {
+            count: [Client(relay.port, SECRET, f"{table}-{number}", table) for number in range(count)]
+            for count, table in TABLES.items()
+        }
+        for count, table in TABLES.items():
+            create(run.server, table, NARROW)
+            insert(run.server, table, NARROW_VALUES, 0, 1)  # a definition is proven once
+            wait_queued(relay, [f"{table}-{number}" for number in range(count)], 1)
+            _take(clients[count], 1)
+        for pace, rows, single in (("in bulk", run.rows(400_000), False), ("live", run.rows(20_000), True)):
+            costs: dict[int, list[float]] = {count: [] for count in TABLES}
+            for number in range(run.rounds):
+                for count, table in TABLES.items():
+                    run.report.step(f"{count} clients {pace}, round {number + 1} of {run.rounds}")
+                    first = number * rows + 1 + (10**8 if single else 0)
+                    costs[count].append(_cost(run, relay, clients[count], table, first, rows, single) / rows)
+            what = f"{MANY} clients with the same filter, {pace}, CPU of all processes a row"
+            run.report.ratio(what, costs[MANY], costs[1], "ns", of="one client", at_most=BAR)
+        for each in (client for some in clients.values() for client in some):
+            each.close()
+
+
+def _cost(
+    run: Run, relay: RelayProcess, clients: Sequence[Client], table: str, first: int, rows: int, single: bool
+) -> int:
+    """Nanoseconds of CPU time in which clients that wait already get all rows."""
+    with ThreadPoolExecutor(1) as pool:
+        if single:
+            before = _cpu(relay)
+            taken = pool.submit(_take, clients, rows)
+            time.sleep(0.1)
+            _commit_each(run, table, first, rows)
+        else:
+            with stopped(relay) as release:
+                insert(run.server, table, NARROW_VALUES, first, rows)
+                before = _cpu(relay)
+                taken = pool.submit(_take, clients, rows)
+                time.sleep(0.1)
+                release()
+        taken.result()
+    return _cpu(relay) - before
+
+
+def _take(clients: Sequence[Client], rows: int) -> None:
+    """Take and confirm that many rows for each client."""
+    load = put_load(
+        "many", 60, [each.socket for each in clients], [each.poll_many(BATCH_ROWS, WAIT_MS) for each in clients]
+    )
+    assert load.rows == rows * len(clients), f"{load.rows} of {rows * len(clients)} rows came"
+
+
+def _commit_each(run: Run, table: str, first: int, rows: int) -> None:
+    """Write rows, each in a transaction of its own."""
+    run.server.execute(
+        "DROP PROCEDURE IF EXISTS bench.commit_each",
+        f"""CREATE PROCEDURE bench.commit_each(IN first INT, IN count INT)
+            BEGIN
+              DECLARE n INT DEFAULT first;
+              WHILE n < first + count DO
+                INSERT INTO bench.{table} SELECT {NARROW_VALUES};
+                SET n = n + 1;
+              END WHILE;
+            END""",
+        f"CALL bench.commit_each({first}, {rows})",
+    )
+
+
+def _cpu(relay: RelayProcess) -> int:
+    """Nanoseconds of CPU time of all processes of the relay."""
+    pids = (relay.pid, *relay.pids().values())
+    return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in pids)

@@ -1,0 +1,69 @@
+// A ring of encoded rows.
+#include "serve/row_cache.hpp"
+
+#include "base/msgpack.hpp"
+
+namespace relay {
+
+bool RowCache::use(uint32_t slot) {
+  alone_ = last_ == kNobody ? kAlone : slot == last_ ? std::min(alone_ + 1, kAlone) : 0;
+  last_ = slot;
+  if (pause_ > 0) {
+    --pause_;
+    return false;
+  }
+  if (looks_ >= kTrial) {
+    if (hits_ < looks_ / 8) pause_ = kPause;
+    looks_ = hits_ = 0;
+  }
+  if (alone_ < kAlone && pause_ == 0) return true;
+  release();
+  return false;
+}
+
+void RowCache::release() {
+  ring_.reset();
+  std::vector<Entry>().swap(entries_);
+}
+
+const RowCache::Rows* RowCache::find(RowFormat format, const Range& range, uint32_t count) {
+  ++looks_;
+  if (entries_.empty()) return nullptr;
+  const Entry& entry = entries_[place(range)];
+  const bool same = entry.frame == range.frame && entry.first == range.first && entry.format == format;
+  if (!same || entry.count < count || end_ - entry.at > kRing) return nullptr;
+  ++hits_;
+  const uint8_t* start = ring_.get() + entry.at % kRing;
+  const size_t head = (size_t{entry.count} + 1) * sizeof(uint32_t);
+  found_ = {start + head, reinterpret_cast<const uint32_t*>(start), entry.count, entry.kind};
+  return &found_;
+}
+
+void RowCache::keep(RowFormat format, const Range& range, const Rows& rows) {
+  const size_t head = (size_t{rows.count} + 1) * sizeof(uint32_t);
+  const uint64_t size = (head + rows.starts[rows.count] + 7) & ~uint64_t{7};
+  if (rows.count == 0 || size > kLargest) return;
+  if (entries_.empty()) {
+    ring_.reset(new uint8_t[kRing]);
+    entries_.resize(kEntries);
+    end_ = 0;
+  }
+  if (end_ % kRing + size > kRing) end_ += kRing - end_ % kRing;  // rows of a range do not wrap
+  uint8_t* to = ring_.get() + end_ % kRing;
+  std::memcpy(to, rows.starts, head);
+  std::memcpy(to + head, rows.bytes, rows.starts[rows.count]);
+  entries_[place(range)] = {range.frame, end_, range.first, rows.count, format, rows.kind};
+  end_ += size;
+}
+
+void renumber(uint8_t* row, RowFormat format, RowNumbers numbers) {
+  if (format == RowFormat::text) {
+    constexpr size_t kQueueSize = sizeof(uint64_t) + 9;  // behind the sequence, kind and position
+    store(row, numbers.sequence);
+    store(row + kQueueSize, queue_size(numbers.waiting));
+  } else {
+    msgpack::put_u64(row + 1, numbers.sequence);  // behind the head of the array
+  }
+}
+
+}  // namespace relay
