@@ -16,11 +16,15 @@ _WIDEST = 30.0  # larger factors are drawn as this
 _ROW_INCHES = 0.26
 
 
+def use_one_style() -> None:
+    """Make the same figures the same file: a fixed salt, and text as text."""
+    mpl.rcParams.update({"svg.hashsalt": "relay", "svg.fonttype": "none", "font.family": "sans-serif"})
+
+
 def draw(results: Sequence[Result], path: Path = FILE) -> None:
     """One line per bar, in the order of the record: the factor by which it is cleared, on a logarithmic scale."""
     barred = [each for each in results if each.verdict]
-    # A fixed salt and no date, so that the same figures make the same file.
-    mpl.rcParams.update({"svg.hashsalt": "relay", "svg.fonttype": "none", "font.family": "sans-serif"})
+    use_one_style()
     figure = Figure(figsize=(10, 1.2 + _ROW_INCHES * len(barred)), layout="constrained")
     axes = figure.subplots()
     margins = [min(each.margin or 0, _WIDEST) for each in barred]

@@ -1,98 +1,111 @@
-"""How cost grows with cores, clients, tables and row width. No bars: `python -m bench growth`, outside the record.
+"""How cost grows: with clients, tables, columns and the journal in instructions, with cores in replies a second.
 
-CPU seconds, except for replies/s and the path from the socket to the journal. Clients and tables: the broker's own
-code, in this process, on a constructed journal. Row widths: a native program that makes replies of the source's rows.
+No bars: `python -m bench growth`, outside the record. It also draws bench/growth.svg. bench/growth.cpp has the work.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
-import resource
 import shutil
-import time
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from bench import readers
+from matplotlib.figure import Figure
+
+from bench import chart, start
 from bench.clients import Client, put_load, wait_queued
+from bench.instructions import build, count_command
 from bench.run import Run, started
-from bench.shapes import NARROW, NARROW_VALUES, bulk_shape, create, insert
-from relay._native import Arena, Broker, UsageReader
-from relay.protocol.classic import ALL_KINDS, Command
-from tests.support.journal_builder import ID, INSERT, NAME, NOON, Made, body, row
+from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from relay._native import JournalWriter
+from relay.protocol.classic import Command
+from tests.support import ROOT
 from tests.support.relay_process import SECRET, write_conf
 
-WIDTHS = (2, 5, 20, 100)  # columns
-CLIENTS = (0, 1, 10, 100, 1000)
-TABLES = (1, 100, 10_000)
+PLOT: Final = Path(__file__).parent / "growth.svg"
 CORES = ((1, 1), (2, 1), (2, 2), (2, 4))  # cores, servers
 POLLERS, POLL_SECONDS = 4, 1.5
-STEP_BYTES = 8 << 20  # as in relay/broker.py
-SEGMENT_BYTES = 64 << 20
-PRIME = 7919  # adjacent rows of the journal are of different tables
-OPEN_END = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """What grows. `unit` is what the instructions are counted for."""
+
+    title: str
+    sizes: Sequence[int]
+    stages: Sequence[str]
+    unit: str
+
+
+STAGES: Final = {
+    "ingest": "reader: stream to journal",
+    "decide": "broker: journal to queues",
+    "poll": "server: queue to reply",
+    "usage": "monitor: table usage",
+}
+DIMENSIONS: Final = {
+    "clients": Dimension("clients of one table", (1, 2, 5, 10, 50, 200), ("decide", "poll"), "row and client"),
+    "tables": Dimension("tables that take turns", (10, 100, 1000, 10_000, 50_000), tuple(STAGES), "row"),
+    "columns": Dimension("columns", (1, 5, 20, 100, 1000), ("ingest", "poll"), "value"),
+    "journal": Dimension("GiB of journal", (1, 10, 100), ("decide", "poll"), "row"),
+}
 
 
 def measure(run: Run) -> None:
-    """All four parts."""
-    widths(run)
-    clients(run)
-    tables(run)
+    """Count instructions, draw them, and measure polls on one core and on two."""
+    program = build(ROOT, "growth")
+    counts: dict[str, dict[str, list[float]]] = {}
+    for name, dimension in DIMENSIONS.items():
+        counts[name] = {stage: [] for stage in dimension.stages}
+        with tempfile.TemporaryDirectory(prefix="relay-growth-", dir="/dev/shm") as scratch:
+            for size in dimension.sizes:
+                for stage in dimension.stages:
+                    run.report.step(f"{size} {dimension.title}, {STAGES[stage]}")
+                    folder = (
+                        _long_journal(Path(scratch), size) if name == "journal" else Path(scratch) / f"{size}-{stage}"
+                    )
+                    folder.mkdir(exist_ok=True)
+                    counts[name][stage].append(count_command(program, name, stage, str(size), str(folder)))
+        for stage, found in counts[name].items():
+            for size, count in zip(dimension.sizes, found, strict=True):
+                unit = f"instructions a {dimension.unit}"
+                run.report.figure(f"{size:,} {dimension.title}, {STAGES[stage]}", [count], unit)
+    draw(counts)
     cores(run)
 
 
-def widths(run: Run) -> None:
-    """From the socket to the journal, and from there to reply payloads: half of the columns INT, half VARCHAR."""
-    for columns in WIDTHS:
-        rows = run.rows(800_000) // columns
-        names = [f"c{number}" for number in range(columns)]
-        kinds = ["BIGINT PRIMARY KEY", *("VARCHAR(32)" if number % 2 else "INT" for number in range(1, columns))]
-        values = ["n", *("CONCAT('text ', n)" if number % 2 else "n" for number in range(1, columns))]
-        run.report.step(f"{columns} columns: writing {rows} rows")
-        defined = tuple(f"{name} {kind}" for name, kind in zip(names, kinds, strict=True))
-        shape = bulk_shape(run.server, "grown", defined, ", ".join(values), rows)
-        ingested, decoded = [], []
-        for _ in range(run.rounds):
-            with _folder(run.scratch / "width") as folder:
-                writer, seconds = readers.ingest(shape, folder)
-                ingested.append(seconds / rows * 1e9)
-                decoded.append(_timed(partial(readers.payloads, shape, folder, writer.committed())) / rows * 1e9)
-        run.report.figure(f"{columns} columns: socket to journal", ingested, "ns a row")
-        run.report.figure(f"{columns} columns: journal to replies", decoded, "ns a row")
+def draw(counts: dict[str, dict[str, list[float]]]) -> None:
+    """Draw a plot for each dimension, with a line for each stage."""
+    chart.use_one_style()
+    figure = Figure(figsize=(10, 6.4), layout="constrained")
+    for axes, (name, dimension) in zip(figure.subplots(2, 2).flat, DIMENSIONS.items(), strict=True):
+        for stage, found in counts[name].items():
+            colour = f"C{list(STAGES).index(stage)}"
+            axes.plot(dimension.sizes, found, marker="o", markersize=4, color=colour, label=STAGES[stage])
+        axes.set_xscale("log")
+        axes.set_xticks(dimension.sizes, [f"{size:,}" for size in dimension.sizes], fontsize=8)
+        axes.minorticks_off()
+        axes.set_ylim(bottom=0)
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel(dimension.title, fontsize=9)
+        axes.set_ylabel(f"instructions a {dimension.unit}", fontsize=9)
+        axes.legend(fontsize=8, frameon=False)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    figure.savefig(PLOT, metadata={"Date": None})
 
 
-def clients(run: Run) -> None:
-    """Events of one row in one table, on which every client has a filter; no client empties its ring."""
-    events = run.rows(20_000)
-    costs: dict[int, list[float]] = {count: [] for count in CLIENTS}
-    for number in range(run.rounds):
-        for count in CLIENTS:
-            run.report.step(f"{count} clients, round {number + 1} of {run.rounds}")
-            with _folder(run.scratch / "clients") as folder:
-                made = Made(folder, SEGMENT_BYTES)
-                costs[count].append(_broker(made, [made.table], count, events) / events * 1e9)
-    for count, samples in costs.items():
-        run.report.figure(f"{count} interested clients: broker", samples, "ns an event")
-
-
-def tables(run: Run) -> None:
-    """Events of one row, each in another table than the last: one client with a filter on all tables; table usage."""
-    events = run.rows(200_000)
-    for count in TABLES:
-        walked, counted = [], []
-        for number in range(run.rounds):
-            run.report.step(f"{count} tables, round {number + 1} of {run.rounds}")
-            with _folder(run.scratch / "tables") as folder:
-                made = Made(folder, SEGMENT_BYTES)
-                known = [made.define(ID, NAME, table=f"table_{each}") for each in range(count)]
-                walked.append(_broker(made, known, 1, events) / events * 1e9)
-                made.flush()
-                counted.append(_timed(partial(_count, made)) / events * 1e9)
-        run.report.figure(f"{count} tables: broker", walked, "ns an event")
-        run.report.figure(f"{count} tables: table usage", counted, "ns an event")
+def _long_journal(folder: Path, gibibytes: int) -> Path:
+    """The journal of a folder, at least so long. Most of it are holes."""
+    journal = folder / "journal"
+    if not journal.exists():
+        JournalWriter(journal, start.SEGMENT_BYTES).source(4, "binlog.000001", "", "made up")
+    start.append_holes(journal, gibibytes << 30)
+    return journal
 
 
 def cores(run: Run) -> None:
@@ -137,53 +150,6 @@ def _polls(run: Run, folder: Path, workers: int) -> tuple[float, float]:
         for client in polling:
             client.close()
     return load.replies / load.seconds, cost * 1e6
-
-
-def _broker(made: Made, tables: list[int], count: int, events: int) -> float:
-    """CPU seconds of a broker that decides `events` transactions of one row, over all tables in turn.
-
-    The clients have filters on all tables, and exist before the rows.
-    """
-    shape = (max(count, 1), 1, 0)
-    arena = Arena(mmap.mmap(-1, Arena.size(*shape)), *shape)
-    arena.attach_writer(made.writer)
-    broker = Broker(arena, str(made.folder), lambda offset, size: None)
-    for number in range(count):
-        slot = broker.add_client(number + 1, f"client-{number}")
-        broker.set_filters(slot, [("*", "*", ALL_KINDS, 0, 0, 0, OPEN_END)])
-    broker.step(STEP_BYTES)  # the first step sets its position: here
-    for number in range(events):
-        made.place += 100
-        table = tables[number * PRIME % len(tables)]
-        made.writer.rows(table, INSERT, made.place, NOON, 1, body(INSERT, 2, row(number)))
-        made.writer.commit(made.place, NOON)
-
-    def walk() -> None:
-        while broker.pending():
-            broker.step(STEP_BYTES)
-
-    spent = _timed(walk)
-    assert not count or arena.client_stats(0)["matched"] == events, "the broker has not decided every row"
-    return spent
-
-
-def _count(made: Made) -> None:
-    reader = UsageReader(made.folder)
-    while not reader.read(made.writer.flushed(), STEP_BYTES):
-        reader.take()
-
-
-def _used() -> float:
-    """CPU seconds so far of this process and of the programs that it ran."""
-    programs = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + programs.ru_utime + programs.ru_stime
-
-
-def _timed(work: Callable[[], object]) -> float:
-    """CPU seconds of the function."""
-    begin = _used()
-    work()
-    return _used() - begin
 
 
 @contextmanager

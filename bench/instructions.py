@@ -24,32 +24,44 @@ from tests.support import ROOT
 
 RECORDED: Final = ROOT / "bench" / "instructions.json"
 MORE: Final = 1.05  # times as many instructions are a loss
+_COUNTED: Final = "relay::bench::counted*"
 # Otherwise long copies are one instruction with repeats, of which each counts.
 _NO_REPEATS: Final = "glibc.cpu.x86_rep_movsb_threshold=1000000000:glibc.cpu.x86_rep_stosb_threshold=1000000000"
 
 
 def count(root: Path) -> dict[str, float]:
     """Instructions of a row by workload, in the core that was built in this clone."""
-    program = root / "build" / "bench" / "instructions"
+    program = build(root, "instructions")
+    names = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
+
+    def count_one(name: str) -> float:
+        with tempfile.TemporaryDirectory(prefix="instructions-") as folder:
+            return count_command(program, name, folder)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return dict(zip(names, pool.map(count_one, names), strict=True))
+
+
+def build(root: Path, name: str) -> Path:
+    """Compile bench/NAME.cpp with the core that was built in this clone."""
+    program = root / "build" / "bench" / name
     program.parent.mkdir(parents=True, exist_ok=True)
     sources = [each for each in (root / "native").glob("*/*.cpp") if each.parent.name != "python"]
     core = [str(root / "build" / "native" / each.relative_to(root).with_suffix(".o")) for each in sources]
-    source = str(root / "bench" / "instructions.cpp")
+    source = str(root / "bench" / f"{name}.cpp")
     subprocess.run(["c++", "-std=c++17", "-O2", f"-I{root}/native", source, *core, "-lz", "-o", program], check=True)
-    names = subprocess.run([program], check=True, capture_output=True, text=True).stdout.split()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return dict(zip(names, pool.map(lambda name: _count(program, name), names), strict=True))
+    return program
 
 
-def _count(program: Path, workload: str) -> float:
-    counting = ["valgrind", "--tool=callgrind", "--toggle-collect=*counted*", "--callgrind-out-file=/dev/null"]
-    with tempfile.TemporaryDirectory(prefix="instructions-") as folder:
-        command = [*counting, str(program), workload, folder]
-        environment = os.environ | {"GLIBC_TUNABLES": _NO_REPEATS}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+def count_command(program: Path, *arguments: str) -> float:
+    """The instructions of relay::bench::counted() in this program, divided by the number that it prints."""
+    counting = ["valgrind", "--tool=callgrind", f"--toggle-collect={_COUNTED}", "--callgrind-out-file=/dev/null"]
+    environment = os.environ | {"GLIBC_TUNABLES": _NO_REPEATS}
+    command = [*counting, str(program), *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not found:
-        raise SystemExit(f"bench: {workload} failed:\n{done.stderr}")
+        raise SystemExit(f"bench: {' '.join(arguments)} failed:\n{done.stderr}")
     return round(int(found[1]) / int(done.stdout), 1)
 
 

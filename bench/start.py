@@ -65,24 +65,29 @@ def _extend_journal(journal: Path, size: int) -> None:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         memory = Path(folder) / "journal"
         _copy(journal, memory)
-        writer = JournalWriter(memory, SEGMENT_BYTES)
-        table = writer.define(definition(ID, NAME))
-        rows = FRAME_BYTES // ROW_BYTES
-        images = body(INSERT, 2, bytes(rows * ROW_BYTES))
-        position = writer.state().position
-        flushed = 0
-        while writer.end() < size:
-            before = writer.end()
-            writer.rows(table, INSERT, position, NOON, rows, images)
-            writer.commit(position, NOON)
-            base = writer.end() // SEGMENT_BYTES * SEGMENT_BYTES
-            if before >= base:
-                _punch_hole(memory / f"{base:020d}.seg", before - base, writer.end() - base)
-            if base > flushed:  # as the relay does every second
-                flushed = base
-                writer.flush()
-        writer.flush()
+        append_holes(memory, size)
         _copy(memory, journal)
+
+
+def append_holes(journal: Path, size: int) -> None:
+    """Appends transactions with holes to a journal in memory, until it has this size."""
+    writer = JournalWriter(journal, SEGMENT_BYTES)
+    table = writer.define(definition(ID, NAME))
+    rows = FRAME_BYTES // ROW_BYTES
+    images = body(INSERT, 2, bytes(rows * ROW_BYTES))
+    position = writer.state().position
+    flushed = 0
+    while writer.end() < size:
+        before = writer.end()
+        writer.rows(table, INSERT, position, NOON, rows, images)
+        writer.commit(position, NOON)
+        base = writer.end() // SEGMENT_BYTES * SEGMENT_BYTES
+        if before >= base:
+            _punch_hole(journal / f"{base:020d}.seg", before - base, writer.end() - base)
+        if base > flushed:  # as the relay does every second
+            flushed = base
+            writer.flush()
+    writer.flush()
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -87,6 +87,7 @@ void Ingest::start(std::string_view file, uint64_t position, bool by_gtid) {
   group_ = Group();
   collected_.reset();
   tables_.clear();
+  forget_known();
   last_ = nullptr;
   checksum_ = Checksum::unknown;
   mark_ = Mark();

@@ -115,15 +115,20 @@ class Ingest {
   bool skipping() const { return skipping_; }  // the stream is still at events that the journal already holds
 
  private:
+  // A table as one TABLE_MAP describes it. A source that opens it again maps it with another id.
   struct Table {
-    std::string body;  // body of its TABLE_MAP
+    std::string map;  // its TABLE_MAP after the id
     uint64_t epoch = 0;
-    uint64_t statement = 0;  // the statement that last mapped it
     bool excluded = false;
     bool partial = false;                          // incomplete images were accepted
     std::shared_ptr<const Definition> definition;  // of all columns
     std::vector<bool> keep;                        // empty: all
     std::shared_ptr<TableUse> use;
+  };
+
+  struct Mapped {
+    std::shared_ptr<Table> table;
+    uint64_t statement = 0;  // the statement that last mapped it
   };
 
   enum class Mode {
@@ -178,12 +183,17 @@ class Ingest {
 
   // Defined in ingest_rows.cpp.
   bool table_map(const Event& event, Attention* out);
-  void forget_tables();
+  void remember(const std::shared_ptr<Table>& table);
+  bool find_mapped(uint64_t table_id);
+  Mapped* find_known(uint64_t id, Bytes map);
+  void forget_known();
+  void forget_ids();
   bool rows(const Event& event, Attention* out);
   Table& mapped(uint64_t table_id);
   bool take_rows(const Event& event, const RowsHead& head, Table& table, Attention* out);
   void append_rows(Table& table, const RowsHead& head, uint32_t timestamp, uint32_t rows, Bytes body);
   void count_rows(RowKind kind, uint64_t rows);
+  Table& put_table(uint64_t table_id);
   Table& put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep);
   std::string inflated(Algorithm algorithm, Bytes data, uint64_t size);
 
@@ -227,9 +237,11 @@ class Ingest {
   Group group_;
   uint64_t epoch_ = 0;
   uint64_t statement_ = 1;
-  std::unordered_map<uint64_t, Table> tables_;
+  std::unordered_map<uint64_t, Mapped> tables_;
+  std::unordered_map<std::string, std::shared_ptr<Table>> known_;  // by name: as it was last defined
+  size_t known_columns_ = 0;
   uint64_t last_id_ = 0;
-  Table* last_ = nullptr;
+  Mapped* last_ = nullptr;
   std::string scratch_;
 
   PreparedLog log_;

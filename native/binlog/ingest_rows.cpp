@@ -7,30 +7,43 @@
 namespace relay {
 namespace {
 
-constexpr size_t kMostTables = 4096;     // the source does not reuse an id after it closed the table
-constexpr uint64_t kNoTable = 0xffffff;  // table id of a rows event that only ends a statement
+constexpr size_t kMostIds = 4096;         // the source does not reuse an id after it closed the table
+constexpr size_t kMostKnown = 1 << 17;    // tables that are known by name,
+constexpr size_t kMostColumns = 1 << 20;  // and their columns
+constexpr size_t kTableId = 6;            // bytes of the id at the beginning of a TABLE_MAP
+constexpr uint64_t kNoTable = 0xffffff;   // table id of a rows event that only ends a statement
 
-// Compares without case for ASCII letters. Other characters are equal only if their bytes are.
-bool same_but_case(std::string_view a, std::string_view b) {
-  auto low = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; };
-  return a.size() == b.size() &&
-         std::equal(a.begin(), a.end(), b.begin(), [low](char x, char y) { return low(x) == low(y); });
+// A table's name, with ASCII letters in lower case: a server with case-insensitive names maps tables in their stored
+// case.
+std::string folded(std::string_view schema, std::string_view name) {
+  std::string out(schema);
+  out += '\0';
+  out += name;
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c | 0x20);
+  return out;
 }
 
-// Whether a TABLE_MAP's body names the table. A server with case-insensitive names maps tables in their stored case.
-bool names_table(std::string_view body, std::string_view schema, std::string_view name) {
-  constexpr size_t kNames = 8;  // offset after table id and flags
-  Reader in{Bytes(body)};
-  in.skip(kNames);
-  std::string_view owner = in.take(in.u8()).text();
+// The name in a TABLE_MAP after its id; empty if it is malformed.
+std::string folded_name(Bytes map) {
+  Reader in{map};
+  in.skip(2);  // flags
+  const std::string_view schema = in.take(in.u8()).text();
   in.skip(1);
-  std::string_view table = in.take(in.u8()).text();
-  return in.ok() && same_but_case(owner, schema) && same_but_case(table, name);
+  const std::string_view name = in.take(in.u8()).text();
+  return in.ok() ? folded(schema, name) : std::string();
 }
 
 std::string name_of(const Definition& definition) { return definition.schema + "." + definition.table; }
 
 }  // namespace
+
+Ingest::Table& Ingest::put_table(uint64_t table_id) {
+  last_ = nullptr;
+  Mapped& mapped = tables_[table_id] = Mapped{std::make_shared<Table>()};
+  mapped.table->epoch = epoch_;
+  return *mapped.table;
+}
 
 Ingest::Table& Ingest::put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep) {
   std::string error;
@@ -38,10 +51,7 @@ Ingest::Table& Ingest::put_table(uint64_t table_id, Bytes definition, std::vecto
   if (!parsed) throw StreamError("unsupported_column", "read a table definition", where(), error);
   if (!keep.empty() && keep.size() != parsed->columns.size())
     throw StreamError("unexpected", "define table " + name_of(*parsed), where(), "a mask of another number of columns");
-  last_ = nullptr;
-  Table& table = tables_[table_id];
-  table = Table();
-  table.epoch = epoch_;
+  Table& table = put_table(table_id);
   table.definition = std::move(parsed);
   table.keep = std::move(keep);
   return table;
@@ -57,51 +67,83 @@ JournalWriter::Handle Ingest::pending(uint64_t table_id, Bytes provisional, Byte
   return table.use->handle;
 }
 
-void Ingest::exclude(uint64_t table_id) {
-  last_ = nullptr;
-  Table& table = tables_[table_id];
-  table = Table();
-  table.epoch = epoch_;
-  table.excluded = true;
-}
+void Ingest::exclude(uint64_t table_id) { put_table(table_id).excluded = true; }
 
 void Ingest::accept_partial(uint64_t table_id) {
-  auto found = tables_.find(table_id);
-  if (found != tables_.end()) found->second.partial = true;
+  if (find_mapped(table_id)) last_->table->partial = true;
+}
+
+// Sets `last_`, which is nullptr if no table has the id.
+bool Ingest::find_mapped(uint64_t table_id) {
+  if (!last_ || last_id_ != table_id) {
+    auto found = tables_.find(table_id);
+    last_ = found == tables_.end() ? nullptr : &found->second;
+    last_id_ = table_id;
+  }
+  return last_ != nullptr;
 }
 
 bool Ingest::table_map(const Event& e, Attention* out) {
   if (group_.open && group_.mode == Mode::skip) return true;
   if (e.body.size < 8) malformed("a TABLE_MAP without a table");
-  uint64_t id = load_le(e.body.data, 6);
-  if (!last_ || last_id_ != id) {
-    auto found = tables_.find(id);
-    last_ = found == tables_.end() ? nullptr : &found->second;
-    last_id_ = id;
+  const uint64_t id = load_le(e.body.data, kTableId);
+  const Bytes map = e.body.from(kTableId);
+  if (find_mapped(id)) {
+    Table& table = *last_->table;
+    if (table.map.empty() && table.epoch == epoch_) {  // just defined
+      table.map = map.text();
+      remember(last_->table);
+    }
+  } else {
+    last_ = find_known(id, map);
   }
-  Table* table = last_;
-  if (table && table->body.empty() && table->epoch == epoch_) table->body = e.body.text();  // just defined
-  if (!table || table->epoch != epoch_ || table->body != e.body.text()) {
+  if (!last_ || last_->table->epoch != epoch_ || last_->table->map != map.text()) {
     last_ = nullptr;
     tables_.erase(id);
-    if (tables_.size() >= kMostTables) forget_tables();
+    forget_ids();
     ask(Asks::table, e, out);
     out->table_id = id;
     out->body = e.body.text();
     return false;
   }
-  table->statement = statement_;
+  last_->statement = statement_;
   return true;
 }
 
-void Ingest::redefined(std::string_view schema, std::string_view name) {
-  for (auto& [id, table] : tables_)
-    if (names_table(table.body, schema, name)) table.epoch = epoch_ - 1;
+void Ingest::remember(const std::shared_ptr<Table>& table) {
+  const auto columns = [](const Table& of) { return of.definition ? of.definition->columns.size() : 0; };
+  if (known_.size() >= kMostKnown || known_columns_ + columns(*table) > kMostColumns) forget_known();
+  std::shared_ptr<Table>& place = known_[folded_name(Bytes(table->map))];
+  known_columns_ += columns(*table) - (place ? columns(*place) : 0);
+  place = table;
 }
 
-void Ingest::forget_tables() {
-  for (auto table = tables_.begin(); table != tables_.end();)
-    table = table->second.statement == statement_ ? std::next(table) : tables_.erase(table);
+// A table that the source has opened again, so that it has another id. nullptr if it may have changed.
+Ingest::Mapped* Ingest::find_known(uint64_t id, Bytes map) {
+  const auto found = known_.find(folded_name(map));
+  if (found == known_.end() || found->second->epoch != epoch_ || found->second->map != map.text()) return nullptr;
+  forget_ids();
+  return &(tables_[id] = Mapped{found->second});
+}
+
+void Ingest::redefined(std::string_view schema, std::string_view name) {
+  const std::string key = folded(schema, name);
+  for (auto& [id, mapped] : tables_)
+    if (folded_name(Bytes(mapped.table->map)) == key) mapped.table->epoch = epoch_ - 1;
+  const auto found = known_.find(key);
+  if (found != known_.end()) found->second->epoch = epoch_ - 1;
+}
+
+void Ingest::forget_known() {
+  known_.clear();
+  known_columns_ = 0;
+}
+
+// Forgets ids, if there are many.
+void Ingest::forget_ids() {
+  if (tables_.size() < kMostIds) return;
+  for (auto mapped = tables_.begin(); mapped != tables_.end();)
+    mapped = mapped->second.statement == statement_ ? std::next(mapped) : tables_.erase(mapped);
 }
 
 bool Ingest::rows(const Event& e, Attention* out) {
@@ -117,15 +159,10 @@ bool Ingest::rows(const Event& e, Attention* out) {
 }
 
 Ingest::Table& Ingest::mapped(uint64_t table_id) {
-  if (!last_ || last_id_ != table_id) {
-    auto found = tables_.find(table_id);
-    last_ = found == tables_.end() ? nullptr : &found->second;
-    last_id_ = table_id;
-  }
-  if (!last_) malformed("rows of table " + std::to_string(table_id) + ", which was not mapped");
+  if (!find_mapped(table_id)) malformed("rows of table " + std::to_string(table_id) + ", which was not mapped");
   if (last_->statement != statement_)
     malformed("rows of table " + std::to_string(table_id) + ", which this statement did not map");
-  return *last_;
+  return *last_->table;
 }
 
 // Walks all rows before anything is appended.

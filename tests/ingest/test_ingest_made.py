@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from relay._native import Attention
+from relay._native import Attention, Ingest
 from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from tests.support import binlogs
@@ -41,12 +41,12 @@ def plain(*packets: bytes, start: StreamPosition = START) -> bytes:
     return binlogs.opening(*start) + b"".join(packets)
 
 
-def transaction(number: int, at: int, rows: int = 1) -> bytes:
+def transaction(number: int, at: int, rows: int = 1, table_id: int = 5, table: str = "t") -> bytes:
     """BEGIN, map, rows, COMMIT in the 1000 bytes of the binlog up to `at` + 1000."""
     return (
         binlogs.query("BEGIN", at + 100)
-        + binlogs.table_map(5, "t", at + 200)
-        + binlogs.write_rows(5, [number] * rows, at + 900)
+        + binlogs.table_map(table_id, table, at + 200)
+        + binlogs.write_rows(table_id, [number] * rows, at + 900)
         + binlogs.xid(at + 1000)
     )
 
@@ -102,6 +102,45 @@ def test_rows_of_a_table_that_was_not_mapped(fed: Fed) -> None:
         fed.feed(plain(binlogs.query("BEGIN", 50), binlogs.write_rows(5, [1], 100)))
     assert caught.value.code == StopCode.UNKNOWN_EVENT
     assert "binlog.000001:" in str(caught.value)
+
+
+def test_a_table_that_the_source_opens_again_is_known_by_its_name(fed: Fed) -> None:
+    """A server with more tables than its cache holds maps them with a new id each time."""
+    tables = [f"t{number}" for number in range(3)]
+    fed.begin(START)
+    fed.feed(plain())
+    for number in range(12):
+        fed.feed(transaction(number, 1000 * (number + 1), table_id=100 + number, table=tables[number % 3]))
+    assert [asked.table_id for asked in fed.asked] == [100, 101, 102]
+    kept = [frame for frame in fed.frames() if isinstance(frame, frames.Rows)]
+    assert [frame.table for frame in kept] == [kept[number % 3].table for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("change", "asks"),
+    [
+        (lambda ingest: ingest.redefined("test", "t"), True),
+        (lambda ingest: ingest.redefined("TEST", "T"), True),
+        (lambda ingest: ingest.redefined("test", "other"), False),
+        (lambda ingest: ingest.redefined("tes", "tt"), False),
+        (lambda ingest: ingest.new_epoch(), True),
+    ],
+)
+def test_a_table_that_may_have_changed_is_asked_for_again_whatever_its_id_is(
+    fed: Fed, change: Callable[[Ingest], None], asks: bool
+) -> None:
+    fed.begin(START)
+    fed.feed(plain(transaction(1, 1000)))
+    change(fed.ingest)
+    fed.feed(transaction(2, 2000, table_id=6))
+    assert [asked.table_id for asked in fed.asked] == [5, 6][: 1 + asks]
+
+
+def test_a_map_with_other_columns_is_asked_for(fed: Fed) -> None:
+    fed.begin(START)
+    other = binlogs.table_map(6, "t", 1200, nullable=False)
+    fed.feed(plain(transaction(1, 0), binlogs.query("BEGIN", 1100), other))
+    assert [asked.table_id for asked in fed.asked] == [5, 6]
 
 
 def test_a_map_holds_for_one_statement(fed: Fed) -> None:

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "values/definition.hpp"
 #include "base/msgpack.hpp"
+#include "values/definition.hpp"
 
 namespace relay::build {
 
@@ -45,11 +45,11 @@ class Packer {
   void add(const uint8_t* p, size_t n) { out.append(reinterpret_cast<const char*>(p), n); }
 };
 
-inline std::string packed(const std::vector<ColumnSpec>& columns) {
+inline std::string packed(const std::vector<ColumnSpec>& columns, const std::string& table = "orders") {
   Packer p;
   p.array(7);
   p.str("shop");
-  p.str("orders");
+  p.str(table);
   p.uint(7);
   p.uint(1);
   p.uint(2);

@@ -222,10 +222,11 @@ def query(statement: str, end: int, schema: str = "test") -> bytes:
     return made(2, body, end)
 
 
-def table_map(table_id: int, table: str, end: int) -> bytes:
+def table_map(table_id: int, table: str, end: int, nullable: bool = True) -> bytes:
     """A TABLE_MAP of test.`table` with one INT column."""
     name = table.encode()
-    body = table_id.to_bytes(6, "little") + b"\1\0" + b"\4test\0" + bytes([len(name)]) + name + b"\0" + b"\1\3\0\1"
+    body = table_id.to_bytes(6, "little") + b"\1\0" + b"\4test\0" + bytes([len(name)]) + name + b"\0\1\3\0"
+    body += bytes([nullable])
     return made(19, body, end)
 
 

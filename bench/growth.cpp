@@ -1,0 +1,92 @@
+// What a row costs the native core as something grows, whose instructions bench/growth.py counts:
+// growth DIMENSION STAGE SIZE FOLDER. Prints the number of units. Everything is known before the counted work begins.
+#include "formats/usage.hpp"
+#include "workloads.hpp"
+
+using namespace relay;
+using namespace relay::bench;
+
+namespace {
+
+// Half of the columns INT, half VARCHAR.
+std::vector<Field> fields(size_t count) {
+  std::vector<Field> all;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    if (i % 2 == 0) {
+      all.push_back({{name, kLong}, "", [](uint64_t n) { return little_endian(n % 9973, 4); }});
+    } else {
+      all.push_back({{name, kVarchar, 128, false, "utf8mb4"}, little_endian(128, 2), [](uint64_t n) {
+                       const std::string text = "text " + std::to_string(1000 + n % 9000);
+                       return little_endian(text.size(), 1) + text;
+                     }});
+    }
+  }
+  return all;
+}
+
+void count_usage(Journal& journal, const Shape& shape) {
+  UsageReader usage(journal.path, 0, 0);
+  const auto read = [&] {
+    while (!usage.read(journal.end, 8 << 20)) usage.take();
+  };
+  read();
+  usage.take();
+  journal.write(1 + shape.rows);
+  counted(read);
+}
+
+// Runs a stage for all rows of the shape, after a first run that makes everything known.
+void run(const std::string& stage, const Shape& shape, uint32_t clients, const std::string& folder) {
+  if (stage == "ingest") {
+    StreamToJournal reader(folder, shape);
+    reader.feed(shape.stream(1));
+    const std::string stream = shape.stream(1 + shape.rows, 1 << 30);
+    counted([&] { reader.feed(stream); });
+    shape.expect(reader.rows() - shape.rows);
+    return;
+  }
+  Journal journal(folder, shape);
+  Relay relay(journal, clients);
+  journal.write();
+  if (stage == "usage") return count_usage(journal, shape);
+  relay.decide(journal.end);
+  const uint64_t before = relay.poll_many(RowFormat::text);
+  journal.write(1 + shape.rows);
+  if (stage == "decide") {
+    counted([&] { relay.decide(journal.end); });
+    shape.expect(relay.poll_many(RowFormat::text) - before);
+    return;
+  }
+  relay.decide(journal.end);
+  uint64_t rows = 0;
+  counted([&] { rows = relay.poll_many(RowFormat::text); });
+  shape.expect(rows - before);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) fail("usage: growth clients|tables|columns|journal ingest|decide|poll|usage SIZE FOLDER");
+  const std::string dimension = argv[1], stage = argv[2], folder = argv[4];
+  const auto size = static_cast<uint32_t>(std::stoul(argv[3]));
+  Shape shape{fields(dimension == "columns" ? size : 5)};
+  uint64_t units = 1;
+  if (dimension == "tables") {
+    shape.tables = size;
+    shape.rows = std::max(shape.rows, size);
+  } else if (dimension == "columns") {
+    shape.per_event = 10;
+    shape.rows = size < 100 ? 2000 : 200;
+    units = size;
+  } else if (dimension == "clients") {
+    units = size;
+  }
+  try {
+    run(stage, shape, dimension == "clients" ? size : 1, folder);
+  } catch (const std::exception& error) {
+    fail(error.what());
+  }
+  std::printf("%llu\n", static_cast<unsigned long long>(units * shape.rows));
+  return 0;
+}
