@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -58,6 +60,28 @@ def test_the_record_has_each_figure_with_its_spread_its_peer_and_its_bar(report:
     assert "| picked | 30 k (20 k to 40 k) apples/s | 3 (2 to 4) x pears | at least 4 x | missed |" in text
     assert "Of one tree." in text
     assert "## Bars: 0 of 1 met" in text
+
+
+def test_the_record_begins_with_what_users_want_to_know_and_keeps_every_sample(report: Report, tmp_path: Path) -> None:
+    figure = "narrow: socket to reply payloads"
+    report.ratio(figure, [20_000], [100], "rows/s", of="mysql-replication")
+    report.ratio(figure, [20_000], [2_000], "rows/s", of="mysqlbinlog -v")
+    record.write(report, {"relay": "1.0.0, commit abc123"}, "one round", tmp_path / "RESULTS.md")
+    text = (tmp_path / "RESULTS.md").read_text()
+    assert "replies 200 times as fast as through mysql-replication" in text
+    assert "10 times the speed of `mysqlbinlog -v`" in text
+    [kept] = (tmp_path / "history").glob("*-abc123.json")
+    assert [each["values"] for each in json.loads(kept.read_text())["results"]] == [[20_000], [20_000]]
+
+
+def test_the_figures_that_a_record_begins_with_are_figures_of_the_benchmark() -> None:
+    written = "".join(
+        path.read_text() for path in Path(record.__file__).parent.glob("*.py") if path.name != "record.py"
+    )
+    for what, of, _ in record.IN_SHORT:
+        last = what.rpartition(", ")[2].rpartition(": ")[2]
+        assert last in written or re.fullmatch(r"p\d+|narrow", last), what
+        assert of in written
 
 
 def test_numbers_are_short_and_keep_three_digits() -> None:
