@@ -1,22 +1,26 @@
 """`make bench-lake`: merges of open tables beside deltalake's, with the same changes and the same rows in the end.
 
 50,000 updates scattered over a table, from committed changes to a committed table. deltalake gets the last rows of the
-changes from the same files. SCALE=n makes the tables n times as large.
+changes from the same files. SCALE=n makes the tables n times as large; `python -m bench.open_tables ROWS...` measures
+narrow tables of other sizes.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from random import Random
 
 import deltalake
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bench.report import Report
 from relay.lake.delta.table import Merged, OpenTable, folder_of
@@ -42,7 +46,7 @@ class BenchLake:
     """A lake of one table with a key, and its copy in deltalake's table."""
 
     def __init__(self, folder: Path, types: tuple[str, ...], rows: int) -> None:
-        self.chance = Random(43)
+        self.chance = np.random.default_rng(43)
         self.rows = rows
         self.folder = folder
         self.copy = str(folder / "copy")
@@ -57,32 +61,34 @@ class BenchLake:
     def fill(self, batch: int = BATCH) -> Iterator[pa.Table]:
         """Insert all rows, in files of so many; yield them."""
         for begin in range(0, self.rows, batch):
-            rows = self._values(range(begin, min(self.rows, begin + batch)), 0)
+            rows = self._values(np.arange(begin, min(self.rows, begin + batch)), 0)
             self._commit(rows, "insert")
             yield rows
 
     def update(self, turn: int, count: int = UPDATES) -> pa.Table:
         """Update rows all over the table; return the new rows."""
-        rows = self._values(self.chance.sample(range(self.rows), count), turn)
+        some = np.unique(self.chance.integers(0, self.rows, 2 * count))
+        rows = self._values(self.chance.permutation(some)[:count], turn)
         self._commit(rows, "update_postimage")
         return rows
 
     def state(self) -> LakeState:
         return self.log.state()
 
-    def _values(self, numbers: range | list[int], turn: int) -> pa.Table:
+    def _values(self, numbers: NDArray[np.int64], turn: int) -> pa.Table:
         chance = self.chance
         count = len(numbers)
         columns: dict[str, pa.Array] = {}
         for field in self.version.fields:
             if field.name == "c0":
-                values = pa.array(numbers, pa.int64())
+                values = pa.array(numbers)
             elif field.type == "string":
-                values = pa.array([f"value {chance.getrandbits(20)}" for _ in range(count)])
+                digits = pa.array(chance.integers(0, 1 << 20, count)).cast(pa.string())
+                values = pc.binary_join_element_wise("value", digits, " ")
             elif field.type == "double":
-                values = pa.array([chance.random() for _ in range(count)])
+                values = pa.array(chance.random(count))
             else:
-                values = pa.array([chance.getrandbits(30) + turn for _ in range(count)], arrow_type(field.type))
+                values = pa.array(chance.integers(0, 1 << 30, count) + turn).cast(arrow_type(field.type))
             columns[field.name] = values
         return pa.table(columns)
 
@@ -93,7 +99,7 @@ class BenchLake:
             "_pos": 4, "_gtid": "", "_schema_version": 1,
         }  # fmt: skip
         for field in META_FIELDS:
-            values = pa.array(range(self.seq + 1, self.seq + 1 + count), pa.int64())
+            values = pa.array(np.arange(self.seq + 1, self.seq + 1 + count))
             if field.name != "_seq":
                 values = pa.repeat(pa.scalar(meta[field.name]).cast(arrow_type(field.type)), count)
             rows = rows.append_column(field.name, values)
@@ -105,12 +111,13 @@ class BenchLake:
         return ExportPosition(1, 0, 64 + self.seq, self.seq, "binlog.000001", 4 + self.seq, "", "bench", 0)
 
 
-def main() -> None:
-    """Measure and print everything."""
+def main(sizes: Sequence[int]) -> None:
+    """Measure and print everything, or narrow tables of these sizes."""
     scale = float(os.environ.get("SCALE") or 1)
     report = Report()
-    for rows in ROWS:
-        for name, types in (("narrow", NARROW), ("wide", WIDE)):
+    shapes = {"narrow": NARROW} if sizes else {"narrow": NARROW, "wide": WIDE}
+    for rows in sizes or ROWS:
+        for name, types in shapes.items():
             with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
                 measure(report, BenchLake(Path(folder), types, int(rows * scale)), name)
     report.finish()
@@ -120,7 +127,7 @@ def measure(report: Report, lake: BenchLake, name: str) -> None:
     """Merge the same updates in turn, and compare the rows in the end."""
     report.part(f"open tables: {UPDATES:,} scattered updates of {lake.rows:,} {name} rows")
     report.step("filling")
-    for rows in lake.fill():
+    for rows in lake.fill(max(BATCH, lake.rows // 100)):
         deltalake.write_deltalake(lake.copy, rows, mode="append")
     ours: list[float] = []
     theirs: list[float] = []
@@ -200,4 +207,4 @@ def _sums(path: str) -> list[object]:
 
 
 if __name__ == "__main__":
-    main()
+    main([int(each) for each in sys.argv[1:]])
