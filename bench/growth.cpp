@@ -36,8 +36,26 @@ void count_usage(Journal& journal, const Shape& shape) {
   counted(read);
 }
 
-// Runs a stage for all rows of the shape, after a first run that makes everything known.
-void run(const std::string& stage, const Shape& shape, uint32_t clients, const std::string& folder) {
+// 100 clients that share the tables, with so many filters on each of their tables.
+Clients sharing(const Shape& shape, uint32_t filters) {
+  constexpr uint32_t kKinds[] = {7, 1, 3, 5};  // with inserts
+  Clients clients(100);
+  for (uint32_t table = 0; table < shape.tables; ++table) {
+    for (uint32_t number = 0; number < filters; ++number) {
+      Filter filter;
+      filter.schema = "shop";
+      filter.table = shape.name(table);
+      filter.kinds = kKinds[number % 4];
+      clients[table % clients.size()].push_back(filter);
+    }
+  }
+  return clients;
+}
+
+// Runs a stage for all rows of the shape, after a first run that makes everything known. Each client gets its part of
+// the rows.
+void run(const std::string& stage, const Shape& shape, const Clients& clients, uint32_t part,
+         const std::string& folder) {
   if (stage == "ingest") {
     StreamToJournal reader(folder, shape);
     reader.feed(shape.stream(1));
@@ -55,24 +73,30 @@ void run(const std::string& stage, const Shape& shape, uint32_t clients, const s
   journal.write(1 + shape.rows);
   if (stage == "decide") {
     counted([&] { relay.decide(journal.end); });
-    shape.expect(relay.poll_many(RowFormat::text) - before);
+    shape.expect(part * (relay.poll_many(RowFormat::text) - before));
     return;
   }
   relay.decide(journal.end);
   uint64_t rows = 0;
   counted([&] { rows = relay.poll_many(RowFormat::text); });
-  shape.expect(rows - before);
+  shape.expect(part * (rows - before));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) fail("usage: growth clients|tables|columns|journal ingest|decide|poll|usage SIZE FOLDER");
+  if (argc != 5) fail("usage: growth clients|filters|tables|columns|journal ingest|decide|poll|usage SIZE FOLDER");
   const std::string dimension = argv[1], stage = argv[2], folder = argv[4];
   const auto size = static_cast<uint32_t>(std::stoul(argv[3]));
   Shape shape{fields(dimension == "columns" ? size : 5)};
   uint64_t units = 1;
-  if (dimension == "tables") {
+  uint32_t part = 1;
+  Clients clients = all_rows(dimension == "clients" ? size : 1);
+  if (dimension == "filters") {
+    shape.tables = shape.rows = 5000;
+    clients = sharing(shape, size);
+    part = static_cast<uint32_t>(clients.size());
+  } else if (dimension == "tables") {
     shape.tables = size;
     shape.rows = std::max(shape.rows, size);
   } else if (dimension == "columns") {
@@ -83,7 +107,7 @@ int main(int argc, char** argv) {
     units = size;
   }
   try {
-    run(stage, shape, dimension == "clients" ? size : 1, folder);
+    run(stage, shape, clients, part, folder);
   } catch (const std::exception& error) {
     fail(error.what());
   }

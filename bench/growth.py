@@ -49,6 +49,7 @@ STAGES: Final = {
 }
 DIMENSIONS: Final = {
     "clients": Dimension("clients of one table", (1, 2, 5, 10, 50, 200), ("decide", "poll"), "row and client"),
+    "filters": Dimension("filters on each of 5,000 tables", (1, 2, 4), ("decide", "poll"), "row"),
     "tables": Dimension("tables that take turns", (10, 100, 1000, 10_000, 50_000), tuple(STAGES), "row"),
     "columns": Dimension("columns", (1, 5, 20, 100, 1000), ("ingest", "poll"), "value"),
     "journal": Dimension("GiB of journal", (1, 10, 100), ("decide", "poll"), "row"),
@@ -81,8 +82,11 @@ def measure(run: Run) -> None:
 def draw(counts: dict[str, dict[str, list[float]]]) -> None:
     """Draw a plot for each dimension, with a line for each stage."""
     chart.use_one_style()
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    for axes, (name, dimension) in zip(figure.subplots(2, 2).flat, DIMENSIONS.items(), strict=True):
+    figure = Figure(figsize=(10, 9.6), layout="constrained")
+    plots = figure.subplots(3, 2).flat
+    for axes in plots[len(DIMENSIONS) :]:
+        axes.axis("off")
+    for axes, (name, dimension) in zip(plots, DIMENSIONS.items(), strict=False):
         for stage, found in counts[name].items():
             colour = f"C{list(STAGES).index(stage)}"
             axes.plot(dimension.sizes, found, marker="o", markersize=4, color=colour, label=STAGES[stage])

@@ -63,7 +63,7 @@ template <typename Poll>
 void poll(const Shape& shape, const std::string& folder, Poll use, uint32_t clients = 1) {
   Journal journal(folder, shape);
   journal.write();
-  Relay relay(journal, clients);
+  Relay relay(journal, all_rows(clients));
   relay.decide(journal.end);
   uint64_t rows = 0;
   counted([&] { rows = use(relay); });

@@ -16,10 +16,10 @@ namespace relay::bench {
 using build::framed;
 using build::little_endian;
 
-constexpr uint32_t kMany = 50;     // rows of an event, in an event of many
-constexpr uint64_t kSlots = 4096;  // of the ring
+constexpr uint32_t kMany = 50;            // rows of an event, in an event of many
+constexpr uint64_t kSlots = 4096;         // of the ring
 constexpr uint64_t kSegment = 256 << 20;  // as SegmentBytes
-constexpr uint64_t kTable = 9;  // id in the binlog of the first table
+constexpr uint64_t kTable = 9;            // id in the binlog of the first table
 
 [[gnu::noinline]] inline void counted(const std::function<void()>& work) { work(); }
 
@@ -167,23 +167,30 @@ class Journal {
   std::vector<JournalWriter::Handle> tables_;
 };
 
-// A broker and a server with clients, to each of whom all rows are due.
+// Clients by their filters. These want all rows.
+using Clients = std::vector<std::vector<Filter>>;
+inline Clients all_rows(uint32_t clients) {
+  Filter filter;
+  filter.schema = filter.table = "*";
+  return Clients(clients, {filter});
+}
+
+// A broker and a server with clients.
 class Relay {
  public:
-  explicit Relay(const Journal& journal, uint32_t clients = 1)
-      : memory_(Arena::size_for(clients, Arena::kPage, 1, kSlots) / sizeof(Line) + 1),
-        arena_(formatted(clients)),
+  explicit Relay(const Journal& journal, const Clients& clients = all_rows(1))
+      : memory_(Arena::size_for(static_cast<uint32_t>(clients.size()), Arena::kPage, 1, kSlots) / sizeof(Line) + 1),
+        arena_(formatted(static_cast<uint32_t>(clients.size()))),
         frames_(journal.path),
         broker_(arena_, frames_, frames_.generation()),
         server_(arena_, journal.path, {}) {
     arena_.control().reader.committed.set(journal.begin);
     broker_.step(1);
-    Filter filter;
-    filter.schema = filter.table = "*";
-    for (uint32_t id = 1; id <= clients; ++id) {
+    for (const std::vector<Filter>& filters : clients) {
+      const auto id = static_cast<uint32_t>(handles_.size() + 1);
       const auto slot = static_cast<uint32_t>(broker_.add_client(id, "client " + std::to_string(id)));
       handles_.push_back({id, slot});
-      broker_.set_filters(slot, {filter});
+      broker_.set_filters(slot, filters);
       broker_.admit(slot);
     }
   }
