@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kMostIds = 4096;         // the source does not reuse an id after it closed the table
 constexpr size_t kMostKnown = 1 << 17;    // tables that are known by name,
-constexpr size_t kMostColumns = 1 << 20;  // and their columns
+constexpr size_t kMostColumns = 1 << 19;  // and their columns
 constexpr size_t kTableId = 6;            // bytes of the id at the beginning of a TABLE_MAP
 constexpr uint64_t kNoTable = 0xffffff;   // table id of a rows event that only ends a statement
 
