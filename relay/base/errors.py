@@ -90,6 +90,7 @@ class Meaning(NamedTuple):
 
 _ACCEPT_GAP = "`relay start --accept-gap` continues after the loss and records the gap for every client"
 _CONTINUE = "afterwards run `relay resume`, or `relay reload` if you changed the configuration"
+_MOST_SHOWN = 255  # bytes of a hint that processes show of each other
 _SAYS_HOW_TO_CONTINUE = ("`relay start", "`relay resume`", "stop the relay", "run that release")
 
 MEANINGS: Final[Mapping[str, Meaning]] = {
@@ -176,7 +177,7 @@ MEANINGS: Final[Mapping[str, Meaning]] = {
     ),
     StopCode.STATEMENT_FORMAT: Meaning(
         "set binlog_format = ROW on the source for every session; `OnUnknown = skip` in [Relay] skips and "
-        "counts such statements: no client, lake or log gets the rows that they changed"
+        "counts such statements: nobody gets the rows that they changed"
     ),
     StopCode.JOURNAL_LOST: Meaning(
         "the journal at the positions of the clients is lost: restore DataDir; " + _ACCEPT_GAP
@@ -237,7 +238,8 @@ class RelayError(Exception):
         """The hint, and how a relay continues that this error stopped."""
         if not isinstance(self.code, StopCode) or any(words in self.hint for words in _SAYS_HOW_TO_CONTINUE):
             return self.hint
-        return f"{self.hint}; {_CONTINUE}"
+        whole = f"{self.hint}; {_CONTINUE}"
+        return whole if len(whole.encode()) <= _MOST_SHOWN else self.hint
 
     @property
     def exit_code(self) -> ExitCode:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import mmap
+import os
 import pickle
 import re
 
 import pytest
 
+from relay._native import Arena
 from relay.errors import MEANINGS, ErrorCode, ExitCode, RelayError, StopCode
 from tests.support import ROOT
 
@@ -47,6 +50,22 @@ def test_the_remedy_of_a_stop_says_how_the_relay_continues(code: StopCode, hint:
     assert error.remedy.startswith(error.hint)
     assert ("afterwards run `relay resume`" in error.remedy) == continues
     assert "afterwards" not in error.line(), "a command that fails has nothing to resume"
+
+
+@pytest.mark.parametrize("code", StopCode)
+def test_the_remedy_of_a_stop_is_shown_whole(code: StopCode) -> None:
+    error = RelayError(code, "work")
+    arena = Arena(mmap.mmap(-1, Arena.size(1, 1, 0)), 1, 1, 0)
+    arena.beat(0, os.getpid())
+    arena.set_stop(str(code), str(error), error.remedy)
+    shown = arena.stop()
+    assert shown is not None
+    assert shown["hint"] == error.remedy
+    assert any(words in error.remedy for words in ("relay resume", "relay start", "stop the relay", "run that release"))
+
+
+def test_a_long_hint_is_shown_without_a_beginning_of_more() -> None:
+    assert RelayError(StopCode.DISK_FULL, "work", hint="make room " * 20).remedy == "make room " * 20
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_data_changed_by_a_statement_stops_or_is_skipped_by_name(
     stopped = make_reader(server)
     assert stopped.wait() == ExitCode.STOPPED
     assert stopped.stop("code") == "statement_format"
-    assert "`OnUnknown = skip`" in stopped.stop("hint") and "no client, lake or log gets" in stopped.stop("hint")
+    assert "`OnUnknown = skip`" in stopped.stop("hint") and "nobody gets the rows" in stopped.stop("hint")
     running = make_reader(server, {"Relay.OnUnknown": "skip"}).streaming()
     server.execute(f"INSERT INTO {db}.t VALUES (2)")
     running.until(lambda: running.count() == 1)
