@@ -30,6 +30,7 @@ Start = Callable[..., RelayProcess]
 MakeDb = Callable[[DatabaseServer], str]
 SMALL = {"Relay.SegmentBytes": "64KiB", "Relay.JournalKeepBytes": "1MiB", "Relay.JournalKeepAge": "0"}
 DAY = 86400
+SHARED_MEMORY = Path("/dev/shm/psm_")  # the blocks of relays; the files of tests may be in /dev/shm too
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_shared_memory_full(
     with ordeal("/dev/shm full", relay, mariadb1011, db, Allows.NOTHING, pause=0.002) as trial:
         for number in range(times(20)):
             with trial.fault():
-                shim.refuse(errno.ENOSPC, Path("/dev/shm"))
+                shim.refuse(errno.ENOSPC, SHARED_MEMORY)
                 with (
                     closing(RelayClient("127.0.0.1", relay.port, f"greedy-{number}", SECRET, patience=0)) as greedy,
                     pytest.raises(RelayError, match="shared memory"),
@@ -174,7 +175,7 @@ def test_shared_memory_full(
 
 def run_relay_full(relay: RelayProcess, shim: Shim) -> int:
     """What another relay ends with that is started when /dev/shm is full."""
-    shim.refuse(errno.ENOSPC, Path("/dev/shm"))
+    shim.refuse(errno.ENOSPC, SHARED_MEMORY)
     other = data_dir(relay).with_name("other")
     ports = ("--set", "Server.ServerPort=0", "--set", "Server.HTTPPort=0")
     done = run_relay("start", "-c", relay.conf, "--set", f"Relay.DataDir={other}", *ports)
