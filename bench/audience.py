@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.clients import Client, put_load, wait_queued
 from bench.delivery import BATCH_ROWS, WAIT_MS, stopped
 from bench.run import Run, started
-from bench.shapes import NARROW, NARROW_VALUES, create, insert
+from bench.shapes import NARROW, NARROW_VALUES, create, insert, one_by_one
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
 MANY = 10
@@ -50,10 +50,11 @@ def _cost(
     """Nanoseconds of CPU time in which clients that wait already get all rows."""
     with ThreadPoolExecutor(1) as pool:
         if single:
+            insert_each = one_by_one(run.server, table)
             before = _cpu(relay)
             taken = pool.submit(_take, clients, rows)
             time.sleep(0.1)
-            _commit_each(run, table, first, rows)
+            insert_each(first, rows)
         else:
             with stopped(relay) as release:
                 insert(run.server, table, NARROW_VALUES, first, rows)
@@ -71,22 +72,6 @@ def _take(clients: Sequence[Client], rows: int) -> None:
         "many", 60, [each.socket for each in clients], [each.poll_many(BATCH_ROWS, WAIT_MS) for each in clients]
     )
     assert load.rows == rows * len(clients), f"{load.rows} of {rows * len(clients)} rows came"
-
-
-def _commit_each(run: Run, table: str, first: int, rows: int) -> None:
-    """Write rows, each in a transaction of its own."""
-    run.server.execute(
-        "DROP PROCEDURE IF EXISTS bench.commit_each",
-        f"""CREATE PROCEDURE bench.commit_each(IN first INT, IN count INT)
-            BEGIN
-              DECLARE n INT DEFAULT first;
-              WHILE n < first + count DO
-                INSERT INTO bench.{table} SELECT {NARROW_VALUES};
-                SET n = n + 1;
-              END WHILE;
-            END""",
-        f"CALL bench.commit_each({first}, {rows})",
-    )
 
 
 def _cpu(relay: RelayProcess) -> int:

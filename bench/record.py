@@ -68,6 +68,8 @@ def _in_short(results: Sequence[Result]) -> list[str]:
     lines = []
     for what, of, sentence in IN_SHORT:
         found = [each for each in results if each.what == what and (not of or each.of == of)]
+        if not found:
+            lines.append(f"- This run has no figure of this name: {what}.")
         for each in found[:1]:
             value, ratio = si(median(each.values)), si(median(each.ratios)) if each.ratios else ""
             lines.append(f"- {sentence.format(value=value, ratio=ratio)}")

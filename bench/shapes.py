@@ -98,12 +98,11 @@ def bulk_shape(server: DatabaseServer, name: str, columns: tuple[str, ...], valu
     return Shape(name, rows, -(-rows // BATCH), file, server)
 
 
-def _single_shape(server: DatabaseServer, name: str, scale: float) -> Shape:
-    rows = max(20_000, int(120_000 * scale))  # fewer would give too few commits per tenth
-    create(server, name, NARROW)
+def one_by_one(server: DatabaseServer, name: str) -> Callable[[int, int], object]:
+    """A function that inserts narrow rows, each in a transaction: its arguments are the first number and how many."""
     server.execute(
-        "DROP PROCEDURE IF EXISTS bench.one_by_one",
-        f"""CREATE PROCEDURE bench.one_by_one(IN first INT, IN count INT)
+        f"DROP PROCEDURE IF EXISTS bench.each_{name}",
+        f"""CREATE PROCEDURE bench.each_{name}(IN first INT, IN count INT)
             BEGIN
               DECLARE n INT DEFAULT first;
               WHILE n < first + count DO
@@ -112,8 +111,15 @@ def _single_shape(server: DatabaseServer, name: str, scale: float) -> Shape:
               END WHILE;
             END""",
     )
+    return lambda first, rows: server.execute(f"CALL bench.each_{name}({first}, {rows})")
+
+
+def _single_shape(server: DatabaseServer, name: str, scale: float) -> Shape:
+    rows = max(20_000, int(120_000 * scale))  # fewer would give too few commits per tenth
+    create(server, name, NARROW)
+    insert_each = one_by_one(server, name)
     file = next_file(server)
-    server.execute(f"CALL bench.one_by_one(1, {rows})")
+    insert_each(1, rows)
     return Shape(name, rows, rows, file, server)
 
 

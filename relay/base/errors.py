@@ -89,7 +89,7 @@ class Meaning(NamedTuple):
 
 
 _ACCEPT_GAP = "`relay start --accept-gap` continues after the loss and records the gap for every client"
-_CONTINUE = "afterwards run `relay resume`, or `relay reload` if you changed the configuration"
+_CONTINUE = "afterwards run `relay reload` if you changed the configuration, and `relay resume`"
 _MOST_SHOWN = 255  # bytes of a hint that processes show of each other
 _SAYS_HOW_TO_CONTINUE = ("`relay start", "`relay resume`", "stop the relay", "run that release")
 

@@ -48,7 +48,7 @@ def test_a_given_hint_replaces_the_usual_one() -> None:
 def test_the_remedy_of_a_stop_says_how_the_relay_continues(code: StopCode, hint: str, continues: bool) -> None:
     error = RelayError(code, "work", hint=hint)
     assert error.remedy.startswith(error.hint)
-    assert ("afterwards run `relay resume`" in error.remedy) == continues
+    assert error.remedy.endswith("and `relay resume`") == continues
     assert "afterwards" not in error.line(), "a command that fails has nothing to resume"
 
 
