@@ -240,8 +240,9 @@ def table(results: Sequence[Result], seed: int) -> str:
 @click.option("--minutes", envvar="CHECK_MINUTES", type=click.FloatRange(min=1), default=MINUTES, show_default=True)
 @click.option("--seed", envvar="CHECK_SEED", type=click.IntRange(0, 2**31 - 1), help="By default a new one.")
 def main(names: Sequence[str], minutes: float, seed: int | None) -> None:
-    """Run these parts, by default all."""
-    chosen = [part for part in PARTS if not names or part.name in names]
+    """Run these parts in this order, by default all."""
+    parts = {part.name: part for part in PARTS}
+    chosen = [parts[name] for name in dict.fromkeys(names or parts)]
     sys.exit(check(chosen, FOLDER, minutes, random.randrange(2**31) if seed is None else seed))
 
 

@@ -124,7 +124,7 @@ def test_the_whole_keeps_its_minutes_and_makes_targets_that_exist() -> None:
     assert {part.command[-1] for part in check.PARTS} <= targets
 
 
-def test_parts_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_are_chosen_by_name_and_run_in_that_order(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[tuple[list[str], float, int]] = []
 
     def instead(parts: list[Part], folder: Path, minutes: float, seed: int) -> int:
@@ -133,7 +133,7 @@ def test_parts_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(check, "check", instead)
     environment = {"CHECK_MINUTES": "50", "CHECK_SEED": "9"}
-    assert CliRunner().invoke(check.main, ["spark", "kill"], env=environment).exit_code == 0
-    assert ran == [(["spark", "kill"], 50.0, 9)]
+    assert CliRunner().invoke(check.main, ["kill", "spark", "kill"], env=environment).exit_code == 0
+    assert ran == [(["kill", "spark"], 50.0, 9)]
     wrong = CliRunner().invoke(check.main, ["sparks"])
     assert wrong.exit_code == 2 and "'sparks' is not one of 'all'" in wrong.output
