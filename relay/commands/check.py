@@ -29,10 +29,11 @@ def run(config: Config, only_source: bool = False) -> Iterator[Finding]:
         yield grants.reading(config)
 
 
-def report(config: Config, only_source: bool = False) -> int:
-    """Run the checks, print each finding as it is found, and return how many prevent the relay from working."""
+def report(config: Config, only_source: bool = False) -> str:
+    """Run the checks, print each finding as it is found, and return why the relay cannot work; empty if it can."""
     failures = 0
     for finding in run(config, only_source):
         click.echo(finding)
         failures += finding.level is Level.FAIL
-    return failures
+    findings = "1 finding prevents" if failures == 1 else f"{failures} findings prevent"
+    return f"{findings} the relay from working" if failures else ""

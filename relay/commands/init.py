@@ -107,15 +107,14 @@ def init(path: str, flags: Mapping[str, str], yes: bool, force: bool, url: str |
     settings = {**flags, **answers}
     config, _ = configuration.load(None, os.environ, settings)
     content = conf_file.content(configuration.given(os.environ, settings), "relay init")
-    if failures := check.report(config):
-        cause = f"{failures} of the findings prevent the relay from working"
-        if not yes and not (asks and click.confirm(f"{cause}. Write {path} all the same?", err=True)):
-            hint = "apply the remedies above and run it again; --yes writes the file all the same"
-            raise RelayError(ErrorCode.CHECK_FAILED, "init", f"{cause}; {path} is not written", hint=hint)
+    cause = check.report(config)
+    if cause and not yes and not (asks and click.confirm(f"{cause}. Write {path} all the same?", err=True)):
+        hint = "apply the remedies above and run it again; --yes writes the file all the same"
+        raise RelayError(ErrorCode.CHECK_FAILED, "init", f"{cause}; {path} is not written", hint=hint)
     conf_file.write(target, content)
     named = shlex.quote(path)
     click.echo(f"wrote {path}; AuthSecret in it is the secret of the clients\n\nnext:")
-    if failures:
+    if cause:
         click.echo(f"  apply the remedies above; relay check -c {named}")
     click.echo(f"  relay start -c {named}\n  relay tail -c {named}    # in another terminal: shows each changed row")
 

@@ -144,8 +144,8 @@ def check(load: Loader, url: str | None) -> None:
 
     if url is not None:
         load.use(url)
-    if failures := preflight.report(load(), only_source=load.file is None and url is not None):
-        raise RelayError(ErrorCode.CHECK_FAILED, "check", f"{failures} of the findings prevent the relay from working")
+    if cause := preflight.report(load(), only_source=load.file is None and url is not None):
+        raise RelayError(ErrorCode.CHECK_FAILED, "check", cause)
 
 
 @cli.command()

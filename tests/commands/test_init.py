@@ -148,7 +148,7 @@ def test_if_a_check_fails_a_terminal_is_asked_whether_to_write(
     with Terminal(*command, "--set", "Server.IPAddr=127.0.0.1") as terminal:
         terminal.answer("Password of that account: ", "wrong")
         terminal.answer("Secret of the clients", "chosen")
-        terminal.answer("1 of the findings prevent the relay from working. Write ", answer)
+        terminal.answer("1 finding prevents the relay from working. Write ", answer)
         assert terminal.wait() == code
         assert "Connection refused" in terminal.screen
     assert conf.exists() == (answer == "y")
