@@ -19,11 +19,13 @@ constexpr size_t kStack = 256 << 10;
 constexpr size_t kThreads = 5;
 constexpr size_t kSteps = 200000;  // of an execution that ends
 
+std::vector<size_t> g_touched;  // words with a place
+
 // Of each word the index of a value in its history.
 struct View {
   std::array<int16_t, kPlaces> at{};
   void join(const View& o) {
-    for (size_t i = 0; i < kPlaces; ++i) at[i] = std::max(at[i], o.at[i]);
+    for (size_t i = 0; i < g_touched.size(); ++i) at[i] = std::max(at[i], o.at[i]);
   }
 };
 
@@ -51,7 +53,6 @@ struct Thread {
 
 alignas(64) uint8_t g_memory[kMemory];
 int16_t g_place_of[kMemory / 8];                 // of a word, + 1; 0: not touched yet
-std::vector<size_t> g_touched;                   // words with a place
 std::vector<std::vector<Message*>> g_histories;  // by place
 std::deque<Message> g_pool;
 size_t g_messages = 0;

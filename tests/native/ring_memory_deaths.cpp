@@ -300,12 +300,12 @@ void die_holding() {
 }  // namespace
 
 std::vector<Scenario> death_scenarios() {
-  return {{"a broker dies", die_deciding, {1, 0, 1}, true},
-          {"a server dies", die_serving, {1, 0, 1}, true},
-          {"a broker dies that gives a block away", die_giving, {2, 0, 1}, true},
-          {"a server dies that holds a block of two", die_holding, {2, 0, 1}, true},
-          {"a broker dies that has to wake", die_waking, {1, 0, 1}},
-          {"a server dies that has to sleep", die_asleep, {1, 0, 1}},
+  return {{"a broker dies", die_deciding, {1, 1, 1}, true},
+          {"a server dies", die_serving, {1, 1, 1}, true},
+          {"a broker dies that gives a block away", die_giving, {2, 1, 1}, true},
+          {"a server dies that holds a block of two", die_holding, {2, 1, 1}, true},
+          {"a broker dies that has to wake", die_waking, {1, 1, 1}},
+          {"a server dies that has to sleep", die_asleep, {1, 1, 1}},
           {"brokers and servers die and sleep", die_and_sleep},
           {"a broker dies at random", die_deciding},
           {"a server dies at random", die_serving},

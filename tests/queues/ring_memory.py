@@ -2,7 +2,8 @@
 
     python -m tests.queues.ring_memory [executions of each scenario [seed]]
 
-It also runs small queues in every way within a bound, such as one death and one switch, and says how many these were.
+It also runs small queues in every way within a bound, such as one death, one switch and one old load, and says how many
+these were.
 
 The queue's own sources are compiled with the model's words and fences in place of the processor's, which stand in
 `native/base/words.hpp`. Each fence is a mutant, and so is each load that acquires and each store that releases. The
