@@ -25,14 +25,14 @@ std::vector<Field> fields(size_t count) {
   return all;
 }
 
-void count_usage(Journal& journal, const Shape& shape) {
+void count_usage(Journal& journal, const Shape& shape, uint64_t first) {
   UsageReader usage(journal.path, 0, 0);
   const auto read = [&] {
     while (!usage.read(journal.end, 8 << 20)) usage.take();
   };
   read();
   usage.take();
-  journal.write(1 + shape.rows);
+  journal.write(first, shape.rows);
   counted(read);
 }
 
@@ -52,25 +52,26 @@ Clients sharing(const Shape& shape, uint32_t filters) {
   return clients;
 }
 
-// Runs a stage for all rows of the shape, after a first run that makes everything known. Each client gets its part of
-// the rows.
+// Runs a stage for the rows of the shape, after a row of each table at least, which makes all tables known. Each client
+// gets its part of the rows.
 void run(const std::string& stage, const Shape& shape, const Clients& clients, uint32_t part,
          const std::string& folder) {
+  const uint64_t known = std::max(shape.rows, shape.tables), first = 1 + known;
   if (stage == "ingest") {
     StreamToJournal reader(folder, shape);
-    reader.feed(shape.stream(1));
-    const std::string stream = shape.stream(1 + shape.rows, 1 << 30);
+    reader.feed(shape.stream(1, known));
+    const std::string stream = shape.stream(first, shape.rows, 1 << 30);
     counted([&] { reader.feed(stream); });
-    shape.expect(reader.rows() - shape.rows);
+    shape.expect(reader.rows() - known);
     return;
   }
   Journal journal(folder, shape);
   Relay relay(journal, clients);
-  journal.write();
-  if (stage == "usage") return count_usage(journal, shape);
+  journal.write(1, known);
+  if (stage == "usage") return count_usage(journal, shape, first);
   relay.decide(journal.end);
   const uint64_t before = relay.poll_many(RowFormat::text);
-  journal.write(1 + shape.rows);
+  journal.write(first, shape.rows);
   if (stage == "decide") {
     counted([&] { relay.decide(journal.end); });
     shape.expect(part * (relay.poll_many(RowFormat::text) - before));
@@ -98,7 +99,6 @@ int main(int argc, char** argv) {
     part = static_cast<uint32_t>(clients.size());
   } else if (dimension == "tables") {
     shape.tables = size;
-    shape.rows = std::max(shape.rows, size);
   } else if (dimension == "columns") {
     shape.per_event = 10;
     shape.rows = size < 100 ? 2000 : 200;

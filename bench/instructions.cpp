@@ -46,14 +46,14 @@ Shape wide(uint32_t per_event) { return {fields(4), per_event}; }
 
 void ingest(const Shape& shape, const std::string& folder) {
   StreamToJournal reader(folder, shape);
-  const std::string stream = shape.stream(1);
+  const std::string stream = shape.stream(1, shape.rows);
   counted([&] { reader.feed(stream); });
   shape.expect(reader.rows());
 }
 
 void decide(const Shape& shape, const std::string& folder) {
   Journal journal(folder, shape);
-  journal.write();
+  journal.write(1, shape.rows);
   Relay relay(journal);
   counted([&] { relay.decide(journal.end); });
   shape.expect(relay.poll_all());
@@ -62,7 +62,7 @@ void decide(const Shape& shape, const std::string& folder) {
 template <typename Poll>
 void poll(const Shape& shape, const std::string& folder, Poll use, uint32_t clients = 1) {
   Journal journal(folder, shape);
-  journal.write();
+  journal.write(1, shape.rows);
   Relay relay(journal, all_rows(clients));
   relay.decide(journal.end);
   uint64_t rows = 0;
@@ -72,7 +72,7 @@ void poll(const Shape& shape, const std::string& folder, Poll use, uint32_t clie
 
 void log_lines(const Shape& shape, const std::string& folder) {
   Journal journal(folder, shape);
-  journal.write();
+  journal.write(1, shape.rows);
   LineReader reader(folder, 0, LineForm::csv, {}, false);
   counted([&] {
     for (;;) {
@@ -88,7 +88,7 @@ void log_lines(const Shape& shape, const std::string& folder) {
 
 void cdc_rows(const Shape& shape, const std::string& folder) {
   Journal journal(folder, shape);
-  journal.write();
+  journal.write(1, shape.rows);
   JournalReader frames(folder);
   CdcReader reader(frames, 0, "shop", "orders", CdcForm::json, CdcValues::exact, {}, false);
   uint64_t rows = 0;

@@ -80,7 +80,7 @@ struct Shape {
            counted_by(metadata.size()) + metadata + std::string(bytes_for(columns.size()), '\0');
   }
   // A transaction for each event, as the binlog has them.
-  std::string stream(uint64_t first_row, uint64_t position = 200) const {
+  std::string stream(uint64_t first_row, uint64_t count, uint64_t position = 200) const {
     std::string out;
     auto add = [&](uint8_t type, const std::string& body) {
       position += kEventHeader + body.size();
@@ -88,7 +88,7 @@ struct Shape {
     };
     const std::string begin =
         little_endian(0, 8) + little_endian(4, 1) + little_endian(0, 4) + std::string("shop\0BEGIN", 10);
-    for (uint64_t row = first_row; row < first_row + rows; row += per_event) {
+    for (uint64_t row = first_row; row < first_row + count; row += per_event) {
       const uint64_t table = table_of(row);
       add(kQueryEvent, begin);
       add(kTableMapEvent, table_map(table));
@@ -147,9 +147,9 @@ class Journal {
     }
   }
 
-  // Appends the rows from this one on.
-  void write(uint64_t first_row = 1) {
-    for (uint64_t row = first_row; row < first_row + shape_.rows; row += shape_.per_event) {
+  // Appends so many rows from this one on.
+  void write(uint64_t first_row, uint64_t count) {
+    for (uint64_t row = first_row; row < first_row + count; row += shape_.per_event) {
       const std::string body = shape_.body(row);
       writer_.rows(tables_[shape_.table_of(row)], RowKind::insert, 200 + row, build::kMoment, shape_.per_event,
                    Bytes(body));

@@ -101,7 +101,10 @@ UsageReader::Entry UsageReader::load_table(uint64_t table) {
 
 // Forgets TABLE frames of earlier segments, which no later rows name.
 void UsageReader::forget_before(uint64_t position) {
-  entries_.erase(entries_.begin(), entries_.lower_bound(journal_.segment(position)));
+  const uint64_t first = journal_.segment(position);
+  for (auto each = entries_.begin(); each != entries_.end();) {
+    each = each->first < first ? entries_.erase(each) : std::next(each);
+  }
   recent_.fill({});
 }
 

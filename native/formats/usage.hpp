@@ -73,7 +73,7 @@ class UsageReader {
   uint64_t taken_ = 1;
   std::map<std::pair<std::string, std::string>, uint32_t> tables_;
   std::vector<TableDefinition> definitions_;
-  std::map<uint64_t, Entry> entries_;  // by TABLE frame
+  std::unordered_map<uint64_t, Entry> entries_;  // by TABLE frame
   std::array<std::pair<uint64_t, Entry*>, 1024> recent_{};
 };
 

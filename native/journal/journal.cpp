@@ -337,8 +337,12 @@ void JournalReader::release_before(uint64_t position) {
     if (last_ == segments_.begin()->second.get()) last_ = nullptr;
     segments_.erase(segments_.begin());
   }
-  definitions_.erase(definitions_.begin(), definitions_.lower_bound(segments_.empty() ? 0 : segments_.begin()->first));
-  if (segments_.size() != before) numbers_.clear();
+  if (segments_.size() == before) return;
+  numbers_.clear();
+  const uint64_t first = segments_.empty() ? 0 : segments_.begin()->first;
+  for (auto each = definitions_.begin(); each != definitions_.end();) {
+    each = each->first < first ? definitions_.erase(each) : std::next(each);
+  }
 }
 
 uint64_t JournalReader::locate(std::string_view file, uint64_t position, uint64_t committed) {

@@ -153,9 +153,9 @@ class JournalReader {
   const Mapping* last_ = nullptr;
   uint64_t flushed_ = 0;
   std::vector<uint64_t> verified_;  // verified frames, each at the index that its position gives
-  std::map<uint64_t, std::shared_ptr<const Definition>> definitions_;  // by TABLE frame
-  std::unordered_map<uint64_t, uint32_t> numbers_;                     // by TABLE frame
-  std::map<std::pair<std::string, std::string>, uint32_t> numbered_;   // by schema and table
+  std::unordered_map<uint64_t, std::shared_ptr<const Definition>> definitions_;  // by TABLE frame
+  std::unordered_map<uint64_t, uint32_t> numbers_;                               // by TABLE frame
+  std::map<std::pair<std::string, std::string>, uint32_t> numbered_;             // by schema and table
 };
 
 }  // namespace relay
