@@ -237,14 +237,16 @@ class _Reader:
         self._ingest.stop_at_boundary(False)
         self._arena.source_state = "streaming"
         self._arena.mark_running(self._context.slot)
+        wait = True
         while not self._context.stopping:
             self._context.beat()
             self._maintenance.check()
             if self._arena.draining or self._arena.paused:
                 self._ingest.stop_at_boundary(True)
             heard = intake.heard
-            attention = self._receive(intake, once=handler.has_pending)
+            attention = self._receive(intake, once=handler.has_pending, wait=wait)
             handler.commit()
+            wait = True
             now = time.monotonic()
             received = intake.heard > heard
             if received:
@@ -259,6 +261,7 @@ class _Reader:
                 return
             else:
                 handler.handle(attention)
+                wait = not handler.has_additions  # they are committed first: the next row does not wait for it
             if self._ingest.position > SHORT_POSITION:  # not only at intervals: the file may end at any moment
                 self._update_low_position()
             if self._report.due(now) or (attention is None and not received):
@@ -266,10 +269,10 @@ class _Reader:
             self._lineage.follow(self._ingest.mark, self._here, account, server)
 
     @staticmethod
-    def _receive(intake: Intake, *, once: bool) -> Attention | None:
-        """Receive and ingest until there is something to check; with `once`, only one receive."""
+    def _receive(intake: Intake, *, once: bool, wait: bool) -> Attention | None:
+        """Receive and ingest until there is something to check; with `once` one receive, without `wait` none."""
         try:
-            return intake.run(time.monotonic() + REPORT_SECONDS, once)
+            return intake.run(time.monotonic() + REPORT_SECONDS, once, wait)
         except OSError as error:
             raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 

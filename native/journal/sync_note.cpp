@@ -15,7 +15,7 @@ namespace relay {
 namespace {
 
 // A hash (FNV-1a) of the host's boot id; 0 if the kernel does not provide one.
-uint64_t boot_id() {
+uint64_t read_boot_id() {
   int fd = ::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   char text[64];
@@ -24,6 +24,12 @@ uint64_t boot_id() {
   uint64_t hash = 0xcbf29ce484222325;
   for (ssize_t i = 0; i < n; ++i) hash = (hash ^ static_cast<uint8_t>(text[i])) * 0x100000001b3;
   return n > 0 ? hash : 0;
+}
+
+// Read once: each statement to SQLite asks for it.
+uint64_t boot_id() {
+  static const uint64_t id = read_boot_id();
+  return id;
 }
 
 }  // namespace

@@ -95,6 +95,11 @@ class IngestHandler:
             self._resolve(self._definitions.resolve_proven(position))
         self._finish_assumptions(position)
 
+    @property
+    def has_additions(self) -> bool:
+        """Whether there are new definitions that are not committed."""
+        return self._committer.has_additions
+
     def commit(self) -> None:
         """Commit new definitions, once the journal has their statements."""
         self._committer.commit()

@@ -44,6 +44,11 @@ class HistoryCommitter:
         self._writer = writer
         self._covered = int(store.fact(_COVERED) or 0)
 
+    @property
+    def has_additions(self) -> bool:
+        """Whether there are uncommitted additions."""
+        return self._store.has_changes
+
     def commit(self) -> None:
         """Commit additions that are in the journal, and the journal position; from time to time only the position."""
         end = self._writer.end()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,7 @@ _TABLES: Final = (
 )
 _VERSION: Final = "epoch, schema_name, table_name, sequence, file, position, gtid, proof, statement, state"
 _REPLY: Final = "schema_name, table_name, asked_file, asked_position, until_file, until_position, state"
+_REMEMBERED: Final = 1_000  # tables whose newest version is kept in memory
 _LONGEST_STATEMENT: Final = 4096  # characters that are kept of a statement, for people
 _DECODER: Final = msgspec.msgpack.Decoder(Fact)
 _GONE: Final = msgspec.msgpack.encode(ABSENT)
@@ -74,6 +76,8 @@ class Store:
             self._db.close()
             raise
         self._dropped = 0  # since the last check for dropped tables
+        # A statement asks again and again for the newest version of few tables. None: no process but this one writes.
+        self._newest: dict[TableName, Version | None] | None = None if read_only else {}
 
     def verify(self) -> dict[TableName, Damaged]:
         """Read the whole file; return the tables with damaged rows. Raises `Unreadable` for any other damage.
@@ -119,6 +123,7 @@ class Store:
         Versions of earlier epochs are kept only for people.
         """
         self.epoch += 1
+        self._changed()
         self.put_fact("epoch", str(self.epoch))
         self._execute("DELETE FROM answers")
 
@@ -126,6 +131,7 @@ class Store:
         """Add versions, each the newest of its table."""
         self._begin()
         for version in versions:
+            self._changed(version.table)
             owner, name = version.table
             row = (
                 self.epoch, owner, name, version.sequence, version.since.file, version.since.position, version.gtid,
@@ -184,10 +190,24 @@ class Store:
     def forget_from(self, sequence: int) -> None:
         """Forget the versions from that number in the journal on: the journal has lost them, and they come again."""
         self._begin()
+        self._changed()
         self._execute("DELETE FROM versions WHERE sequence >= ? AND epoch = ?", (sequence, self.epoch))
 
     def versions(self, table: TableName, *, all_epochs: bool = False) -> Iterator[Version]:
         """Yield the versions of a table in this epoch, newest first; with `all_epochs`, in all epochs."""
+        if all_epochs or self._newest is None:
+            yield from self._versions(table, all_epochs)
+            return
+        if table not in self._newest:
+            if len(self._newest) >= _REMEMBERED:
+                self._newest.clear()
+            self._newest[table] = next(self._versions(table), None)
+        newest = self._newest[table]
+        if newest is not None:
+            yield newest
+            yield from islice(self._versions(table), 1, None)
+
+    def _versions(self, table: TableName, all_epochs: bool = False) -> Iterator[Version]:
         rows = self._select(
             f"SELECT {_VERSION}, crc FROM versions WHERE schema_name = ? AND table_name = ?"
             " AND (epoch = ? OR ?) ORDER BY id DESC",
@@ -234,8 +254,18 @@ class Store:
     def forget(self, table: TableName) -> None:
         """Forget everything about a table."""
         self._begin()
+        self._changed(table)
         for kind in ("versions", "answers"):
             self._execute(f"DELETE FROM {kind} WHERE schema_name = ? AND table_name = ?", tuple(table))
+
+    def _changed(self, table: TableName | None = None) -> None:
+        """Forget the newest version of a table, or of all."""
+        if self._newest is None:
+            return
+        if table is None:
+            self._newest.clear()
+        else:
+            self._newest.pop(table, None)
 
     def _select(self, sql: str, values: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         try:

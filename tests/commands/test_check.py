@@ -66,7 +66,7 @@ def test_the_command_prints_a_line_a_finding_and_exits_by_the_worst(server: Data
     bad = run_relay("check", "-c", write_conf(tmp_path, server, {"Server.Password": "wrong"}))
     assert bad.returncode == ExitCode.CHECK_FAILED
     assert "GRANT REPLICATION SLAVE" in bad.stdout
-    assert bad.stderr.startswith("relay: check: 1 of the findings")
+    assert bad.stderr.startswith("relay: check: 1 finding prevents")
 
 
 @pytest.mark.parametrize(

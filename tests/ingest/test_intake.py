@@ -97,6 +97,15 @@ def test_what_comes_is_journaled_and_counted_however_it_is_cut(line: Line) -> No
     assert line.arena.committed == line.fed.writer.committed()
 
 
+def test_without_a_wait_nothing_is_received(line: Line) -> None:
+    line.send(opening(), transaction(1, 1000))
+    before = line.intake.heard
+    assert line.intake.run(time.monotonic() + LONG, False, wait=False) is None
+    assert line.intake.heard == before and not line.fed.rows()
+    line.run(once=True)
+    assert line.fed.rows() == [("t", 1, 1)]
+
+
 def test_the_broker_is_woken_when_something_is_published_and_it_sleeps(line: Line) -> None:
     line.send(opening(), transaction(1, 1000))
     line.run()

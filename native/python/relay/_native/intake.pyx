@@ -41,8 +41,8 @@ cdef class Intake:
         self.broker_wake = broker_wake
         self.heard = time.monotonic()
 
-    def run(self, double until, once):
-        """Receives and processes the stream.
+    def run(self, double until, once, wait=True):
+        """Receives and processes the stream. Without `wait` it processes what has come.
 
         Returns an Attention that needs a reply, or None: after a receive at or after `until` (monotonic clock), after a
         receive without bytes in its time limit, when a drain or a pause is requested, when the position in the file is
@@ -55,7 +55,7 @@ cdef class Intake:
             self.wake_broker()
             if attention is not None:
                 return attention
-            if n and (once or self.heard >= until or self.must_end()):
+            if not wait or n and (once or self.heard >= until or self.must_end()):
                 return None
             n = self.take()
             if n == 0:
