@@ -16,8 +16,9 @@ from bench.decoding import PRINTER, PRINTER_BAR, printed
 from bench.run import Run, started
 from bench.shapes import NARROW, NARROW_VALUES, WIDE, WIDE_VALUES, Shape, create, insert, next_file
 from relay.client import RelayClient
-from tests.support.relay_process import SECRET, RelayProcess, write_conf
+from tests.support.relay_process import SECRET, RelayProcess, process_cpu_seconds, write_conf
 
+CPU_BARS = {"narrow": 0.2, "wide": 0.6}  # microseconds of a server, a row
 BATCH_ROWS = 1000  # of a PollMany
 WAIT_MS = 1000  # wait of a PollMany: an empty reply is the end of the rows, not a delay of the broker
 
@@ -42,6 +43,8 @@ def _throughput(run: Run, relay: RelayProcess) -> None:
     }
     ours: dict[str, list[float]] = {name: [] for name in shapes}
     peer: dict[str, list[float]] = {name: [] for name in shapes}
+    cost: dict[str, list[float]] = {name: [] for name in shapes}
+    servers = [pid for name, pid in relay.pids().items() if name.startswith("server")]
     native = {
         name: Client(relay.port, SECRET, f"live-{name}", f"live_{name}") for name in ("narrow", "wide", "every_type")
     }
@@ -62,14 +65,17 @@ def _throughput(run: Run, relay: RelayProcess) -> None:
                     insert(run.server, f"live_{name}", values, number * count + 1, count)
                     read = printed if name == "every_type" else readers.floor
                     peer[name].append(count / read(Shape(name, count, 0, file, run.server)))
-                    take = partial(_take_objects, library) if name == "objects" else partial(_take_all, native[name])
+                    take = partial(take_objects, library) if name == "objects" else partial(_take_all, native[name])
+                    used = sum(map(process_cpu_seconds, servers))
                     ours[name].append(count / take(count, release))
+                    cost[name].append(1e6 * (sum(map(process_cpu_seconds, servers)) - used) / count)
     for client in native.values():
         client.close()
     for name, bar in (("narrow", 3.5e6), ("wide", 1.2e6)):
         what = f"live binlog to a native consumer, {name}"
         run.report.figure(what, ours[name], "rows/s", at_least=bar)
         run.report.ratio(f"  {what}", ours[name], peer[name], "rows/s", of="C program that only reads the binlog")
+        run.report.figure(f"  {what}, CPU of the servers", cost[name], "us a row", at_most=CPU_BARS[name])
     what = "live binlog to a native consumer, every type"
     run.report.ratio(what, ours["every_type"], peer["every_type"], "rows/s", of=PRINTER, at_least=PRINTER_BAR)
     run.report.figure("live binlog to Python objects, narrow", ours["objects"], "rows/s", at_least=0.5e6)
@@ -86,7 +92,7 @@ def _take_all(client: Client, count: int, release: Callable[[], float]) -> float
     return taken.ended - begin
 
 
-def _take_objects(client: RelayClient, count: int, release: Callable[[], float]) -> float:
+def take_objects(client: RelayClient, count: int, release: Callable[[], float]) -> float:
     """Seconds until the client library has made objects of all rows."""
     rows, begin = 0, release()
     while rows < count:

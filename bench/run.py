@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.report import Report
 from bench.shapes import Shapes
 from examples.dbserver import DatabaseServer
-from tests.support.relay_process import RelayProcess
+from tests.support.relay_process import RELAY, RelayProcess
 
 
 @dataclass
@@ -30,9 +30,10 @@ class Run:
 
 
 @contextmanager
-def started(conf: Path) -> Iterator[RelayProcess]:
+def started(conf: Path, command: Sequence[str] = RELAY) -> Iterator[RelayProcess]:
     """Runs a relay within the block, and stops it in an orderly way; kills it if the block fails."""
     relay = RelayProcess(conf)
+    relay.command = command
     try:
         yield relay.start()
         relay.stop()
