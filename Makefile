@@ -150,6 +150,7 @@ audit: .venv/stamp-audit  ## list known vulnerabilities of the locked packages; 
 	@scripts/setup-audit.sh
 
 bench-lake: setup-spark  ## measure merges and readers of a lake as ratios, beside deltalake, DuckDB and Spark
+	@SCALE=$(SCALE) $(PY) -m bench.lake_log
 	@SCALE=$(SCALE) $(PY) -m bench.open_tables
 	@SCALE=$(SCALE) $(PY) -m bench.open_tables_live
 	@SCALE=$(SCALE) $(PY) -m bench.open_tables_export

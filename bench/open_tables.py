@@ -56,7 +56,7 @@ class BenchLake:
         self.version = TableVersion(TABLE, 1, 1, fields, ["c0"])
         self.seq = 1
         marker = Marker(TABLE, "create", 1, 1, "create")
-        self.log.commit("export", place=self._place(), versions=[self.version], markers=[marker])
+        self.log.commit("export", place=self.place(), versions=[self.version], markers=[marker])
 
     def fill(self, batch: int = BATCH) -> Iterator[pa.Table]:
         """Insert all rows, in files of so many; yield them."""
@@ -105,9 +105,9 @@ class BenchLake:
             rows = rows.append_column(field.name, values)
         self.seq += count
         file = seal(self.storage, self.version, "2026-11-20", "changes", rows.combine_chunks().to_batches())
-        self.log.commit("export", place=self._place(), add=[file])
+        self.log.commit("export", place=self.place(), add=[file])
 
-    def _place(self) -> ExportPosition:
+    def place(self) -> ExportPosition:
         return ExportPosition(1, 0, 64 + self.seq, self.seq, "binlog.000001", 4 + self.seq, "", "bench", 0)
 
 
