@@ -6,6 +6,7 @@ changes/cdc_schema=shop/cdc_table=order%2Fitems/cdc_date=2026-11-20/part-<first>
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from relay.lake.documents import ChangeKind, Table
@@ -31,6 +32,7 @@ def decode(text: str) -> str:
     return re.sub("%([0-9A-F]{2})", lambda found: chr(int(found[1], 16)), text)
 
 
+@lru_cache(maxsize=4096)  # a state has many files of few tables
 def table_key(table: Table) -> str:
     """`schema.table`, encoded, dots within the names too: the key of LakeState.tables, unique for each table."""
     return ".".join(encode(name).replace(".", "%2E") for name in (table.schema, table.table))

@@ -76,7 +76,7 @@ class Store:
             self._db.close()
             raise
         self._dropped = 0  # since the last check for dropped tables
-        # A statement asks again and again for the newest version of few tables. None: no process but this one writes.
+        # A statement asks again and again for the newest version of few tables. None if another process writes.
         self._newest: dict[TableName, Version | None] | None = None if read_only else {}
 
     def verify(self) -> dict[TableName, Damaged]:
