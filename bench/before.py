@@ -130,6 +130,8 @@ def _build() -> str:
     root = ROOT / "build" / "bench" / BEFORE
     command = root / ".venv" / "bin" / "relay"
     if not command.exists():
+        if subprocess.run(["git", "cat-file", "-e", BEFORE], cwd=ROOT, capture_output=True, check=False).returncode:
+            raise SystemExit(f"bench: this clone lacks the commit {BEFORE}: run `git fetch --unshallow`")
         root.mkdir(parents=True, exist_ok=True)
         files = subprocess.run(["git", "archive", BEFORE], cwd=ROOT, check=True, capture_output=True).stdout
         subprocess.run(["tar", "-x"], cwd=root, input=files, check=True)

@@ -105,7 +105,8 @@ class _Debezium:
             subprocess.run(["javac", "-cp", LIBRARIES, "-d", BUILT, source], check=True)
         settings = SETTINGS | {"database.port": str(server.port), "database.include.list": "bench"}
         command = ["java", "-XX:+UseParallelGC", "-cp", f"{BUILT}:{LIBRARIES}", "Debezium"]
-        with open(scratch / "debezium.log", "wb") as log:
+        self._log = scratch / "debezium.log"
+        with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 [*command, *(f"{name}={value}" for name, value in settings.items())],
                 cwd=scratch, stdout=subprocess.PIPE, stderr=log, text=True,
@@ -141,7 +142,7 @@ class _Debezium:
             if count >= self._taken:
                 assert count == self._taken, f"{count - self._taken} rows too many"
                 return nanoseconds / 1e9 - begin
-        raise AssertionError("Debezium has ended: see debezium.log")
+        raise AssertionError(f"Debezium has ended:\n{self._log.read_text()[-4000:]}")
 
 
 def _await_dump(server: DatabaseServer) -> None:

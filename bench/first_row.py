@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from bench.clients import Client
@@ -18,6 +19,7 @@ COLUMNS = "id INT PRIMARY KEY, a INT, b VARCHAR(20)"
 BARRED = 50  # percentile
 LATER_MS = 1.0  # that a first row may come later than another
 PAUSE = 0.02  # seconds after which the relay has the definition of a new table
+_numbers = count()  # of tables and rows
 
 
 @dataclass
@@ -42,22 +44,28 @@ def measure(run: Run) -> None:
                 connection.cursor() as cursor,
             ):
                 cursor.execute(f"CREATE TABLE bench.known ({COLUMNS})")
-                _delay(cursor, client, "known", 0)
+                _delay(cursor, client, "known")
                 for pause, when in ((0.0, "right behind CREATE TABLE"), (PAUSE, "later")):
                     run.report.step(f"{kind}: {run.rows(TABLES)} new tables, rows {when}")
                     delays = _Delays()
-                    for number in range(1, run.rows(TABLES) + 1):
-                        for table, into, found in (("a", "a", delays.first), ("b", "known", delays.other)):
-                            made, row = f"{table}{number}_{int(pause * 1000)}", int(pause * 100_000) + number
-                            cursor.execute(f"CREATE TABLE bench.{made} ({COLUMNS})")
-                            time.sleep(pause)
-                            found.append(_delay(cursor, client, made if into == "a" else into, row))
+                    for _ in range(run.rows(TABLES)):
+                        delays.first.append(_delay(cursor, client, _create(cursor, pause)))
+                        _create(cursor, pause)
+                        delays.other.append(_delay(cursor, client, "known"))
                     _report(run, f"{kind}, rows {when}", delays)
 
 
-def _delay(cursor: Any, client: Client, table: str, row: int) -> float:
+def _create(cursor: Any, pause: float) -> str:
+    """Create a table, and return its name after the pause."""
+    table = f"t{next(_numbers)}"
+    cursor.execute(f"CREATE TABLE bench.{table} ({COLUMNS})")
+    time.sleep(pause)
+    return table
+
+
+def _delay(cursor: Any, client: Client, table: str) -> float:
     poll = client.request(Command.POLL)
-    cursor.execute(f"INSERT INTO bench.{table} VALUES ({row}, 1, 'b')")
+    cursor.execute(f"INSERT INTO bench.{table} VALUES ({next(_numbers)}, 1, 'b')")
     committed = time.perf_counter()
     while client.exchange(poll).result == Result.EMPTY:
         pass
