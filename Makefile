@@ -83,7 +83,7 @@ build/iceberg: .venv/stamp-spark
 test-spark: setup-spark build/iceberg  ## run the lake's tests with Spark, with three real database servers; PYSPARK=4.0.5 for another pyspark
 	@[ -z "$(PYSPARK)" ] || [ -d build/pyspark-$(PYSPARK) ] \
 	  || $(PY) -m pip install -q --target build/pyspark-$(PYSPARK) pyspark==$(PYSPARK)
-	@PYTHONPATH=$(if $(PYSPARK),$(CURDIR)/build/pyspark-$(PYSPARK)) $(PY) -m pytest -m "spark and not cluster" tests/spark
+	@PYTHONPATH=$(if $(PYSPARK),$(CURDIR)/build/pyspark-$(PYSPARK)) $(PY) -m pytest -n 2 --dist loadfile -m "spark and not cluster" $(SLOWEST) tests/spark
 
 test-cluster: setup-spark wheel  ## test merge, compaction and streams of the wheel on a cluster of two workers
 	@$(PY) -m pytest -m cluster tests/spark/test_cluster.py

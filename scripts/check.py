@@ -122,14 +122,14 @@ PARTS: Final = (
     Part("all", ("make", "test"), 11),
     Part("browser", ("make", "test-browser"), 7),
     Part("spark", ("make", "test-spark"), 11),
-    Part("cluster", ("make", "test-cluster"), 5),
+    Part("cluster", ("make", "test-cluster"), 9),
     Part("types", ("make", "test-types"), 1, of_types, seeded=False),
     Part("docs", ("make", "docs"), 1, of_docs, seeded=False),
-    Part("kill", ("make", "kill"), 32, depth=Depth("RELAY_KILLS", fixed=24, unit=0.4, least=4)),
+    Part("kill", ("make", "kill"), 28, depth=Depth("RELAY_KILLS", fixed=22, unit=0.4, least=4)),
     Part("faults", ("make", "test-faults"), 16, depth=Depth("RELAY_FAULTS", 8, 54, least=0.01, whole=False)),
-    # Three servers, one after the other. On two cores 15 native targets, two at a time, then 7 in Python.
-    Part("names", ("make", "test-names"), 8, of_names, Depth("RELAY_NAMES", fixed=2, unit=3 / 60, least=30)),
-    Part("fuzz", ("make", "fuzz"), 6, of_fuzz, Depth("FUZZ_SECONDS", fixed=0.5, unit=14.5 / 60, least=5)),
+    # Three servers, one after the other. What compiles first, and 15 native targets, two at a time, then 7 in Python.
+    Part("names", ("make", "test-names"), 8, of_names, Depth("RELAY_NAMES", fixed=3, unit=3 / 60, least=30)),
+    Part("fuzz", ("make", "fuzz"), 7, of_fuzz, Depth("FUZZ_SECONDS", fixed=2.5, unit=14.5 / 60, least=5)),
 )
 
 
