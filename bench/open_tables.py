@@ -135,10 +135,13 @@ def measure(report: Report, lake: BenchLake, name: str) -> None:
     # A process of its own, which has the memory of a relay's merger, and begins with nothing of this one's.
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as merger:
         merged = merger.submit(merge, lake.folder).result()
+        singles = []
         while merged.bytes > lake.rows // 10:  # the files of the first merge become larger ones, once
             report.step("compacting")
-            merge_with_deltalake(lake.copy, lake.update(0, 1))
+            singles.append(lake.update(0, 1))
             merged = merger.submit(merge, lake.folder).result()
+        if singles:
+            merge_with_deltalake(lake.copy, pa.concat_tables(singles))
         for turn in range(1, ROUNDS + 1):
             report.step(f"merge {turn}")
             rows = lake.update(turn)

@@ -256,6 +256,8 @@ class _Reader:
                 raise SourceLost(f"read the binlog: no event and no heartbeat for {silence} s")
             if attention is None:
                 handler.resolve_proven()
+                handler.expect_next()
+                wait = not handler.expects_more
             elif attention.asks == "boundary":
                 self._report_position(now)
                 return

@@ -87,6 +87,9 @@ class Ingest {
               std::vector<bool> keep);  // to table; an empty `keep`: all columns
   void exclude(uint64_t table_id);
   JournalWriter::Handle pending(uint64_t table_id, Bytes provisional, Bytes published, std::vector<bool> keep);
+  // The definition for a table map that may come: `map` is its body after the table id. Another map of the table is
+  // asked about. It is no reply.
+  void expect(Bytes map, Bytes definition, Bytes published, std::vector<bool> keep);
   void accept_partial(uint64_t table_id);  // to partial: images of this table may lack columns
   void skip();                             // to query, unknown and partial: skips the event
   void stop_at_boundary(bool on) { stop_at_boundary_ = on; }
@@ -193,8 +196,9 @@ class Ingest {
   bool take_rows(const Event& event, const RowsHead& head, Table& table, Attention* out);
   void append_rows(Table& table, const RowsHead& head, uint32_t timestamp, uint32_t rows, Bytes body);
   void count_rows(RowKind kind, uint64_t rows);
-  Table& put_table(uint64_t table_id);
-  Table& put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep);
+  std::shared_ptr<Table> new_table() const;
+  std::shared_ptr<Table> new_table(Bytes definition, Bytes published, std::vector<bool> keep, bool pending);
+  void put_table(uint64_t table_id, std::shared_ptr<Table> table);
   std::string inflated(Algorithm algorithm, Bytes data, uint64_t size);
 
   bool ask(Asks asks, const Event& event, Attention* out) const;

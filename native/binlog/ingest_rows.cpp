@@ -38,36 +38,52 @@ std::string name_of(const Definition& definition) { return definition.schema + "
 
 }  // namespace
 
-Ingest::Table& Ingest::put_table(uint64_t table_id) {
-  last_ = nullptr;
-  Mapped& mapped = tables_[table_id] = Mapped{std::make_shared<Table>()};
-  mapped.table->epoch = epoch_;
-  return *mapped.table;
+std::shared_ptr<Ingest::Table> Ingest::new_table() const {
+  auto table = std::make_shared<Table>();
+  table->epoch = epoch_;
+  return table;
 }
 
-Ingest::Table& Ingest::put_table(uint64_t table_id, Bytes definition, std::vector<bool> keep) {
+std::shared_ptr<Ingest::Table> Ingest::new_table(Bytes definition, Bytes published, std::vector<bool> keep,
+                                                 bool pending) {
   std::string error;
   auto parsed = Definition::parse(definition, &error);
   if (!parsed) throw StreamError("unsupported_column", "read a table definition", where(), error);
   if (!keep.empty() && keep.size() != parsed->columns.size())
     throw StreamError("unexpected", "define table " + name_of(*parsed), where(), "a mask of another number of columns");
-  Table& table = put_table(table_id);
-  table.definition = std::move(parsed);
-  table.keep = std::move(keep);
+  auto table = new_table();
+  table->definition = std::move(parsed);
+  table->keep = std::move(keep);
+  table->use = std::make_shared<TableUse>(writer_, writer_.define(published, pending));
   return table;
 }
 
+void Ingest::put_table(uint64_t table_id, std::shared_ptr<Table> table) {
+  last_ = nullptr;
+  tables_[table_id] = Mapped{std::move(table)};
+}
+
 void Ingest::define(uint64_t table_id, Bytes definition, Bytes published, std::vector<bool> keep) {
-  put_table(table_id, definition, std::move(keep)).use = std::make_shared<TableUse>(writer_, writer_.define(published));
+  put_table(table_id, new_table(definition, published, std::move(keep), false));
 }
 
 JournalWriter::Handle Ingest::pending(uint64_t table_id, Bytes provisional, Bytes published, std::vector<bool> keep) {
-  Table& table = put_table(table_id, provisional, std::move(keep));
-  table.use = std::make_shared<TableUse>(writer_, writer_.define(published, true));
-  return table.use->handle;
+  auto table = new_table(provisional, published, std::move(keep), true);
+  put_table(table_id, table);
+  return table->use->handle;
 }
 
-void Ingest::exclude(uint64_t table_id) { put_table(table_id).excluded = true; }
+void Ingest::expect(Bytes map, Bytes definition, Bytes published, std::vector<bool> keep) {
+  auto table = new_table(definition, published, std::move(keep), false);
+  table->map = map.text();
+  if (!folded_name(map).empty()) remember(table);
+}
+
+void Ingest::exclude(uint64_t table_id) {
+  auto table = new_table();
+  table->excluded = true;
+  put_table(table_id, std::move(table));
+}
 
 void Ingest::accept_partial(uint64_t table_id) {
   if (find_mapped(table_id)) last_->table->partial = true;

@@ -6,7 +6,7 @@ The function that queries the source is an argument; the only other I/O is on th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -23,12 +23,15 @@ from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
 from relay.schema.columntype import lacks_charset
+from relay.schema.expected_map import Collations, expected_map
 from relay.schema.facts import ANY, SKIPPED, Fact, Reply
 from relay.schema.history import History, Outcome
 from relay.schema.matching import definition, depends_on_charset, mismatch, table_of, with_charsets
 from relay.schema.queries import Query
 from relay.schema.source_tables import uncertain_labels
 from relay.schema.table import Absent, Table, Unknown
+
+_NO_ID: Final = bytes(6)
 
 
 class Verdict(NamedTuple):
@@ -41,6 +44,14 @@ class Verdict(NamedTuple):
     definition: Definition | None = None
     keep: tuple[bool, ...] = ()
     pending: PendingDefinition | None = None
+
+
+class Expected(NamedTuple):
+    """A table map that may come, from its flags on, and the definition that its rows will have."""
+
+    table_map: bytes
+    definition: Definition
+    keep: tuple[bool, ...]
 
 
 class PendingDefinition(NamedTuple):
@@ -96,6 +107,7 @@ class Definitions:
         self._names_expected = names_expected
         self._stop_at_assumed = stop_at_assumed
         self._pending = {} if pending is None else pending
+        self._collations = Collations(charset_of)
 
     def decide(self, body: bytes | memoryview, position: BinlogPosition, sequence: int, dialect: Dialect) -> Verdict:
         """Decide about a TABLE_MAP event, given its body, at `position`.
@@ -119,6 +131,7 @@ class Definitions:
     def _decide(self, table_map: TableMap, position: BinlogPosition, sequence: int, dialect: Dialect) -> Verdict:
         fallback = (table_maps.definition if table_map.full else table_maps.provisional)(table_map, self._charset_of)
         table = self._history.key(table_map.schema, table_map.table)
+        self._collations.learn(table_map)
         state = with_charsets(self._history.state(table, position), table_map, self._charset_of)
         known = self._matching(table_map, state, dialect)
         if isinstance(state, Table) and state.assumed and self._is_doubtful(state, position):
@@ -158,6 +171,25 @@ class Definitions:
         verdict = self._verdict(table_map, incomplete_metadata.with_lengths(shown, found), found)
         pending = PendingDefinition(table, position, reply.until, found, verdict.keep, table_map.full)
         return verdict._replace(pending=pending)
+
+    def expect(self, table: TableName, position: BinlogPosition, dialect: Dialect) -> Expected | None:
+        """Return what to expect before the next row of a table.
+
+        None if the history does not tell it, or if it depends on what is assumed.
+        """
+        state = self._history.state(table, position)
+        if self._names_expected or not isinstance(state, Table) or state.assumed:
+            return None
+        if not self._rules.wants(*table):
+            return None
+        body = expected_map(table, state, dialect, self._collations)
+        if body is None:
+            return None
+        table_map = table_maps.parse(_NO_ID + body, str(position), mariadb=self._incomplete_types)
+        known = self._matching(table_map, with_charsets(state, table_map, self._charset_of), dialect)
+        if isinstance(known, str):
+            return None
+        return Expected(body, self._reader_state.with_ids(known), self._keep(table_map, known))
 
     def _register(self, table: TableName, state: Table, verdict: Verdict, position: BinlogPosition) -> None:
         """Register the definition of a verdict whose rows need an assumed character set."""
@@ -206,8 +238,10 @@ class Definitions:
 
     def _verdict(self, table_map: TableMap, shown: Definition, named: Definition) -> Verdict:
         """Return the verdict with the definition `shown`; columns are excluded by the names in `named`."""
-        keep = tuple(self._rules.keeps(table_map.schema, table_map.table, column.name) for column in named.columns)
-        return Verdict(self._reader_state.with_ids(shown), keep)
+        return Verdict(self._reader_state.with_ids(shown), self._keep(table_map, named))
+
+    def _keep(self, table_map: TableMap, named: Definition) -> tuple[bool, ...]:
+        return tuple(self._rules.keeps(table_map.schema, table_map.table, column.name) for column in named.columns)
 
     def add_pending(self, handle: int, pending: PendingDefinition) -> None:
         """Register a pending table under its `handle` in the journal."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from relay._native import Attention, Ingest, JournalWriter
 from relay.base.errors import RelayError, StopCode
@@ -13,17 +13,22 @@ from relay.binlog.events.position import BinlogPosition
 from relay.ddl import dialect as dialects
 from relay.ddl.dialect import Dialect, version_of
 from relay.ddl.statements import Kind
+from relay.ddl.syntax import TableName
 from relay.ingest.definitions import Definitions, Resolution, packed, without_excluded
 from relay.ingest.left_out import StatementCounts
 from relay.ingest.unsupported_events import EXECUTE_LOAD_QUERY, LOAD_PIECES, SHOWN_BYTES, fatal_error
+from relay.journal.frames import Definition
 from relay.schema import history
 from relay.schema.facts import ANY
 from relay.schema.history import Outcome
 from relay.schema.queries import Query, Session, query
 from relay.schema.restore import HistoryCommitter
 from relay.schema.store import Store
+from relay.schema.table import ABSENT
 from relay.source.commands import ServerError
 from relay.source.failures import SourceLost, classify
+
+_MOST_CHANGED: Final = 1000
 
 
 class Policy(NamedTuple):
@@ -55,6 +60,7 @@ class IngestHandler:
         self._policy = policy
         self._passed_over = passed_over
         self._log = log
+        self._changed: dict[TableName, None] = {}  # tables that statements have changed, for `expect_next`
 
     def handle(self, attention: Attention) -> None:
         """Handle an attention other than "boundary".
@@ -104,6 +110,21 @@ class IngestHandler:
         """Commit new definitions, once the journal has their statements."""
         self._committer.commit()
 
+    @property
+    def expects_more(self) -> bool:
+        """Whether statements have changed tables that `expect_next` has not looked at."""
+        return bool(self._changed)
+
+    def expect_next(self) -> None:
+        """Give the ingest the definition of the table that a statement changed last: its next row finds it there."""
+        if not self._changed:
+            return
+        table, _ = self._changed.popitem()
+        position = BinlogPosition(self._ingest.file, self._ingest.position)
+        expected = self._definitions.expect(table, position, Dialect(*version_of(self._ingest.server)))
+        if expected is not None:
+            self._ingest.expect(expected.table_map, *_packed(expected.definition, expected.keep))
+
     def abandon_pending(self) -> None:
         """Prepare for a stream from another server."""
         self._resolve(self._definitions.abandon_pending())
@@ -119,13 +140,11 @@ class IngestHandler:
         if verdict.definition is None:
             self._ingest.exclude(attention.table_id)
             return
-        published = packed(without_excluded(verdict.definition, verdict.keep))
-        keep = () if all(verdict.keep) else verdict.keep
-        arguments = (attention.table_id, packed(verdict.definition), published, keep)
+        arguments = _packed(verdict.definition, verdict.keep)
         if verdict.pending is None:
-            self._ingest.define(*arguments)
+            self._ingest.define(attention.table_id, *arguments)
         else:
-            self._definitions.add_pending(self._ingest.pending(*arguments), verdict.pending)
+            self._definitions.add_pending(self._ingest.pending(attention.table_id, *arguments), verdict.pending)
 
     def _statement(self, attention: Attention) -> None:
         if attention.unfinished:
@@ -202,6 +221,8 @@ class IngestHandler:
                 self._ingest.redefined(schema, table)
             elif table or (schema, table) == ANY:
                 self._ingest.new_epoch()
+        changed = [TableName(schema, table) for schema, table, state in outcomes if table and state != ABSENT]
+        self._changed = dict.fromkeys([*self._changed, *changed][-_MOST_CHANGED:])
 
     def _prove_before(self, attention: Attention) -> None:
         """Keep what is proven before the event begins."""
@@ -230,6 +251,11 @@ class IngestHandler:
             raise stop
         self._definitions.record_skipped(stop.position)
         self._log("event_skipped", code=stop.code, position=stop.position, cause=stop.cause)
+
+
+def _packed(definition: Definition, keep: Sequence[bool]) -> tuple[bytes, bytes, Sequence[bool]]:
+    """Return the definitions for the ingest: of all columns, and of those to keep; and these, () for all."""
+    return packed(definition), packed(without_excluded(definition, keep)), () if all(keep) else keep
 
 
 def _shortened(statement: str) -> str:

@@ -73,7 +73,7 @@ class ReaderState:
 
     def with_ids(self, definition: Definition) -> Definition:
         """Return the definition with its version and the ids of its names. The same definition always gets the same."""
-        content = msgspec.msgpack.encode(_without_ids(definition))
+        content = msgspec.msgpack.encode(without_ids(definition))
         known = self._with_ids.get(content)
         if known is None:
             known = self._with_ids[content] = self._number(definition, content)
@@ -135,7 +135,7 @@ class ReaderState:
         return found
 
 
-def _without_ids(definition: Definition) -> Definition:
+def without_ids(definition: Definition) -> Definition:
     """Return the definition without its version and ids."""
     columns: list[Column] = [msgspec.structs.replace(column, name_id=0) for column in definition.columns]
     return msgspec.structs.replace(definition, version=0, schema_id=0, table_id=0, columns=columns)

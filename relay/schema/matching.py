@@ -38,19 +38,19 @@ def with_charsets(state: State, table_map: TableMap, charset_of: Mapping[int, st
         return state
     pairs = list(zip(state.columns, table_map.columns, strict=True))
     for known, seen in pairs:
-        if lacks_charset(known.type) and seen.type in TEXTUAL and not _charset(seen, charset_of):
+        if lacks_charset(known.type) and seen.type in TEXTUAL and not charset_of_text(seen, charset_of):
             return Unknown(f"the character set of its column {known.name} is not known")
     return msgspec.structs.replace(state, columns=tuple(_with_charset(*pair, charset_of) for pair in pairs))
 
 
 def _with_charset(known: Column, seen: MapColumn, charset_of: Mapping[int, str]) -> Column:
-    charset = _charset(seen, charset_of)
+    charset = charset_of_text(seen, charset_of)
     if not (charset and lacks_charset(known.type)):
         return known
     return msgspec.structs.replace(known, type=in_charset(known.type, charset))
 
 
-def _charset(seen: MapColumn, charset_of: Mapping[int, str]) -> str:
+def charset_of_text(seen: MapColumn, charset_of: Mapping[int, str]) -> str:
     """Return the character set of a column in a table map, empty if it is unknown."""
     found = "" if seen.collation is None else charset_of.get(seen.collation, "")
     return "utf8mb3" if found == "utf8" else found
@@ -83,7 +83,7 @@ def _differs(seen: MapColumn, known: Column, charset_of: Mapping[int, str], dial
         return "unsigned" if seen.unsigned else "signed"
     if seen.name is not None and seen.name != known.name:
         return f"called {seen.name}"
-    charset = _charset(seen, charset_of)
+    charset = charset_of_text(seen, charset_of)
     if charset and known.type.name in WITH_CHARSET and known.type.charset not in ("", charset):
         return f"in {charset}"
     return ""

@@ -21,6 +21,7 @@ using build::opening;
 namespace {
 
 constexpr size_t kSteps = 4000;
+constexpr size_t kTableId = 6;  // bytes at the beginning of a TABLE_MAP
 constexpr uint64_t kSegment = 1 << 16;
 constexpr uint64_t kFirstReal =
     16;  // table id: these have the definition that their map tells, those below one of ours
@@ -55,8 +56,13 @@ bool inflate_next(void*, std::string* out) {
   return true;
 }
 
-void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
-            std::vector<JournalWriter::Handle>* waiting) {
+// What was asked before.
+struct Earlier {
+  std::vector<JournalWriter::Handle> waiting;
+  std::string map, definition;  // of a table
+};
+
+void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked, Earlier* earlier) {
   static const std::string one = build::packed({{"a", kLong}});
   static const std::string two = build::packed({{"a", kLong}, {"b", kVarchar, 20, false, "utf8mb4"}});
   const std::string& definition = asked.body.size() % 2 ? two : one;
@@ -65,11 +71,13 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
     case Asks::table:
       if (asked.table_id >= kFirstReal) own = defined_by(Bytes(asked.body));
       if (!own.empty()) {
+        earlier->map = asked.body.substr(kTableId);
+        earlier->definition = own;
         ingest.define(asked.table_id, Bytes(own), Bytes(own), {});
       } else if (asked.table_id % 8 == 7) {
         ingest.exclude(asked.table_id);
       } else if (asked.table_id % 8 == 6) {
-        waiting->push_back(ingest.pending(asked.table_id, Bytes(definition), Bytes(definition), {}));
+        earlier->waiting.push_back(ingest.pending(asked.table_id, Bytes(definition), Bytes(definition), {}));
       } else if (asked.table_id % 8 == 4) {
         ingest.define(asked.table_id, Bytes(two), Bytes(one), {true, false});
       } else {
@@ -79,9 +87,11 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
     case Asks::query:
       if (asked.statement.size() % 3 == 0) ingest.new_epoch();
       if (asked.statement.size() % 5 == 0) {
-        for (auto handle : *waiting) writer.resolve(handle, asked.statement.size() % 2 ? Bytes(one) : Bytes());
-        waiting->clear();
+        for (auto handle : earlier->waiting) writer.resolve(handle, asked.statement.size() % 2 ? Bytes(one) : Bytes());
+        earlier->waiting.clear();
       }
+      if (asked.statement.size() % 7 == 0 && !earlier->map.empty())
+        ingest.expect(Bytes(earlier->map), Bytes(earlier->definition), Bytes(earlier->definition), {});
       if (asked.statement.size() % 2)
         ingest.ddl(asked.statement, "dialect", "tables");
       else
@@ -98,7 +108,7 @@ void answer(Ingest& ingest, JournalWriter& writer, const Attention& asked,
 }
 
 void feed(Ingest& ingest, JournalWriter& writer, Bytes stream, size_t chunk) {
-  std::vector<JournalWriter::Handle> waiting;
+  Earlier earlier;
   size_t steps = 0;
   while (stream.size) {
     PacketBuffer::Room room = ingest.room(1);
@@ -109,7 +119,7 @@ void feed(Ingest& ingest, JournalWriter& writer, Bytes stream, size_t chunk) {
     Attention asked;
     while (ingest.step(&asked)) {
       if (asked.asks == Asks::error || asked.asks == Asks::end || ++steps > kSteps) return;
-      answer(ingest, writer, asked, &waiting);
+      answer(ingest, writer, asked, &earlier);
     }
   }
 }

@@ -143,6 +143,35 @@ def test_a_map_with_other_columns_is_asked_for(fed: Fed) -> None:
     assert [asked.table_id for asked in fed.asked] == [5, 6]
 
 
+@pytest.mark.parametrize(
+    ("change", "nullable", "asks"),
+    [
+        (lambda ingest: None, True, []),
+        (lambda ingest: None, False, [5]),
+        (lambda ingest: ingest.redefined("test", "t"), True, [5]),
+        (lambda ingest: ingest.new_epoch(), True, [5]),
+    ],
+)
+def test_the_expected_map_of_a_table_is_not_asked_for_unless_it_may_have_changed(
+    fed: Fed, change: Callable[[Ingest], None], nullable: bool, asks: list[int]
+) -> None:
+    fed.begin(START)
+    expected = binlogs.body_of(binlogs.table_map(5, "t", 0))
+    definition = msgspec.msgpack.encode(binlogs.defined(expected))
+    fed.ingest.expect(expected[6:], definition, definition)
+    change(fed.ingest)
+    fed.feed(
+        plain(
+            binlogs.query("BEGIN", 50),
+            binlogs.table_map(5, "t", 100, nullable),
+            binlogs.write_rows(5, [1], 200),
+            binlogs.xid(300),
+        )
+    )
+    assert [asked.table_id for asked in fed.asked] == asks
+    assert fed.rows() == [("t", 1, 1)]
+
+
 def test_a_map_holds_for_one_statement(fed: Fed) -> None:
     fed.begin(START)
     fed.feed(plain(transaction(1, 1000)))

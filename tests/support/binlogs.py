@@ -188,6 +188,11 @@ def event_type(packet: bytes) -> int:
     return packet[9] if len(packet) > 9 and packet[4] == 0 else -1
 
 
+def body_of(packet: bytes) -> bytes:
+    """The body of the event in a packet, without header and checksum."""
+    return packet[24:-4]
+
+
 def changed(packet: bytes, change: Callable[[bytearray], None]) -> bytes:
     """Changes the event in a packet (header first, without its checksum), and corrects the checksum."""
     event = bytearray(packet[5:-4])

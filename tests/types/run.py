@@ -14,6 +14,7 @@ import pymysql
 
 from examples.dbserver import DatabaseServer
 from relay._native import Attention, JournalReader
+from relay.base.log import Log
 from relay.errors import RelayError
 from relay.ingest.assumptions import Assumptions
 from relay.ingest.definitions import Definitions
@@ -205,6 +206,20 @@ def _journaled(
         table = str(fields.get("table", "")).rpartition(".")[2]
         skipped[table] = f"{event} {fields.get('code', '')}: {fields.get('cause', '')}"
 
+    with handling(server, folder, log) as (fed, handler):
+        fed.begin(start)
+        try:
+            fed.feed(record(server, start))
+            handler.resolve_proven()
+        except RelayError as error:
+            skipped[""] = f"the stream stopped: {error}"
+    fed.writer.flush()
+    return frames_by_table(folder, fed), skipped
+
+
+@contextmanager
+def handling(server: DatabaseServer, folder: Path, log: Log) -> Iterator[tuple[Fed, IngestHandler]]:
+    """An ingest in a new folder, with a handler that replies to what it asks."""
     folder.mkdir(parents=True)
     fed = Fed(folder, segment=1 << 24)
     with (
@@ -225,26 +240,20 @@ def _journaled(
             incomplete_types=server_facts.mariadb,
         )
         policy = Policy(skip_unknown=True, send_partial=True)
-        answers = IngestHandler(
+        handler = IngestHandler(
             fed.ingest, fed.writer, definitions, store, charset_of, policy, StatementCounts(log), log
         )
 
         def answer(asked: Attention) -> bool:
-            answers.handle(asked)
+            handler.handle(asked)
             return True
 
         fed.answer = answer
-        fed.begin(start)
-        try:
-            fed.feed(record(server, start))
-            answers.resolve_proven()
-        except RelayError as error:
-            skipped[""] = f"the stream stopped: {error}"
-    fed.writer.flush()
-    return _frames(folder, fed), skipped
+        yield fed, handler
 
 
-def _frames(folder: Path, fed: Fed) -> dict[str, list[Frame]]:
+def frames_by_table(folder: Path, fed: Fed) -> dict[str, list[Frame]]:
+    """The journaled rows of each table."""
     journal = JournalReader(folder)
     definitions: dict[int, frames.Table] = {}
     found: dict[str, list[Frame]] = {}

@@ -105,9 +105,10 @@ _FRACTIONS: Final = {Type.TIMESTAMP2: "timestamp", Type.DATETIME2: "datetime", T
 _BLOBS: Final = ("tiny", "", "medium", "long")
 ESCAPES: Final = str.maketrans({"\\": "\\\\", "\0": r"\0", "'": "''", "\n": r"\n", "\r": r"\r"})
 """Escapes of servers in the labels of COLUMN_TYPE."""
-_GEOMETRIES: Final = (
+GEOMETRY_KINDS: Final = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geomcollection",
 )  # fmt: skip
+"""The kinds of geometry by their numbers in table maps."""
 
 
 def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
@@ -128,7 +129,9 @@ def sql_type(column: MapColumn, charset: str, labels: list[str]) -> str:
     if kind == Type.BIT:
         return f"bit({meta})"
     if kind == Type.GEOMETRY:
-        return _GEOMETRIES[column.geometry] if column.geometry and column.geometry < len(_GEOMETRIES) else "geometry"
+        return (
+            GEOMETRY_KINDS[column.geometry] if column.geometry and column.geometry < len(GEOMETRY_KINDS) else "geometry"
+        )
     if kind == Type.VECTOR:
         return f"vector({column.dimensions})" if column.dimensions else "vector"
     binary = charset == "binary"

@@ -155,7 +155,7 @@ def _unsupported(table: str, column: str, what: str, kind: int, position: str, h
     )
 
 
-class _Field(IntEnum):
+class Field(IntEnum):
     """Kinds of optional metadata."""
 
     SIGNEDNESS = 1
@@ -186,31 +186,31 @@ def _optional(cursor: Cursor, columns: list[dict[str, object]], mariadb: bool) -
         kind = cursor.integer(1)
         field = Cursor(cursor.text())
         match kind:
-            case _Field.SIGNEDNESS:
+            case Field.SIGNEDNESS:
                 _flags(field, of(*NUMERIC), "unsigned")
-            case _Field.DEFAULT_CHARSET:
+            case Field.DEFAULT_CHARSET:
                 _default_collations(field, of(*with_charset), "collation")
-            case _Field.COLUMN_CHARSET:
+            case Field.COLUMN_CHARSET:
                 _each(field, of(*with_charset), "collation")
-            case _Field.COLUMN_NAME:
+            case Field.COLUMN_NAME:
                 for column in columns:
                     column["name"] = field.text().decode()
-            case _Field.SET_LABELS | _Field.ENUM_LABELS:
-                for column in of(Type.SET if kind == _Field.SET_LABELS else Type.ENUM):
+            case Field.SET_LABELS | Field.ENUM_LABELS:
+                for column in of(Type.SET if kind == Field.SET_LABELS else Type.ENUM):
                     column["labels"] = tuple(field.text() for _ in range(field.length()))
-            case _Field.GEOMETRY_TYPE:
+            case Field.GEOMETRY_TYPE:
                 _each(field, of(Type.GEOMETRY), "geometry")
-            case _Field.PRIMARY_KEY | _Field.PRIMARY_KEY_PREFIX:
+            case Field.PRIMARY_KEY | Field.PRIMARY_KEY_PREFIX:
                 while field:
-                    key.append((field.length(), field.length() if kind == _Field.PRIMARY_KEY_PREFIX else 0))
+                    key.append((field.length(), field.length() if kind == Field.PRIMARY_KEY_PREFIX else 0))
                     columns[key[-1][0]]["primary"] = True
-            case _Field.LABEL_DEFAULT_CHARSET:
+            case Field.LABEL_DEFAULT_CHARSET:
                 _default_collations(field, of(Type.ENUM, Type.SET), "label_collation")
-            case _Field.LABEL_CHARSET:
+            case Field.LABEL_CHARSET:
                 _each(field, of(Type.ENUM, Type.SET), "label_collation")
-            case _Field.VISIBILITY:
+            case Field.VISIBILITY:
                 _flags(field, columns, "visible")
-            case _Field.DIMENSIONS:
+            case Field.DIMENSIONS:
                 _each(field, of(Type.VECTOR), "dimensions")
     return tuple(key)
 

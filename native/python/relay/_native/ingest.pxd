@@ -81,6 +81,7 @@ cdef extern from "binlog/ingest.hpp" namespace "relay":
         void exclude(uint64_t table_id) except +raise_failure
         uint32_t pending(uint64_t table_id, Bytes provisional, Bytes published,
                          vector[cbool] keep) except +raise_failure
+        void expect(Bytes map, Bytes definition, Bytes published, vector[cbool] keep) except +raise_failure
         void accept_partial(uint64_t table_id)
         void skip()
         void stop_at_boundary(cbool on)

@@ -248,6 +248,13 @@ cdef class Ingest:
         """
         return self.c.pending(table_id, raw(provisional), raw(published), mask(keep))
 
+    def expect(self, bytes table_map, bytes definition, bytes published, keep=()):
+        """Gives the definitions, as in `define`, for a table map that may come; it is no reply.
+
+        `table_map` is its body after the table id. `step` asks about a table whose map comes out otherwise.
+        """
+        self.c.expect(raw(table_map), raw(definition), raw(published), mask(keep))
+
     def accept_partial(self, uint64_t table_id):
         """Replies to partial: images of this table may lack columns."""
         self.c.accept_partial(table_id)
