@@ -23,7 +23,7 @@ from relay.ingest.reader_state import ReaderState
 from relay.ingest.rules import Rules
 from relay.journal.frames import Definition
 from relay.schema.columntype import lacks_charset
-from relay.schema.expected_map import Collations, expected_map
+from relay.schema.expected_map import Collations, Source, expected_map
 from relay.schema.facts import ANY, SKIPPED, Fact, Reply
 from relay.schema.history import History, Outcome
 from relay.schema.matching import definition, depends_on_charset, mismatch, table_of, with_charsets
@@ -178,16 +178,19 @@ class Definitions:
         None if the history does not tell it, or if it depends on what is assumed.
         """
         state = self._history.state(table, position)
-        if self._names_expected or not isinstance(state, Table) or state.assumed:
+        if not isinstance(state, Table) or state.assumed or not self._rules.wants(*table):
             return None
-        if not self._rules.wants(*table):
-            return None
-        body = expected_map(table, state, dialect, self._collations)
+        body = expected_map(table, state, Source(dialect, self._names_expected), self._collations)
         if body is None:
             return None
-        table_map = table_maps.parse(_NO_ID + body, str(position), mariadb=self._incomplete_types)
-        known = self._matching(table_map, with_charsets(state, table_map, self._charset_of), dialect)
-        if isinstance(known, str):
+        try:
+            table_map = table_maps.parse(_NO_ID + body, str(position), mariadb=self._incomplete_types)
+            known = self._matching(table_map, with_charsets(state, table_map, self._charset_of), dialect)
+            if isinstance(known, str):
+                return None
+            if table_map.full:
+                known = incomplete_metadata.completed(table_maps.definition(table_map, self._charset_of), known)
+        except RelayError:  # it is the row's, if one comes
             return None
         return Expected(body, self._reader_state.with_ids(known), self._keep(table_map, known))
 

@@ -8,27 +8,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from relay.binlog.events.column_types import GEOMETRY_KINDS, NUMERIC, TEXTUAL, Type
 from relay.binlog.events.table_maps import Field, TableMap
 from relay.ddl.cursor import NotUnderstood
 from relay.ddl.dialect import Dialect
-from relay.ddl.syntax import DataType, TableName
+from relay.ddl.syntax import Bytes, DataType, IndexKind, TableName
 from relay.schema.columntype import table_map_type, with_known_charset
 from relay.schema.matching import charset_of_text
 from relay.schema.table import Table
 
 _FLAGS: Final = 1  # a BIT column has its exact length; both servers always set it
 _BINARY: Final = 63  # the collation of binary strings,
-_NEWEST: Final = 255  # and that of utf8mb4, by default
+_NEWEST: Final = 255  # and the default of utf8mb4 on MySQL
 _ONE_BYTE_BELOW: Final = 251  # of a length-encoded number
-_WITH_COLLATION: Final = TEXTUAL | {Type.VECTOR}  # on MySQL
+_UTF8: Final = frozenset({"utf8mb3", "utf8mb4", "binary"})
+_WIDE: Final = frozenset({"ucs2", "utf16", "utf16le", "utf32"})  # ASCII has other bytes there
 _SIZED_BY_TWO: Final = frozenset({Type.VARCHAR, Type.VARCHAR_COMPRESSED})
 _SIZED_BY_ONE: Final = frozenset({
     Type.FLOAT, Type.DOUBLE, Type.BLOB, Type.BLOB_COMPRESSED, Type.JSON, Type.GEOMETRY, Type.VECTOR, Type.TIMESTAMP2,
     Type.DATETIME2, Type.TIME2,
 })  # fmt: skip
+
+_Pair: TypeAlias = tuple[DataType, int]
+"""A column's type, and its number in table maps."""
+_Metadata: TypeAlias = tuple[Field, bytes]
+_CollationOf: TypeAlias = Callable[[str], int]
+"""Returns the collation to expect for a character set."""
 
 
 class Collations:
@@ -39,8 +46,11 @@ class Collations:
 
     def __init__(self, charset_of: Mapping[int, str]) -> None:
         self._charset_of = charset_of
-        self._last = {"": _NEWEST}  # by schema; "" is for schemas without a table map
-        self._of: dict[tuple[str, str], int] = {}  # by schema and character set
+        # By schema, "" for any, and by schema and character set.
+        self._last: dict[str, int] = {}
+        self._of: dict[tuple[str, str], int] = {}
+        if charset_of.get(_NEWEST) == "utf8mb4":
+            self._last[""] = self._of["", "utf8mb4"] = _NEWEST
 
     def learn(self, table_map: TableMap) -> None:
         """Take the collations of a table map's texts."""
@@ -51,30 +61,51 @@ class Collations:
                     self._last[schema] = self._of[schema, charset] = column.collation
 
     def charset(self, schema: str) -> str:
-        """Return the character set to expect for a text in a schema."""
-        return self._charset_of.get(self._last.get(schema, self._last[""]), "")
+        """Return the character set to expect for a text in a schema, "" if there was none."""
+        return self._charset_of.get(self._last.get(schema) or self._last.get("") or 0, "")
 
     def collation(self, schema: str, charset: str) -> int:
-        """Return the collation to expect for a text of that character set in a schema."""
+        """Return the collation to expect for a text of that character set in a schema.
+
+        Raises `NotUnderstood` if no table map had one.
+        """
         if charset in ("", "binary"):
             return _BINARY
-        return self._of.get((schema, charset)) or self._of.get(("", charset)) or _NEWEST
+        found = self._of.get((schema, charset)) or self._of.get(("", charset))
+        if found is None:
+            raise NotUnderstood(f"no table map had a collation of {charset}")
+        return found
 
 
-def expected_map(name: TableName, table: Table, dialect: Dialect, collations: Collations) -> bytes | None:
-    """Return the body of the table map from its flags on, without FULL metadata; None if the definition lacks a part.
+class Source(NamedTuple):
+    """What a source writes into table maps: by its version, and whether with binlog_row_metadata = FULL."""
 
-    `name` is as the source stores it. A character set that the definition lacks is taken from `collations`, if table maps
-    show character sets.
+    dialect: Dialect
+    full: bool
+
+    @property
+    def has_metadata(self) -> bool:
+        """Whether table maps have optional metadata: on MariaDB with FULL; its MINIMAL is not expected."""
+        return self.full or self.dialect.has_charsets_in_table_maps
+
+
+def expected_map(name: TableName, table: Table, source: Source, collations: Collations) -> bytes | None:
+    """Return the body of the table map from its flags on; None if the definition lacks a part.
+
+    `name` is as the source stores it. A character set that the definition lacks is taken from `collations`, if table
+    maps show character sets.
     """
     if any(column.nullable is None for column in table.columns):
         return None
     kinds = [column.type for column in table.columns]
-    shown = dialect.has_charsets_in_table_maps
-    if shown:
+    if source.has_metadata:
         kinds = [with_known_charset(kind, collations.charset(name.schema)) for kind in kinds]
     try:
-        types = [table_map_type(kind, dialect) for kind in kinds]
+        types = [table_map_type(kind, source.dialect) for kind in kinds]
+        pairs = [(kind, number) for kind, (number, _) in zip(kinds, types, strict=True)]
+        collation_of = partial(collations.collation, name.schema)
+        fields = _minimal(pairs, collation_of, source.dialect) if source.has_metadata else []
+        fields += _full(table, pairs, collation_of, source.dialect) if source.full else []
     except NotUnderstood:
         return None
     return b"".join((
@@ -84,7 +115,7 @@ def expected_map(name: TableName, table: Table, dialect: Dialect, collations: Co
         bytes(Type.STRING if kind in (Type.ENUM, Type.SET) else kind for kind, _ in types),
         _text(b"".join(_size(kind, meta) for kind, meta in types)),
         _bits(bool(column.nullable) for column in table.columns),
-        _minimal(kinds, [kind for kind, _ in types], partial(collations.collation, name.schema)) if shown else b"",
+        *(bytes([field]) + _text(value) for field, value in fields),
     ))  # fmt: skip
 
 
@@ -127,27 +158,75 @@ def _bits(flags: Iterable[bool], *, high_first: bool = False) -> bytes:
     return bytes(octets)
 
 
-def _minimal(kinds: Sequence[DataType], types: Sequence[int], collation_of: Callable[[str], int]) -> bytes:
-    """Return MySQL's metadata with binlog_row_metadata = MINIMAL."""
+def _minimal(pairs: Sequence[_Pair], collation_of: _CollationOf, dialect: Dialect) -> list[_Metadata]:
+    """Return the metadata that MINIMAL and FULL have, in the servers' order."""
     fields = []
-    pairs = list(zip(kinds, types, strict=True))
+    with_collation = TEXTUAL | {Type.GEOMETRY if dialect.mariadb else Type.VECTOR}
     if numbers := [kind.unsigned or number == Type.YEAR for kind, number in pairs if number in NUMERIC]:
         fields.append((Field.SIGNEDNESS, _bits(numbers, high_first=True)))
-    if collations := [collation_of(kind.charset) for kind, number in pairs if number in _WITH_COLLATION]:
-        fields.append(_collations(collations))
-    if shapes := [GEOMETRY_KINDS.index(kind.name) for kind in kinds if kind.name in GEOMETRY_KINDS]:
-        fields.append((Field.GEOMETRY_TYPE, b"".join(map(_number, shapes))))
-    if dimensions := [kind.length or 0 for kind in kinds if kind.name == "vector"]:
+    if collations := [collation_of(kind.charset) for kind, number in pairs if number in with_collation]:
+        fields.append(_collations(collations, Field.DEFAULT_CHARSET, Field.COLUMN_CHARSET))
+    if shapes := [_shape(kind) for kind, number in pairs if number == Type.GEOMETRY]:
+        fields.append((Field.GEOMETRY_TYPE, bytes(shapes)))
+    if dimensions := [kind.length or 0 for kind, number in pairs if number == Type.VECTOR]:
         fields.append((Field.DIMENSIONS, b"".join(map(_number, dimensions))))
-    return b"".join(bytes([kind]) + _text(value) for kind, value in fields)
+    return fields
 
 
-def _collations(collations: Sequence[int]) -> tuple[Field, bytes]:
+def _full(table: Table, pairs: Sequence[_Pair], collation_of: _CollationOf, dialect: Dialect) -> list[_Metadata]:
+    """Return the metadata that only FULL has. Raises `NotUnderstood`."""
+    fields = [(Field.COLUMN_NAME, b"".join(_text(column.name.encode()) for column in table.columns))]
+    labelled = [kind for kind, number in pairs if number in (Type.ENUM, Type.SET)]
+    if labelled:
+        collations = [collation_of(kind.charset) for kind in labelled]
+        fields.append(_collations(collations, Field.LABEL_DEFAULT_CHARSET, Field.LABEL_CHARSET))
+    for field, name in ((Field.SET_LABELS, "set"), (Field.ENUM_LABELS, "enum")):
+        if some := [kind for kind in labelled if kind.name == name]:
+            fields.append((field, b"".join(map(_labels, some))))
+    if table.key:
+        fields.append(_primary_key(table))
+    if not dialect.mariadb:
+        visible = (not column.invisible for column in table.columns)
+        fields.append((Field.VISIBILITY, _bits(visible, high_first=True)))
+    return fields
+
+
+def _shape(kind: DataType) -> int:
+    """Return the number of a kind of geometry; MariaDB has another name for the last."""
+    return GEOMETRY_KINDS.index("geomcollection" if kind.name == "geometrycollection" else kind.name)
+
+
+def _labels(kind: DataType) -> bytes:
+    return _number(len(kind.labels)) + b"".join(_text(_encoded(label, kind.charset)) for label in kind.labels)
+
+
+def _encoded(label: str | Bytes, charset: str) -> bytes:
+    """Return a label in its character set. Raises `NotUnderstood` unless ASCII or Unicode tells how."""
+    if not isinstance(label, str):
+        return label.data
+    if charset in _UTF8 or (label.isascii() and charset not in _WIDE):
+        return label.encode()
+    raise NotUnderstood(f"a label in {charset}")
+
+
+def _primary_key(table: Table) -> _Metadata:
+    """Return the columns of the key in its order. Raises `NotUnderstood` if the definition does not tell that."""
+    numbers = {column.name: number for number, column in enumerate(table.columns)}
+    indexes = sorted(table.indexes or (), key=lambda index: index.kind is not IndexKind.PRIMARY)
+    for index in indexes:
+        if index.kind is not IndexKind.OTHER and table.key == {part.name for part in index.parts}:
+            parts = [(numbers[part.name], part.length) for part in index.parts]
+            if any(length for _, length in parts):
+                return Field.PRIMARY_KEY_PREFIX, b"".join(_number(one) + _number(length) for one, length in parts)
+            return Field.PRIMARY_KEY, b"".join(_number(one) for one, _ in parts)
+    raise NotUnderstood("the order of the key is not known")
+
+
+def _collations(collations: Sequence[int], default_field: Field, each_field: Field) -> _Metadata:
     """Return the field with one collation for each text: that of most and the exceptions, or each of them."""
     counts = Counter(sorted(collations))
     [(default, _)] = counts.most_common(1)
     others = [(index, collation) for index, collation in enumerate(collations) if collation != default]
     if len(others) * 2 < len(collations):
-        pairs = b"".join(_number(index) + _number(collation) for index, collation in others)
-        return Field.DEFAULT_CHARSET, _number(default) + pairs
-    return Field.COLUMN_CHARSET, b"".join(map(_number, collations))
+        return default_field, _number(default) + b"".join(_number(one) + _number(other) for one, other in others)
+    return each_field, b"".join(map(_number, collations))

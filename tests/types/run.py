@@ -238,6 +238,7 @@ def handling(server: DatabaseServer, folder: Path, log: Log) -> Iterator[tuple[F
             log,
             assumptions=Assumptions(reader_state, fed.writer, folder, log),
             incomplete_types=server_facts.mariadb,
+            names_expected=server_facts.names_columns,
         )
         policy = Policy(skip_unknown=True, send_partial=True)
         handler = IngestHandler(
