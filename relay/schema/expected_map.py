@@ -129,8 +129,10 @@ def _text(data: bytes) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    """Return a length-encoded number."""
-    return bytes([value]) if value < _ONE_BYTE_BELOW else b"\xfc" + value.to_bytes(2, "little")
+    """Return a length-encoded number below 2 ** 24."""
+    if value < _ONE_BYTE_BELOW:
+        return bytes([value])
+    return b"\xfc" + value.to_bytes(2, "little") if value < 1 << 16 else b"\xfd" + value.to_bytes(3, "little")
 
 
 def _size(kind: int, meta: int) -> bytes:

@@ -37,6 +37,7 @@ def look(open_page: Open, relay: RelayProcess, name: str, *texts: str) -> None:
         expect(page.locator("body")).to_contain_text(text, timeout=patience(30_000))
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png", animations="disabled")
+    page.close()  # it would miss the relay when that ends
 
 
 def stat(tmp_path: Path) -> str:

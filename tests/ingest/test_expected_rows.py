@@ -18,10 +18,11 @@ from relay.journal.frames import Definition
 from relay.source import facts
 from tests.support.binlogs import StreamPosition, place, record, split
 from tests.support.server_variables import full_metadata_of
-from tests.support.value_cases import CASES, MORE_CASES
+from tests.support.value_cases import CASES, MORE_CASES, MYSQL
 from tests.types.case import TableCase, of_column
 from tests.types.run import frames_by_table, handling
 
+LABELS = ",".join(f"'{number}'" for number in range(12_000))
 MIXED = (
     "a VARCHAR(10), b VARCHAR(10) CHARACTER SET latin1",
     "a VARCHAR(10), b VARCHAR(10) CHARACTER SET latin1, c TEXT",
@@ -34,7 +35,11 @@ MIXED = (
     "a CHAR(255), b BINARY(255), c CHAR(64) CHARACTER SET utf8mb4, d VARCHAR(15000)",
     "a INT, b INT AS (a + 1) STORED, c INT AS (a + 2) VIRTUAL, d YEAR, e BIGINT UNSIGNED",
 )
-TABLES = (*map(of_column, (*CASES, *MORE_CASES)), *(TableCase("mixed", columns, columns, ()) for columns in MIXED))
+TABLES = (
+    *map(of_column, (*CASES, *MORE_CASES)),
+    *(TableCase("mixed", columns, columns, ()) for columns in MIXED),
+    TableCase("mixed", "labels", f"a ENUM({LABELS})", (), on=MYSQL),
+)
 """Their rows have all defaults."""
 
 
