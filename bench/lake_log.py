@@ -38,9 +38,8 @@ def main() -> None:
         _fill(lake, commits, files)
         seconds = []
         for _ in range(ROUNDS):
-            done = subprocess.run(
-                [sys.executable, "-c", OPEN, lake.storage.url()], capture_output=True, text=True, check=True
-            )
+            command = [sys.executable, "-X", "faulthandler", "-c", OPEN, lake.storage.url()]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             took, number, found = done.stdout.split()
             assert (int(number), int(found)) == (commits, files), "commits or files are missing"
             seconds.append(float(took))

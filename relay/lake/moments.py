@@ -90,7 +90,8 @@ def _read(
     import pyarrow.parquet as pq
 
     with storage.arrow_source(file.path) as source:
-        return pq.read_table(source, columns=columns, filters=list(filters))
+        # Without threads: see relay.lake.parts.
+        return pq.read_table(source, columns=columns, filters=list(filters), use_threads=False, pre_buffer=False)
 
 
 def _refusal(tables: Sequence[TableState], moment: Moment, cause: str, hint: str) -> RelayError:

@@ -30,7 +30,10 @@ def encoded(actions: Sequence[Lasting]) -> bytes:
 
 def decoded(data: bytes) -> list[Lasting]:
     """Reverse `encoded`."""
-    table = pyarrow.parquet.read_table(pyarrow.BufferReader(data), schema=_schema())
+    # Without threads: see relay.lake.parts.
+    table = pyarrow.parquet.read_table(
+        pyarrow.BufferReader(data), schema=_schema(), use_threads=False, pre_buffer=False
+    )
     found: list[Lasting] = []
     for name, kind in _COLUMNS.items():
         values = table[name].drop_null().to_pylist(maps_as_pydicts="strict")
