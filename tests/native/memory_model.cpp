@@ -21,17 +21,41 @@ constexpr size_t kSteps = 200000;  // of an execution that ends
 
 std::vector<size_t> g_touched;  // words with a place
 
-// Of each word the index of a value in its history.
-struct View {
-  std::array<int16_t, kPlaces> at{};
-  void join(const View& o) {
-    for (size_t i = 0; i < g_touched.size(); ++i) at[i] = std::max(at[i], o.at[i]);
+// Of each word the index of a value in its history. Of words that it does not reach, the first.
+class View {
+ public:
+  View() = default;
+  View(const View& o) { *this = o; }
+  View& operator=(const View& o) {
+    if (this != &o) std::copy_n(o.at_.begin(), reach_ = o.reach_, at_.begin());
+    return *this;
   }
+  int16_t of(size_t place) const { return place < reach_ ? at_[place] : int16_t{0}; }
+  // Not to an older value.
+  void advance(size_t place, int16_t index) {
+    if (place >= reach_) reach(place + 1);
+    at_[place] = std::max(at_[place], index);
+  }
+  void join(const View& o) {
+    if (reach_ < o.reach_) reach(o.reach_);
+    for (size_t i = 0; i < o.reach_; ++i) at_[i] = std::max(at_[i], o.at_[i]);
+  }
+
+ private:
+  void reach(size_t places) {
+    std::fill_n(at_.begin() + static_cast<std::ptrdiff_t>(reach_), places - reach_, int16_t{0});
+    reach_ = places;
+  }
+
+  size_t reach_ = 0;
+  std::array<int16_t, kPlaces> at_;
 };
 
 struct Message {
   uint64_t value;
   View view;  // what an acquire load of it takes over
+  // The threads, as bits, whose `acq` and `cur` have the view already: a loop loads the same value again and again.
+  uint8_t known, taken;
 };
 
 struct Thread {
@@ -70,7 +94,16 @@ Message& message(uint64_t value, const View& view) {
   Message& m = g_pool[g_messages++];
   m.value = value;
   m.view = view;
+  m.known = m.taken = 0;
   return m;
+}
+
+// Whether the running thread was not among them; it is now.
+bool join(uint8_t* threads) {
+  const auto bit = static_cast<uint8_t>(1 << (g_running - g_threads.data()));
+  const bool is_new = !(*threads & bit);
+  *threads |= bit;
+  return is_new;
 }
 
 size_t place_of(const Atomic* word, uint64_t initial) {
@@ -179,16 +212,16 @@ uint64_t Atomic::load(std::memory_order order) const {
   Thread& t = *g_running;
   const size_t place = place_of(this, value_);
   const std::vector<Message*>& history = g_histories[place];
-  const size_t oldest = static_cast<size_t>(std::max(t.cur.at[place], t.sc.at[place]));
+  const size_t oldest = static_cast<size_t>(std::max(t.cur.of(place), t.sc.of(place)));
   const size_t older = history.size() - 1 - oldest;
   const size_t index = history.size() - 1 - (older ? choices->message(older) : 0);
-  const Message& m = *history[index];
+  Message& m = *history[index];
   if (index) {  // the first value gives nothing away
-    t.acq.join(m.view);
-    if (acquires(order)) t.cur.join(m.view);
+    if (join(&m.known)) t.acq.join(m.view);
+    if (acquires(order) && join(&m.taken)) t.cur.join(m.view);
   }
-  t.cur.at[place] = std::max(t.cur.at[place], static_cast<int16_t>(index));
-  t.acq.at[place] = std::max(t.acq.at[place], static_cast<int16_t>(index));
+  t.cur.advance(place, static_cast<int16_t>(index));
+  t.acq.advance(place, static_cast<int16_t>(index));
   return m.value;
 }
 
@@ -202,7 +235,7 @@ void Atomic::store(uint64_t v, std::memory_order order) {
   const Thread& t = *g_running;
   const size_t place = place_of(this, value_);
   const std::vector<Message*>& history = g_histories[place];
-  if (static_cast<size_t>(t.cur.at[place]) + 1 != history.size()) fail("a word has two writers");
+  if (static_cast<size_t>(t.cur.of(place)) + 1 != history.size()) fail("a word has two writers");
   append(v, order);
 }
 
@@ -211,9 +244,12 @@ void Atomic::append(uint64_t v, std::memory_order order) {
   const size_t place = place_of(this, value_);
   std::vector<Message*>& history = g_histories[place];
   const auto index = static_cast<int16_t>(history.size());
-  t.cur.at[place] = t.acq.at[place] = index;
+  t.cur.advance(place, index);
+  t.acq.advance(place, index);
   Message& m = message(v, releases(order) ? t.cur : t.rel);
-  m.view.at[place] = index;
+  m.view.advance(place, index);
+  join(&m.known);
+  join(&m.taken);
   history.push_back(&m);
   value_ = v;
 }
