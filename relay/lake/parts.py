@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -31,7 +32,8 @@ def decoded(data: bytes) -> list[DataFile]:
     # Arrow's threads may abort a process that ends right behind (github.com/apache/arrow, issue 34314).
     file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(data), pre_buffer=False)
     rows = file.read(use_threads=False)
-    plain = {name: rows[name].to_pylist() for name in rows.column_names}
+    plain = {name: rows[name].to_pylist() for name in rows.column_names if name != "sides"}
+    plain["sides"] = _lists(rows["sides"])
     tables: dict[tuple[str, str], Table] = {}  # one object for each table, not for each file
     named = [
         tables.get(name) or tables.setdefault(name, Table(*name))
@@ -42,6 +44,18 @@ def decoded(data: bytes) -> list[DataFile]:
 
 def _file(table: Table, path: str, *rest: Any) -> DataFile:
     return DataFile(path, table, *rest)
+
+
+def _lists(column: pyarrow.ChunkedArray) -> list[list[str]]:
+    """Return the lists of a column; equal ones are one object: the garbage collector would visit 100,000."""
+    known: dict[tuple[str, ...], list[str]] = {}
+    lists = []
+    for chunk in column.chunks:
+        values = chunk.values.to_pylist()
+        for first, end in itertools.pairwise(chunk.offsets.to_pylist()):
+            one = values[first:end]
+            lists.append(known.setdefault(tuple(one), one))
+    return lists
 
 
 def _schema() -> pyarrow.Schema:
