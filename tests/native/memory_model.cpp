@@ -1,5 +1,6 @@
 #include "memory_model.hpp"
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -58,6 +59,13 @@ struct Message {
   uint8_t known, taken;
 };
 
+// Where a stack goes on. swapcontext would ask the kernel for signals each time, so it only begins a stack.
+struct Place {
+  ucontext_t begin;
+  jmp_buf at;
+  bool is_begun;
+};
+
 struct Thread {
   View cur;  // what it knows
   View acq;  // what it will know after an acquire fence
@@ -65,8 +73,8 @@ struct Thread {
   // What all knew who had a seq_cst fence before its own. It bounds loads only and is not given away, as in C++17: the
   // order of these fences is no happens-before.
   View sc;
-  ucontext_t context;
-  ucontext_t beyond;  // where it goes on after a death
+  Place place;
+  Place beyond;  // where it goes on after a death
   const std::function<void()>* work = nullptr;
   const std::function<void()>* life = nullptr;  // of a mortal thread, whose stack a death leaves as it is
   const bool* waits_for = nullptr;
@@ -85,7 +93,7 @@ std::array<Thread, kThreads> g_threads;
 std::array<std::vector<char>, kThreads> g_stacks, g_life_stacks;
 size_t g_count = 0;
 Thread* g_running = nullptr;
-ucontext_t g_main;
+Place g_main;
 size_t g_steps = 0;
 uint64_t g_executions = 0;
 
@@ -98,8 +106,8 @@ Message& message(uint64_t value, const View& view) {
   return m;
 }
 
-// Whether the running thread was not among them; it is now.
-bool join(uint8_t* threads) {
+// Adds the running thread; whether it was not among them.
+bool add_running(uint8_t* threads) {
   const auto bit = static_cast<uint8_t>(1 << (g_running - g_threads.data()));
   const bool is_new = !(*threads & bit);
   *threads |= bit;
@@ -127,10 +135,23 @@ bool releases(std::memory_order o) {
   return o == std::memory_order_release || o == std::memory_order_acq_rel || o == std::memory_order_seq_cst;
 }
 
+[[noreturn]] void go(Place* to) {
+  if (to->is_begun) _longjmp(to->at, 1);
+  to->is_begun = true;
+  setcontext(&to->begin);
+  std::abort();
+}
+
+// Returns when somebody goes to `from`.
+void go(Place* from, Place* to) {
+  from->is_begun = true;
+  if (!_setjmp(from->at)) go(to);
+}
+
 void resume(Thread* next) {
   Thread* before = g_running;
   g_running = next;
-  if (before != next) swapcontext(before ? &before->context : &g_main, &next->context);
+  if (before != next) go(before ? &before->place : &g_main, &next->place);
 }
 
 std::vector<Thread*> others() {
@@ -152,7 +173,7 @@ void may_switch() {
 
 // Before each store a mortal thread may die.
 void may_die() {
-  if (g_running->life && choices->death()) setcontext(&g_running->beyond);
+  if (g_running->life && choices->death()) go(&g_running->beyond);
 }
 
 // Another thread goes on.
@@ -162,7 +183,7 @@ void must_switch() {
   for (size_t i = 0; i < g_count; ++i) {
     if (!g_threads[i].is_done) fail("a thread sleeps, and nobody wakes it");
   }
-  swapcontext(&g_running->context, &g_main);
+  go(&g_running->place, &g_main);
 }
 
 void perform(const std::function<void()>& what) {
@@ -181,15 +202,16 @@ void work() {
 
 void live_on_own_stack() {
   perform(*g_running->life);
-  setcontext(&g_running->beyond);
+  go(&g_running->beyond);
 }
 
-void prepare(ucontext_t* context, std::vector<char>* stack, void (*begin)()) {
+void prepare(Place* place, std::vector<char>* stack, void (*begin)()) {
   stack->resize(kStack);
-  getcontext(context);
-  context->uc_stack.ss_sp = stack->data();
-  context->uc_stack.ss_size = kStack;
-  makecontext(context, begin, 0);
+  getcontext(&place->begin);
+  place->begin.uc_stack.ss_sp = stack->data();
+  place->begin.uc_stack.ss_size = kStack;
+  makecontext(&place->begin, begin, 0);
+  place->is_begun = false;
 }
 
 }  // namespace
@@ -217,8 +239,8 @@ uint64_t Atomic::load(std::memory_order order) const {
   const size_t index = history.size() - 1 - (older ? choices->message(older) : 0);
   Message& m = *history[index];
   if (index) {  // the first value gives nothing away
-    if (join(&m.known)) t.acq.join(m.view);
-    if (acquires(order) && join(&m.taken)) t.cur.join(m.view);
+    if (add_running(&m.known)) t.acq.join(m.view);
+    if (acquires(order) && add_running(&m.taken)) t.cur.join(m.view);
   }
   t.cur.advance(place, static_cast<int16_t>(index));
   t.acq.advance(place, static_cast<int16_t>(index));
@@ -248,8 +270,8 @@ void Atomic::append(uint64_t v, std::memory_order order) {
   t.acq.advance(place, index);
   Message& m = message(v, releases(order) ? t.cur : t.rel);
   m.view.advance(place, index);
-  join(&m.known);
-  join(&m.taken);
+  add_running(&m.known);
+  add_running(&m.taken);
   history.push_back(&m);
   value_ = v;
 }
@@ -296,10 +318,10 @@ void yield() {
 
 void live(const std::function<void()>& work) {
   Thread& t = *g_running;
-  ucontext_t life;
+  Place life;
   prepare(&life, &g_life_stacks[static_cast<size_t>(&t - g_threads.data())], live_on_own_stack);
   t.life = &work;
-  swapcontext(&t.beyond, &life);
+  go(&t.beyond, &life);
   t.life = nullptr;
   fence(std::memory_order_seq_cst);
 }
@@ -343,7 +365,7 @@ void run(const std::vector<std::function<void()>>& threads) {
     t.waits_for = nullptr;
     t.life = nullptr;
     t.is_done = false;
-    prepare(&t.context, &g_stacks[i], work);
+    prepare(&t.place, &g_stacks[i], work);
   }
   resume(&g_threads[choices->any(g_count)]);
   g_running = nullptr;

@@ -54,5 +54,5 @@ def test_no_fence_and_no_order_escapes_the_check() -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", seeds(4, 2))
 def test_many_executions_of_the_queue_are_right(program: Path, seed: int) -> None:
-    is_right, told = check(program, executions=40_000, seed=seed)
+    is_right, told = check(program, executions=100_000, seed=seed)
     assert is_right, told
