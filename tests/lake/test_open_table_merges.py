@@ -475,7 +475,7 @@ def test_a_table_in_an_object_store_is_merged_as_one_in_a_folder(lake: MadeLake,
 # The page
 
 
-def test_the_program_of_the_page_ends_in_duckdb(lake: MadeLake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_program_of_the_page_reads_the_table(lake: MadeLake, capsys: pytest.CaptureFixture[str]) -> None:
     [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "lake-open-tables.md").read_text(), re.DOTALL)
     lake.insert(ORDERS, row(1, "cup"), row(2, "pen"), row(3, "pen"))
     lake.commit()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from duckdb_extensions import import_extension  # type: ignore[import-untyped]
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer, free_port
 from relay.client import RelayClient
@@ -62,13 +63,15 @@ def shop(mariadb118: DatabaseServer) -> Iterator[DatabaseServer]:
 
 @pytest.fixture(scope="module")
 def shop_relay(shop: DatabaseServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RelayProcess]:
-    """One relay for all pages: classic clients, the CDC port, a lake."""
+    """One relay for all pages: classic clients, the CDC port, a lake with open tables."""
     folder = tmp_path_factory.mktemp("recipes")
     (folder / "cdcusers").write_text(USERS_LINE)
     settings = {
         "Source.Tables": "shop.*",
         "Lake.Path": folder / "lake",
         "Lake.RollSeconds": "1s",
+        "Lake.OpenTables": "delta",
+        "Lake.MergeSeconds": "2s",
         "CDC.Enabled": "yes",
         "CDC.Address": "127.0.0.1",
         "CDC.Port": free_port(),
@@ -272,6 +275,30 @@ def test_a_lake_gives_the_current_rows_also_after_a_kill_of_the_exporter(
     os.kill(shop_relay.pids()["exporter"], signal.SIGKILL)
     shop.execute("DELETE FROM shop.orders WHERE id = 301")
     until(lambda: printed() == selected(), what="the lake's rows are not the table's after a kill", pause=0.5)
+
+
+def test_duckdb_follows_an_open_table_also_after_kills_of_the_merger(
+    shop: DatabaseServer, shop_relay: RelayProcess, recipe: MakeRecipe
+) -> None:
+    import_extension("delta")  # which DuckDB would download
+    table = shop_relay.conf.parent / "lake" / "delta" / "shop" / "orders"
+    program = recipe("query-open-tables", {"/srv/lake/delta/shop/orders": table})
+
+    def is_shown() -> bool:
+        sums = "SELECT status, COUNT(*), SUM(total) FROM shop.orders GROUP BY status ORDER BY status + 0"
+        line = ", ".join(f"{count} {status}: {total}" for status, count, total in shop.execute(sums))
+        return program.printed()[-1:] == [f"{line}\n"]
+
+    shop.execute("INSERT INTO shop.orders VALUES (501, 'new', 1.50, NULL), (502, 'new', 2.25, NULL)")
+    until((table / "_delta_log" / f"{0:020}.json").exists, what="there is no open table")
+    program.start()
+    until(is_shown, what="the rows from before are not those of the table")
+    shop.execute("UPDATE shop.orders SET status = 'paid' WHERE id = 501")
+    until(is_shown, what="the table does not follow an update")
+    for number in (503, 504):
+        os.kill(shop_relay.pids()["merger"], signal.SIGKILL)
+        shop.execute(f"INSERT INTO shop.orders VALUES ({number}, 'new', 4.00, NULL)", "DELETE FROM shop.orders LIMIT 1")
+        until(is_shown, what="the table does not follow changes after a kill")
 
 
 @pytest.mark.parametrize("kind", ["mariadb118", "mysql97"])
