@@ -11,7 +11,7 @@ SCALE ?= 1
 # Without byte code each start of a relay takes three times as much of a processor, and tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-image test-faults test-names \
+.PHONY: help setup setup-spark setup-browser demo demo-server demo-lake test test-core coverage check test-types test-spark test-cluster test-browser test-wheels test-arm test-image test-faults test-names \
   smoke-browser smoke-spark soak kill huge fuzz opinions docs audit lint types fmt bench bench-lake bench-instructions bench-compare man wheel wheels image lock clean
 
 help:  ## list the targets
@@ -102,6 +102,10 @@ test-faults: setup  ## inject faults under load and print a table; RELAY_FAULTS=
 
 test-wheels: wheels  ## test the wheels of dist/ on x86-64 and, with qemu-user, on aarch64
 	@$(PY) -m pytest -m wheels tests/wheels
+
+test-arm: .venv/stamp-wheels man  ## test the wheel for aarch64, and the C++ tests of the core, with qemu-user
+	@$(PY) -m scripts.wheels glibc-aarch64
+	@$(PY) -m pytest -n 2 -m wheels -k "3.13-arm64-newest or aarch64" $(SLOWEST) tests/wheels
 
 test-image: image .venv/stamp-deploy  ## test the container image, conf/compose.yaml and conf/kubernetes
 	@$(PY) -m pytest -m image tests/image

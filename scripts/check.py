@@ -125,6 +125,7 @@ PARTS: Final = (
     Part("cluster", ("make", "test-cluster"), 9),
     Part("types", ("make", "test-types"), 1, of_types, seeded=False),
     Part("docs", ("make", "docs"), 1, of_docs, seeded=False),
+    Part("arm", ("make", "test-arm"), 5, seeded=False),
     Part("kill", ("make", "kill"), 28, depth=Depth("RELAY_KILLS", fixed=22, unit=0.4, least=4)),
     Part("faults", ("make", "test-faults"), 16, depth=Depth("RELAY_FAULTS", 8, 54, least=0.01, whole=False)),
     # Three servers, one after the other. What compiles first, and 15 native targets, two at a time, then 7 in Python.

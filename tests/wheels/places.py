@@ -56,10 +56,11 @@ class Place:
         """That of its processes."""
         return os.environ | {"PYTHONPATH": str(self.site), "PYTHONDONTWRITEBYTECODE": "1"}
 
-    def run(self, arguments: Sequence[str], folder: Path) -> str:
-        """Run the Python; its output. A failure shows all of it."""
+    def run(self, arguments: Sequence[str], folder: Path, **variables: str) -> str:
+        """Run the Python with these variables of the environment; its output. A failure shows all of it."""
+        environment = self.environment | variables
         done = subprocess.run(
-            [*self.command, *arguments], cwd=folder, env=self.environment, capture_output=True, text=True, check=False
+            [*self.command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
         return done.stdout
