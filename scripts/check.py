@@ -119,10 +119,10 @@ class Result:
 
 
 PARTS: Final = (
-    Part("all", ("make", "test"), 11),
+    Part("all", ("make", "test"), 10),
     Part("browser", ("make", "test-browser"), 7),
-    Part("spark", ("make", "test-spark"), 11),
-    Part("cluster", ("make", "test-cluster"), 9),
+    Part("spark", ("make", "test-spark"), 10),
+    Part("cluster", ("make", "test-cluster"), 7),
     Part("types", ("make", "test-types"), 1, of_types, seeded=False),
     Part("docs", ("make", "docs"), 1, of_docs, seeded=False),
     Part("arm", ("make", "test-arm"), 5, seeded=False),
