@@ -45,7 +45,7 @@ def run(arguments: list[str]) -> int:
     except ImportError as error:
         return _report(RelayError(ErrorCode.ENVIRONMENT, "load", error))
     except OSError as error:
-        hint = "check that the path exists and is accessible"
+        hint = "check that the path exists and is accessible" if error.filename else ""
         return _report(RelayError(ErrorCode.ENVIRONMENT, "run", error, hint=hint))
     except Exception as error:
         if sys.flags.dev_mode:
