@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
+from relay._native import scheduling_policy, set_scheduling_policy
 from relay.base.errors import ErrorCode, ExitCode, RelayError
 from relay.base.log import Log
 from relay.datadir import disk_errors
@@ -41,9 +42,9 @@ def run_child(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     if context.private:
         os.umask(PRIVATE)
     gc.freeze()  # the garbage collector would write to objects from before the fork, and so copy their pages
-    schedule_as_batch()
-    context.begin()
     try:
+        schedule_as_batch()
+        context.begin()
         return run()
     except Exception as error:
         failure = error if isinstance(error, RelayError) else _disk_failure(context, error)
@@ -90,6 +91,6 @@ def schedule_as_batch() -> None:
     Otherwise, processes that pass small pieces of work to each other on few cores interrupt each other and the source
     for each piece. With this policy, several pieces are processed together. A policy or priority that was set is kept.
     """
-    if os.sched_getscheduler(0) == os.SCHED_OTHER and os.getpriority(os.PRIO_PROCESS, 0) >= 0:
+    if scheduling_policy() == os.SCHED_OTHER and os.getpriority(os.PRIO_PROCESS, 0) >= 0:
         with suppress(OSError):  # if this is forbidden, it competes like other processes
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+            set_scheduling_policy(os.SCHED_BATCH)

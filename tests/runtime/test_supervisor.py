@@ -17,6 +17,7 @@ import pytest
 from examples.dbserver import DatabaseServer, free_port
 from relay.client import RelayClient
 from relay.errors import ExitCode
+from relay.runtime import child
 from relay.runtime.child import schedule_as_batch
 from relay.runtime.shm import beside, find
 from tests.support.relay_process import SECRET, RelayProcess, run_relay
@@ -175,13 +176,13 @@ def test_a_precedence_is_kept_and_where_the_policy_may_not_be_changed_it_compete
 ) -> None:
     asked: list[int] = []
 
-    def forbidden(pid: int, policy: int, param: os.sched_param) -> None:
+    def forbidden(policy: int) -> None:
         asked.append(policy)
         raise PermissionError
 
-    monkeypatch.setattr(os, "sched_getscheduler", lambda pid: os.SCHED_OTHER)
+    monkeypatch.setattr(child, "scheduling_policy", lambda: os.SCHED_OTHER)
     monkeypatch.setattr(os, "getpriority", lambda which, who: priority)
-    monkeypatch.setattr(os, "sched_setscheduler", forbidden)
+    monkeypatch.setattr(child, "set_scheduling_policy", forbidden)
     schedule_as_batch()
     assert asked == wanted
 

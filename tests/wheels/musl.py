@@ -29,6 +29,7 @@ ASSUMED: Final = (
     "ac_cv_file__dev_ptc=no",
     "ac_cv_working_openssl_ssl=yes",
     "ac_cv_working_openssl_hashlib=yes",
+    "ac_cv_working_tzset=yes",
 )
 
 

@@ -88,20 +88,21 @@ def test_a_relay_serves_rows(
     place: Place, mysql97: DatabaseServer, make_db: Callable[[DatabaseServer], str], tmp_path: Path
 ) -> None:
     db = make_db(mysql97)
-    columns = "id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET gbk, j JSON, d DECIMAL(9, 2)"
+    columns = "id INT PRIMARY KEY, v VARCHAR(9) CHARACTER SET gbk, j JSON, d DECIMAL(9, 2), t TIMESTAMP NULL"
     mysql97.execute(f"CREATE TABLE {db}.t ({columns})")
-    relay = RelayProcess(write_conf(tmp_path, mysql97, {}))
+    relay = RelayProcess(write_conf(tmp_path, mysql97, {"Relay.TimeZone": "Europe/Brussels"}))
     relay.command = [*place.command, "-m", "relay"]
     relay.environment = place.environment
     try:
         relay.start(timeout=60)
         with RelayClient("127.0.0.1", relay.port, "client", SECRET) as client:
             client.add_filter(db)
-            mysql97.execute(f"""INSERT INTO {db}.t VALUES (1, '中文', '{{"a": [1]}}', 1.5), (2, NULL, NULL, -0.01)""")
+            one = """1, '中文', '{"a": [1]}', 1.5, FROM_UNIXTIME(1700000000)"""
+            mysql97.execute(f"INSERT INTO {db}.t VALUES ({one}), (2, NULL, NULL, -0.01, NULL)")
             rows = [row.after for row in client.poll_many(10, wait=patience(20))]
         assert rows == [
-            {"id": 1, "v": "中文", "j": '{"a": [1]}', "d": "1.50"},
-            {"id": 2, "v": None, "j": None, "d": "-0.01"},
+            {"id": 1, "v": "中文", "j": '{"a": [1]}', "d": "1.50", "t": "2023-11-14 23:13:20"},
+            {"id": 2, "v": None, "j": None, "d": "-0.01", "t": None},
         ]
         relay.stop()
     finally:

@@ -12,7 +12,7 @@ __path__ = []
 
 # Each module comes after those from which it takes C types.
 MODULES = (
-    "failure", "checksums", "gtids", "syncs", "journal", "render", "columns", "changes", "lines", "usage",
+    "failure", "checksums", "scheduling", "gtids", "syncs", "journal", "render", "columns", "changes", "lines", "usage",
     "event_names", "arena", "queue", "serve", "poller", "dispatcher", "ingest", "intake", "cdc", "cdc_scan",
 )
 
