@@ -105,7 +105,7 @@ test-wheels: wheels  ## test the wheels of dist/ on x86-64 and, with qemu-user, 
 
 test-arm: .venv/stamp-wheels man  ## test the wheel for aarch64, and the C++ tests of the core, with qemu-user
 	@$(PY) -m scripts.wheels glibc-aarch64
-	@$(PY) -m pytest -n 2 -m wheels -k "3.13-arm64-newest or aarch64" $(SLOWEST) tests/wheels
+	@$(PY) -m pytest -n 2 -m arm $(SLOWEST) tests/wheels
 
 test-image: image .venv/stamp-deploy  ## test the container image, conf/compose.yaml and conf/kubernetes
 	@$(PY) -m pytest -m image tests/image

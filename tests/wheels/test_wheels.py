@@ -29,12 +29,18 @@ pytestmark = [pytest.mark.wheels, pytest.mark.timeout(900)]
 PLACES = [(version, processor, "newest") for processor in MACHINES for version in SUITES]
 PLACES += [("3.11", "amd64", "oldest"), ("3.13", "amd64", "oldest")]
 PLACES += [(musl.VERSION, processor, "musl") for processor in MACHINES]
+IN_CHECK = ("3.13", "arm64", "newest")  # `make test-arm`
 # They need no compiler, and with RELAY_TEST_SKIP no database.
 TESTS = ("tests/journal/test_journal.py", "tests/values/test_gtid.py", "tests/protocol", "tests/queues/test_queue.py")
 ITS_OWN_PYTHON = "tests/queues/test_queue.py::test_the_module_starts_no_thread"  # it would start it without a loader
 
 
-@pytest.fixture(scope="module", params=PLACES, ids=["-".join(place) for place in PLACES])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(place, id="-".join(place), marks=pytest.mark.arm if place == IN_CHECK else ()) for place in PLACES
+    ],
+)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A Python, and the wheel in it."""
     version, processor, kind = request.param
@@ -71,6 +77,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
     return (sys.executable, "-m", "ziglang", "c++", "-target", target, f"-I{folder / 'include'}", f"-L{folder}")
 
 
+@pytest.mark.arm
 @pytest.mark.parametrize("name", [*PROGRAMS, "ring"])
 def test_tests_of_the_core_in_cpp_pass_on_aarch64(name: str, compiler: tuple[str, ...], tmp_path: Path) -> None:
     system = debian("3.13", "arm64")
