@@ -311,6 +311,9 @@ def _statements(content: bytes) -> None:
 # -- HTTP: the bytes of a connection --
 
 
+_CLOSING_TURNS: Final = 10  # of the event loop, in which the server notices that a connection has ended
+
+
 class _Views(Views):
     """The views of a relay with one table and one client."""
 
@@ -371,7 +374,9 @@ def _http(loop: asyncio.AbstractEventLoop, server: Server, complaints: list[obje
         far.setblocking(False)
         server.handle_stream(IOStream(near), ("127.0.0.1", 1))
         answer = loop.run_until_complete(_read(loop, far))
-    loop.run_until_complete(asyncio.sleep(0))
+    for _ in range(_CLOSING_TURNS):
+        if server.connections:
+            loop.run_until_complete(asyncio.sleep(0))
     require(not complaints, complaints)
     require(not server.connections, "a connection is left")
     require(not answer or answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4")), answer[:100])
