@@ -266,7 +266,7 @@ def is_last(rows: pyarrow.Table) -> pyarrow.Array:
     number = pc.subtract(pc.cumulative_sum(pyarrow.repeat(pyarrow.scalar(1, pyarrow.int64()), len(order))), 1)
     counting = rows.append_column("number", number).filter(rows["counts"])
     key = [name for name in rows.column_names if name not in ("order", "counts", "present")]
-    # Threads group faster, but then merge what they found, which takes longer.
+    # One thread is faster than two: threads have to merge the groups that they found.
     last = counting.group_by(key, use_threads=False).aggregate([("number", "max")])["number_max"].combine_chunks()
     last = last if positions is None else positions.take(last).cast(number.type)
     others = pyarrow.nulls(len(order) - len(last), last.type)

@@ -66,14 +66,14 @@ def test_nothing_durable_is_between_a_row_and_its_reply(
             deliver(range(ROWS, 2 * ROWS))
     for name, allowed in ALLOWED.items():
         lines = (tmp_path / name).read_text().splitlines()
-        calls = [(found[1], found[2]) if (found := _CALL.match(line)) else ("", "") for line in lines]
+        calls = [(found[1], found[2], line) for line in lines if (found := _CALL.match(line))]
         # What comes before the first wait is the rest of what the process did when strace began.
-        first = next((at for at, (call, _) in enumerate(calls) if call in WAITS), len(calls))
+        began = next((at for at, (call, *_) in enumerate(calls) if call in WAITS), len(calls))
         others = [
             at
-            for at, (call, of) in enumerate(calls)
-            if at > first and call and call not in allowed and not (call in ("read", "write") and of)
+            for at, (call, of, _) in enumerate(calls)
+            if at > began and call not in allowed and not (call in ("read", "write") and of)
         ]
-        around = lines[max(others[0] - 5, 0) : others[0] + 5] if others else []
-        assert not others, f"{name} calls this while rows arrive, at call {others[0]}:\n" + "\n".join(around)
-        assert len(calls) - first > ROWS, f"{name} was not traced"
+        around = "\n".join(line for *_, line in calls[max(others[0] - 5, 0) : others[0] + 5]) if others else ""
+        assert not others, f"{name} calls this while rows arrive, at call {others[0]}:\n{around}"
+        assert len(calls) - began > ROWS, f"{name} was not traced"

@@ -1,6 +1,6 @@
 """The scheduling policy of the calling thread.
 
-These are system calls, because musl has the C library's functions for them, but they always fail.
+These functions call the kernel. The C library musl has functions for this too, but those always fail.
 """
 
 import os
