@@ -205,6 +205,7 @@ wheels: .venv/stamp-wheels man  ## build in dist/ the wheels for every kind of L
 image:  ## build the container image binlog-relay with docker or podman; ARCH=arm64 or amd64 for another processor
 	@scripts/image.sh $(ARCH)
 
+# The oldest Python needs the most packages: compile on Debian 12.
 LOCK := .venv/bin/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header \
   --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-options --no-emit-trusted-host
 
