@@ -26,7 +26,7 @@ from relay.binlog.events import (
 )
 from relay.binlog.events.collations import CHARSET_OF
 from relay.binlog.events.compression import inflate_zstd
-from relay.binlog.events.cursor import Cursor, reading
+from relay.binlog.events.cursor import Cursor, malformed
 from relay.binlog.rowvalues import Row, RowReader, Values, event_position
 from relay.ddl.syntax import TableName
 from relay.journal.frames import Definition
@@ -38,6 +38,8 @@ _HEADER: Final = struct.Struct("<IBIIIH")
 _FLAGS_AT: Final = 17
 _CHECKSUM_BYTES: Final = 4
 _CRC32: Final = 1
+_PAYLOAD: Final = int(EventType.TRANSACTION_PAYLOAD)  # an int: comparing with members of an enumeration costs more
+_FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _ZSTD, _NOT_COMPRESSED = 0, 255
 LearnedDefinitions: TypeAlias = Sequence[tuple[TableName, Fact]]
 """LearnedDefinitions of tables, and of schemas, whose table name is empty."""
@@ -124,11 +126,13 @@ class Decoder:
         header = Header(checksum, kind, timestamp, server_id, length, end, flags)
         body = Cursor(raw[_HEADER.size : len(raw) - (0 if checksum is None else _CHECKSUM_BYTES)])
         self._state.position = position
-        with reading(_READ, _name(kind), position):
-            if kind == EventType.TRANSACTION_PAYLOAD:
+        try:
+            if kind == _PAYLOAD:
                 return self._payload(header, body, position)
             read = _READERS.get(kind)
             event = UnknownEvent(header, kind, body.rest()) if read is None else read(header, body, self._state)
+        except (ValueError, IndexError) as error:
+            raise malformed(_READ, _name(kind), position, error) from error
         if kind in _DEFINING_EVENTS or read is None:
             self._history.process(event)
         return event
@@ -165,7 +169,7 @@ class Decoder:
         stored = int.from_bytes(raw[-_CHECKSUM_BYTES:], "little")
         covered: memoryview | bytearray = memoryview(raw)[:-_CHECKSUM_BYTES]
         has_checksum = self._declared_checksums if self._checksums is None else self._checksums
-        if raw[4] == EventType.FORMAT_DESCRIPTION:  # the field is present whether or not checksums are on
+        if raw[4] == _FORMAT_DESCRIPTION:  # the field is present whether or not checksums are on
             if not control.knows_checksums(control.server_version(raw[_HEADER.size :])):
                 return None
             if raw[-control.CHECKSUM_FIELDS] != _CRC32:

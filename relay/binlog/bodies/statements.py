@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
 from relay.binlog.bodies.packed import inflated
@@ -79,11 +80,14 @@ _VARIABLES: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
     131: ("character_set_collations", _pairs),
 }
 _GTID_FLAGS3: Final = 130
+_SESSION: Final = struct.Struct("<IIBHH")  # thread, seconds, bytes of the database's name, error, bytes of variables
 _LOAD_BYTES: Final = 13  # of EXECUTE_LOAD_QUERY: file id, start and end of the file's name, how it handles duplicates
 
 
-def query_status(data: Cursor) -> QueryStatus:
-    """Parse status variables up to the end of `data`."""
+@lru_cache(maxsize=256)
+def query_status(variables: bytes) -> QueryStatus:
+    """Parse status variables. Those of a session's statements are mostly alike."""
+    data = Cursor(variables)
     found: dict[str, Any] = {}
     while data:
         code = data.integer(1)
@@ -109,15 +113,15 @@ class _Session(NamedTuple):
 
 
 def _session(body: Cursor) -> _Session:
-    thread_id, seconds, database_bytes = body.integer(4), body.integer(4), body.integer(1)
-    return _Session(thread_id, seconds, body.integer(2), database_bytes, body.integer(2))
+    thread_id, seconds, database_bytes, errornr, status_bytes = body.fields(_SESSION)
+    return _Session(thread_id, seconds, errornr, database_bytes, status_bytes)
 
 
 def _statement(
     session: _Session, body: Cursor, charset_of: Mapping[int, str], *, compressed: bool = False
 ) -> tuple[QueryStatus, str, str]:
     """Return the end of a body: the status variables, the default database and the statement."""
-    status = query_status(Cursor(body.take(session.status_bytes)))
+    status = query_status(body.take(session.status_bytes))
     database = _zero_terminated(body, session.database_bytes)
     data = inflated(body.rest()) if compressed else body.rest()
     return status, database, text_of(charset_of, status.charset[0] if status.charset else None, data)

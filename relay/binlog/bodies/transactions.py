@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -76,6 +77,13 @@ def _gtid_list(header: Header, body: Cursor, state: State) -> Event:
 
 _ORIGINAL_FOLLOWS: Final = 1 << 55, 1 << 31  # in a commit's timestamp, in a server's version
 _LOGICAL_TIMES: Final = 2
+_GTID: Final = struct.Struct("<B16sq")
+_TIMES: Final = struct.Struct("<qq")
+
+
+@lru_cache(maxsize=64)
+def _uuid(source: bytes) -> str:
+    return str(UUID(bytes=source))
 
 
 def _twice(body: Cursor, count: int, follows: int) -> tuple[int, int]:
@@ -88,11 +96,12 @@ def _twice(body: Cursor, count: int, follows: int) -> tuple[int, int]:
 
 def gtid(kind: type[GtidEvent], header: Header, body: Cursor, state: State) -> Event:
     """Parse a GTID event. Later servers have appended fields."""
+    commit_flag, source, sequence_nr = body.fields(_GTID)
     found: dict[str, Any] = {
-        "commit_flag": body.integer(1), "source_id": str(UUID(bytes=body.take(16))), "sequence_nr": body.signed(8),
+        "commit_flag": commit_flag, "source_id": _uuid(source), "sequence_nr": sequence_nr,
     }  # fmt: skip
     if body and body.integer(1) == _LOGICAL_TIMES:
-        found["last_committed"], found["sequence_number"] = body.signed(8), body.signed(8)
+        found["last_committed"], found["sequence_number"] = body.fields(_TIMES)
         if body:
             times = _twice(body, 7, _ORIGINAL_FOLLOWS[0])
             found["immediate_commit_timestamp"], found["original_commit_timestamp"] = times
@@ -108,7 +117,7 @@ def gtid(kind: type[GtidEvent], header: Header, body: Cursor, state: State) -> E
 
 _TAGGED_FIELDS: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {
     0: ("commit_flag", Cursor.varlen),
-    1: ("source_id", lambda body: str(UUID(bytes=bytes(body.varlen() for _ in range(16))))),
+    1: ("source_id", lambda body: _uuid(bytes(body.varlen() for _ in range(16)))),
     2: ("sequence_nr", Cursor.signed_varlen),
     3: ("tag", lambda body: utf8(body.take(body.varlen()))),
     4: ("last_committed", Cursor.signed_varlen),

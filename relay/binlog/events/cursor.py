@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from relay.base.errors import RelayError, StopCode
 
@@ -21,15 +23,20 @@ class Cursor:
 
     def take(self, count: int) -> bytes:
         """Return the next `count` bytes."""
-        start, end = self.at, self.at + count
-        if end > len(self.data):
+        start = self.at
+        taken = self.data[start : start + count]
+        if len(taken) != count:
             raise ValueError(f"{count} bytes expected at {start}, but the data has {len(self)}")
-        self.at = end
-        return self.data[start:end]
+        self.at = start + count
+        return taken
 
     def rest(self) -> bytes:
         """All bytes left."""
         return self.take(len(self))
+
+    def fields(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Return the values of fields of fixed sizes: one call for all of them."""
+        return layout.unpack(self.take(layout.size))
 
     def integer(self, count: int) -> int:
         """Return an unsigned integer of `count` bytes."""
@@ -86,6 +93,9 @@ def reading(operation: str, what: str, position: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, IndexError) as error:
-        raise RelayError(
-            StopCode.UNKNOWN_EVENT, operation, f"{what} is malformed: {error}", position=position
-        ) from error
+        raise malformed(operation, what, position, error) from error
+
+
+def malformed(operation: str, what: str, position: str, error: Exception) -> RelayError:
+    """Return the error (unknown_event) with the cause "`what` is malformed"."""
+    return RelayError(StopCode.UNKNOWN_EVENT, operation, f"{what} is malformed: {error}", position=position)
