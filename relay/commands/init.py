@@ -20,6 +20,7 @@ from relay.config import load as configuration
 from relay.config import source_url
 from relay.config.keys import KEYS, Key
 from relay.config.values import secret
+from relay.runtime import privileges
 
 
 class _Question(NamedTuple):
@@ -111,7 +112,8 @@ def init(path: str, flags: Mapping[str, str], yes: bool, force: bool, url: str |
     if cause and not yes and not (asks and click.confirm(f"{cause}. Write {path} all the same?", err=True)):
         hint = "apply the remedies above and run it again; --yes writes the file all the same"
         raise RelayError(ErrorCode.CHECK_FAILED, "init", f"{cause}; {path} is not written", hint=hint)
-    conf_file.write(target, content)
+    # The relay becomes this user, who must be able to read the file at a reload.
+    conf_file.write(target, content, privileges.owner(config.relay.user))
     named = shlex.quote(path)
     click.echo(f"wrote {path}; AuthSecret in it is the secret of the clients\n\nnext:")
     if cause:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import signal
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -209,6 +212,18 @@ def test_any_value_is_read_back_as_it_was_given(value: str) -> None:
 def test_a_value_with_a_line_break_is_refused() -> None:
     with pytest.raises(RelayError, match="Password has a line break"):
         ini.line("Password", "a\nb")
+
+
+def test_the_file_belongs_to_the_user_that_the_relay_becomes(conf: Path, tmp_path: Path) -> None:
+    user = pwd.getpwnam("daemon") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    settings = {
+        "Relay.User": user.pw_name, "Relay.DataDir": tmp_path / "data", "Server.Port": free_port(),
+        "Server.Login": USER, "Server.Password": PASSWORD,
+    }  # fmt: skip
+    flags = [word for flag, value in settings.items() for word in ("--set", f"{flag}={value}")]
+    assert run(["init", "-c", str(conf), "--yes", *ports(), *flags]) == ExitCode.OK
+    found = conf.stat()
+    assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (user.pw_uid, 0o600)
 
 
 def test_a_folder_that_cannot_be_written_to_is_reported_before_anything_is_asked(
