@@ -195,8 +195,9 @@ uint8_t* put_decimal(uint8_t* p, const uint8_t* image, unsigned precision, unsig
   p += in.negative();
   if (whole - 1 < kDigitsPerWord - 1 && scale - 1 < kDigitsPerWord - 1) {  // one short group on each side: as of money
     p = put_unsigned(p, in.next(whole));
-    *p = '.';
-    return put_last_digits(p + 1, in.next(scale) % 100000000, scale);
+    *p++ = '.';
+    const uint32_t fraction = in.next(scale);
+    return scale == 2 ? put_two(p, fraction % 100) : put_last_digits(p, fraction % 100000000, scale);
   }
   uint8_t* start = p;
   if (unsigned few = whole % kDigitsPerWord) {
