@@ -67,10 +67,12 @@ class _Loop:
         self._deciding_stopped = False  # after a fatal error no frame is decided until it is cleared
         self._epoll = select.epoll()
         # Edge-triggered: each write wakes once, and no read is needed before the rows are handled.
-        self._epoll.register(context.wake, select.EPOLLIN | select.EPOLLET)
+        for fd in (context.wake, context.wake_ahead):
+            self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
         for fd in (*self._servers, link.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
-        self._dispatcher = Dispatcher(broker, context.arena, self._epoll.fileno(), context.wake, context.server_wakes)
+        wakes = context.wake, context.wake_ahead, context.server_wakes
+        self._dispatcher = Dispatcher(broker, context.arena, self._epoll.fileno(), *wakes)
 
     def run(self) -> None:
         checkpoint_due = 0.0

@@ -225,8 +225,8 @@ class _Reader:
     def _read(self, dump: Dump, handler: IngestHandler, server: ServerFacts) -> None:
         """Read until the process must stop, or in a drain or pause to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
-        fd, wake = dump.descriptor(), self._context.broker_wake
-        intake = Intake(self._ingest, self._arena, fd, dump.receive, wake)
+        wakes = self._context.broker_wake, self._context.wake_ahead
+        intake = Intake(self._ingest, self._arena, dump.descriptor(), dump.receive, *wakes)
 
         def idle() -> None:
             self._alive()

@@ -59,7 +59,7 @@ class _Loop:
         self._log = context.log
         self._native = _native(context)
         self._epoll = select.epoll()
-        self._poller = Poller(self._epoll.fileno(), context.wake)
+        self._poller = Poller(self._epoll.fileno(), context.wake, context.wake_ahead)
         access, self._rejections = Access(context.config), RejectionLog(context.log)
         self._access = access
         self._connections = connections = Connections(

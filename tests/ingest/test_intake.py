@@ -31,12 +31,12 @@ class Line:
         self.fed = fed
         self.source, self.end = socket.socketpair()
         self.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, int(PATIENCE * 1e6)))
-        self.wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self.wake, self.ahead = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
         self.arena = Arena(mmap.mmap(-1, Arena.size(*SHAPE)), *SHAPE)
         self.arena.attach_writer(fed.writer)
         fed.ingest.count_into(self.arena.counters_address)
         fed.begin(START)
-        self.intake = Intake(fed.ingest, self.arena, self.end.fileno(), self._never, self.wake)
+        self.intake = Intake(fed.ingest, self.arena, self.end.fileno(), self._never, self.wake, self.ahead)
 
     def _never(self, buffer: memoryview) -> int:
         raise AssertionError("a plain socket is read natively")
@@ -51,10 +51,10 @@ class Line:
             self.fed.usual_answer(asked)
         return asked
 
-    def woken(self) -> bool:
-        """Whether the broker was woken since it was asked last."""
+    def woken(self, *, ahead: bool = False) -> bool:
+        """Whether the broker was woken since it was asked last, or others ahead of a row."""
         try:
-            return os.eventfd_read(self.wake) > 0
+            return os.eventfd_read(self.ahead if ahead else self.wake) > 0
         except BlockingIOError:
             return False
 
@@ -67,13 +67,14 @@ class Line:
             buffer[: len(piece)] = piece
             return len(piece)
 
-        self.intake = Intake(self.fed.ingest, self.arena, -1, receive, self.wake)
+        self.intake = Intake(self.fed.ingest, self.arena, -1, receive, self.wake, self.ahead)
         return left
 
     def close(self) -> None:
         self.source.close()
         self.end.close()
         os.close(self.wake)
+        os.close(self.ahead)
 
 
 @pytest.fixture
@@ -123,6 +124,22 @@ def test_the_broker_is_woken_when_something_is_published_and_it_sleeps(line: Lin
     line.send(transaction(3, 3000))
     line.run()
     assert not line.woken(), "a broker that works looks by itself"
+
+
+def test_bytes_after_a_pause_wake_others_ahead_of_the_row(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [line.intake.heard]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    line.send(opening(), transaction(1, 1000))
+    line.run()
+    assert not line.woken(ahead=True), "who has worked just now is awake"
+    clock[0] += 0.01
+    line.send(transaction(2, 2000)[:-20])
+    line.run(once=True)
+    assert line.woken(ahead=True), "the row is not there yet"
+    line.send(transaction(2, 2000)[-20:])
+    line.run(once=True)
+    assert line.fed.rows() == [("t", 1, 1)] * 2
+    assert not line.woken(ahead=True), "once after a pause"
 
 
 def test_a_silent_source_is_waited_for_as_long_as_a_receive_waits(line: Line) -> None:
@@ -198,6 +215,6 @@ def test_what_the_function_raises_is_raised(line: Line) -> None:
     def receive(buffer: memoryview) -> int:
         raise ZeroDivisionError
 
-    intake = Intake(line.fed.ingest, line.arena, -1, receive, line.wake)
+    intake = Intake(line.fed.ingest, line.arena, -1, receive, line.wake, line.ahead)
     with pytest.raises(ZeroDivisionError):
         intake.run(0, False)

@@ -30,13 +30,15 @@ class Desk:
         self.stage = Stage(folder, 2)
         for client in (0, 1):
             self.stage.broker.set_filters(client, [EVERYTHING])
-        self.wake, *self.servers = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(3))
+        self.wake, self.ahead, *self.servers = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(4))
         self.asking, self.asked = socket.socketpair()
         self.epoll = select.epoll()
-        self.epoll.register(self.wake, select.EPOLLIN | select.EPOLLET)
+        for fd in (self.wake, self.ahead):
+            self.epoll.register(fd, select.EPOLLIN | select.EPOLLET)
         self.epoll.register(self.asked, select.EPOLLIN)
         self.arena = self.stage.arena
-        self.dispatcher = Dispatcher(self.stage.broker, self.arena, self.epoll.fileno(), self.wake, self.servers)
+        wakes = self.wake, self.ahead, self.servers
+        self.dispatcher = Dispatcher(self.stage.broker, self.arena, self.epoll.fileno(), *wakes)
         self.run()  # what the journal begins with
 
     def run(self, seconds: float = LONG, *, step: int = STEP, patience: float = PATIENCE) -> list[int]:
@@ -56,7 +58,7 @@ class Desk:
         self.epoll.close()
         for each in (self.asking, self.asked):
             each.close()
-        for fd in (self.wake, *self.servers):
+        for fd in (self.wake, self.ahead, *self.servers):
             os.close(fd)
 
 
@@ -129,6 +131,15 @@ def test_in_silence_it_comes_back_when_its_patience_ends(desk: Desk) -> None:
 def test_woken_for_nothing_it_comes_back(desk: Desk) -> None:
     os.eventfd_write(desk.wake, 1)
     assert desk.run(patience=LONG) == []
+
+
+def test_woken_ahead_it_sleeps_on_until_its_time(desk: Desk) -> None:
+    os.eventfd_write(desk.ahead, 1)
+    began = time.monotonic()
+    assert desk.run() == []
+    assert time.monotonic() - began >= PATIENCE * 0.9
+    os.eventfd_write(desk.ahead, 1)
+    assert desk.run(0.0, patience=LONG) == [], "a source that sends no rows must not keep it from its other work"
 
 
 def test_while_there_is_always_more_it_comes_back_at_its_time(desk: Desk) -> None:

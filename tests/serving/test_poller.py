@@ -34,8 +34,8 @@ class Stand:
         self.session.identify(1, slot, 7, 0, "192.0.2.1")
         self.ours, self.client = socket.socketpair()
         self.epoll = select.epoll()
-        self.wake = os.eventfd(0, os.EFD_NONBLOCK)
-        self.poller = Poller(self.epoll.fileno(), self.wake)
+        self.wake, self.ahead = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
+        self.poller = Poller(self.epoll.fileno(), self.wake, self.ahead)
         self.epoll.register(self.ours, select.EPOLLIN)
         self.poller.attach(self.ours.fileno(), self.session)
 
@@ -48,6 +48,7 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
     made = Stand(tmp_path)
     yield made
     os.close(made.wake)
+    os.close(made.ahead)
     made.ours.close()
     made.client.close()
     made.epoll.close()
@@ -89,6 +90,17 @@ def test_a_wake_up_that_brings_nobody_rows_is_for_the_caller(stand: Stand) -> No
     stand.poller.detach(stand.ours.fileno())
     os.eventfd_write(stand.wake, 1)
     assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake]
+
+
+def test_woken_ahead_it_waits_on_or_answers_with_what_is_there(stand: Stand) -> None:
+    waits_for_rows(stand)
+    os.eventfd_write(stand.ahead, 1)
+    assert stand.wait(0.05) == []
+    stand.line.write(1, rows=2)
+    stand.line.broker.step(1 << 30)
+    os.eventfd_write(stand.ahead, 1)
+    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
+    assert results(stand.client.recv(4096)) == [0]
 
 
 def results(received: bytes) -> list[int]:

@@ -17,11 +17,12 @@ from tests.support.waiting import patience
 ROWS: Final = 100
 # What the main thread of each process calls, besides reading and writing of sockets and eventfds. `getpid` belongs to
 # the heartbeat, `futex` to Python's lock, which the thread that flushes shares. A server sets its timer once a
-# second. The broker hands checkpoints to the state writer by a socket. `restart_syscall` is strace's.
+# second, and `epoll_ctl` when it begins or ends to be woken ahead of rows, as clients wait or not. The broker hands
+# checkpoints to the state writer by a socket. `restart_syscall` is strace's.
 ALLOWED: Final = {
     "reader": {"recvfrom", "poll", "getpid", "futex"},
     "broker": {"epoll_wait", "recvmsg", "sendto", "sendmsg", "getpid"},
-    "server-0": {"epoll_wait", "recvfrom", "recvmsg", "sendto", "timerfd_settime", "getpid"},
+    "server-0": {"epoll_wait", "recvfrom", "recvmsg", "sendto", "timerfd_settime", "getpid", "epoll_ctl"},
 }
 WAITS: Final = {"recvfrom", "poll", "epoll_wait"}
 """What they call to wait for the next event."""

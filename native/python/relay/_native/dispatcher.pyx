@@ -18,22 +18,24 @@ cdef enum:
 cdef class Dispatcher:
     """Runs `broker` over committed frames, and waits for more frames and for the descriptors of an epoll set.
 
-    `wake` is the broker's eventfd. It is registered edge-triggered and never read. `server_wakes` are the eventfds of
-    the servers, by index. Raises OSError, and the errors of `Broker.step`.
+    `wake` is the broker's eventfd, and `ahead` one that wakes it before there is work. Both are registered
+    edge-triggered and never read. `server_wakes` are the eventfds of the servers, by index. Raises OSError, and the
+    errors of `Broker.step`.
     """
 
     cdef Broker broker
     cdef Arena arena
     cdef int epoll
-    cdef int wake
+    cdef int wake, ahead
     cdef vector[int] server_wakes
     cdef c_epoll_event events[DISPATCHED_EVENTS]
 
-    def __cinit__(self, Broker broker not None, Arena arena not None, int epoll, int wake, server_wakes):
+    def __cinit__(self, Broker broker not None, Arena arena not None, int epoll, int wake, int ahead, server_wakes):
         self.broker = broker
         self.arena = arena
         self.epoll = epoll
         self.wake = wake
+        self.ahead = ahead
         self.server_wakes = server_wakes
 
     def run(self, double until, double patience, uint64_t step_bytes):
@@ -45,7 +47,7 @@ cdef class Dispatcher:
         to `step_bytes`: no row waits for what the caller does next.
         """
         cdef int n, reason
-        cdef bint idle, woken, more
+        cdef bint idle, woken, more, early
         cdef list ready = []
         while True:
             idle = not (step_bytes and self.has_work())
@@ -55,13 +57,15 @@ cdef class Dispatcher:
             self.arena.broker_waiting = False
             if n < 0 and reason != EINTR:
                 raise OSError(reason, os.strerror(reason))
-            woken = False
+            woken = early = False
             for i in range(n):
                 if self.events[i].data.fd == self.wake:
                     woken = True
+                elif self.events[i].data.fd == self.ahead:
+                    early = n == 1
                 else:
                     ready.append(self.events[i].data.fd)
-            more = not idle or (step_bytes and woken and self.broker.pending())
+            more = early or not idle or (step_bytes and woken and self.broker.pending())
             if step_bytes:
                 self.decide(step_bytes)
             if ready or n < 0 or not more or time.monotonic() >= until:

@@ -9,7 +9,7 @@ from posix.time cimport CLOCK_MONOTONIC, itimerspec
 from posix.unistd cimport close as c_close
 
 from relay._native.serve cimport ServeWaitsFor, Session
-from relay._native.system cimport EPOLL_CTL_ADD, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait
+from relay._native.system cimport EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait
 
 from relay.base.errors import RelayError
 
@@ -19,19 +19,22 @@ cdef extern from "<sys/timerfd.h>" nogil:
     int c_timerfd_settime "timerfd_settime"(int, int, const itimerspec*, itimerspec*)
 
 cdef enum:
+    FEW = 16  # sessions that are looked at ahead of a row: to look at many costs more than it gains
     POLLED_EVENTS = 256  # events of one epoll_wait; the next call returns the others first
 
 
 cdef class Poller:
     """Waits for the descriptors of an epoll set, and calls `exchange` of sessions whose sockets are ready.
 
-    `wake` is the server's eventfd: the broker writes it when sessions that wait for rows may have got some. It is
-    registered edge-triggered and never read. The time limit is a timer in the epoll set, because a timeout of
-    epoll_wait would set up a timer for each call. Raises OSError.
+    `wake` is the server's eventfd: the broker writes it when sessions that wait for rows may have got some. `ahead`
+    is written before the rows are there, and is in the set while sessions wait. Both are registered edge-triggered and
+    never read. The time limit is a timer in the epoll set, because a timeout of epoll_wait would set up a timer for
+    each call. Raises OSError.
     """
 
     cdef int epoll
-    cdef int wake
+    cdef int wake, ahead
+    cdef bint is_ahead_listed
     cdef int timer
     cdef double due  # time of the timer; negative: not set
     cdef dict attached  # sessions by descriptor
@@ -40,10 +43,11 @@ cdef class Poller:
     cdef vector[bint] listed  # whether the descriptor is in `waiting`
     cdef c_epoll_event events[POLLED_EVENTS]
 
-    def __cinit__(self, int epoll, int wake):
+    def __cinit__(self, int epoll, int wake, int ahead):
         cdef c_epoll_event event
         self.epoll = epoll
         self.wake = wake
+        self.ahead = ahead
         self.due = -1
         self.attached = {}
         self.timer = c_timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)
@@ -77,6 +81,8 @@ cdef class Poller:
         if not self.listed[fd]:
             self.listed[fd] = True
             self.waiting.push_back(fd)
+            if not self.is_ahead_listed:
+                self.list_ahead(True)
 
     def wait(self, double until):
         """Waits for something that the caller must handle, at most until `until` (monotonic clock).
@@ -104,6 +110,11 @@ cdef class Poller:
                 fd = self.events[i].data.fd
                 if fd == self.wake:
                     woken = True
+                elif fd == self.ahead:
+                    if self.waiting.empty():
+                        self.list_ahead(False)
+                    elif self.waiting.size() <= FEW:
+                        self.wake_waiting(ready)
                 elif fd == self.timer:
                     self.due = -1
                     over = True
@@ -142,6 +153,15 @@ cdef class Poller:
             self.waiting[at] = self.waiting.back()
             self.waiting.pop_back()
         return answered
+
+    cdef int list_ahead(self, bint listed) except -1:
+        cdef c_epoll_event event
+        event.events = <uint32_t>EPOLLIN | <uint32_t>EPOLLET
+        event.data.fd = self.ahead
+        if c_epoll_ctl(self.epoll, EPOLL_CTL_ADD if listed else EPOLL_CTL_DEL, self.ahead, &event) < 0:
+            raise OSError(errno, "epoll_ctl")
+        self.is_ahead_listed = listed
+        return 0
 
     cdef int arm(self, double until) except -1:
         cdef itimerspec at

@@ -11,7 +11,7 @@ cdef extern from "<sys/eventfd.h>" nogil:
     int c_eventfd_write "eventfd_write"(int, uint64_t)
 
 cdef extern from "<sys/epoll.h>" nogil:
-    enum: EPOLLIN, EPOLLET, EPOLL_CTL_ADD
+    enum: EPOLLIN, EPOLLET, EPOLL_CTL_ADD, EPOLL_CTL_DEL
     ctypedef union c_epoll_data "epoll_data_t":
         int fd
     cdef struct c_epoll_event "epoll_event":
