@@ -12,8 +12,9 @@ __path__ = []
 
 # Each module comes after those from which it takes C types.
 MODULES = (
-    "failure", "checksums", "scheduling", "gtids", "syncs", "journal", "render", "columns", "changes", "lines", "usage",
-    "event_names", "arena", "queue", "serve", "poller", "dispatcher", "ingest", "intake", "cdc", "cdc_scan",
+    "failure", "checksums", "scheduling", "gtids", "syncs", "journal", "render", "columns", "changes", "lines",
+    "usage", "event_names", "arena", "text_page", "queue", "serve", "poller", "dispatcher", "ingest", "intake", "cdc",
+    "cdc_scan",
 )
 
 

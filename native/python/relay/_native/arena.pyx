@@ -5,22 +5,11 @@ import time
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint64_t
-from libcpp.string cimport string
-from libcpp.string_view cimport string_view
 
-from relay._native.base cimport field_of, put_field, text_of, view
+from relay._native.base cimport field_of, put_field, text_of
 from relay._native.event_names import EVENT_NAMES
 from relay._native.failure import QueueError
 from relay._native.journal cimport JournalWriter
-
-cdef extern from "base/text_page.hpp" namespace "relay":
-    cdef cppclass CTextPage "relay::TextPage":
-        @staticmethod
-        size_t size_for(size_t capacity)
-        CTextPage(void* memory, size_t capacity)
-        size_t capacity()
-        void write(string_view text)
-        string read()
 
 cdef class Arena:
     """The shared memory of all processes, in a writable buffer that begins at a page boundary.
@@ -396,38 +385,3 @@ cdef class Arena:
         if slot >= self.c.max_clients():
             raise IndexError(f"block {slot} of {self.c.max_clients()}")
         return 0
-
-
-cdef class TextPage:
-    """A text in a writable buffer of `size(capacity)` zeroed bytes, aligned to 8. One process writes it."""
-
-    cdef Py_buffer view
-    cdef bint viewed
-    cdef CTextPage* c
-
-    def __cinit__(self, memory, size_t capacity):
-        PyObject_GetBuffer(memory, &self.view, PyBUF_WRITABLE)
-        self.viewed = True
-        if <size_t>self.view.len < CTextPage.size_for(capacity):
-            raise QueueError(f"{self.view.len} bytes of shared memory are too few")
-        self.c = new CTextPage(self.view.buf, capacity)
-
-    def __dealloc__(self):
-        del self.c
-        if self.viewed:
-            PyBuffer_Release(&self.view)
-
-    @staticmethod
-    def size(size_t capacity):
-        """The size of the buffer of a page."""
-        return CTextPage.size_for(capacity)
-
-    def write(self, bytes text):
-        """Shows `text`, from one instant on. Raises ValueError if it does not fit."""
-        if <size_t>len(text) > self.c.capacity():
-            raise ValueError(f"{len(text)} bytes for a status page of {self.c.capacity()}")
-        self.c.write(view(text))
-
-    def read(self):
-        """The text that was shown last."""
-        return self.c.read()
