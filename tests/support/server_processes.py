@@ -81,6 +81,7 @@ class Serving:
         self.port: int = self.listener.getsockname()[1]
         self._wakes = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(workers)]
         self._broker_wake = os.eventfd(0, os.EFD_NONBLOCK)
+        self._wake_ahead = os.eventfd(0, os.EFD_NONBLOCK)
         self._control = [pair() for _ in range(workers)]
         self._inboxes = [pair() for _ in range(workers)]
         self._inquiries = [pair() for _ in range(workers)]
@@ -131,6 +132,7 @@ class Serving:
         context = BrokerContext(
             *self._common("broker"),
             wake=self._broker_wake,
+            wake_ahead=self._wake_ahead,
             server_wakes=self._wakes,
             servers=[end for _, end in self._control],
             state_writer=self._stored[0],
@@ -150,6 +152,7 @@ class Serving:
             workers=len(self._wakes),
             listener=self.listener,
             wake=self._wakes[index],
+            wake_ahead=self._wake_ahead,
             inboxes=self._inboxes,
             broker=self._control[index][0],
             broker_wake=self._broker_wake,
