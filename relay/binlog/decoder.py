@@ -81,11 +81,11 @@ class Decoder:
         """
         raw = bytes(data)
         if len(raw) < _HEADER.size:
-            raise self._malformed(f"{len(raw)} bytes are too few for a header", self._file)
+            raise malformed(_READ, "it", self._file, f"{len(raw)} bytes are too few for a header")
         length, end = _HEADER.unpack_from(raw)[3:5]
         position = event_position(end, length, self._file)
         if length != len(raw):
-            raise self._malformed(f"it declares {length} bytes, but has {len(raw)}", position)
+            raise malformed(_READ, "it", position, f"it declares {length} bytes, but has {len(raw)}")
         event = self._event(raw, self._verified_checksum(raw, position), position)
         if isinstance(event, FormatDescriptionEvent):
             self._declared_checksums = event.checksum_algorithm == _CRC32
@@ -184,10 +184,6 @@ class Decoder:
             return None
         cause = f"{_name(raw[4])} does not match its checksum"
         raise RelayError(StopCode.CHECKSUM_MISMATCH, _READ, cause, position=position)
-
-    @staticmethod
-    def _malformed(cause: str, position: str) -> RelayError:
-        return RelayError(StopCode.UNKNOWN_EVENT, _READ, f"it is malformed: {cause}", position=position)
 
 
 _READERS: Final[dict[int, Reader]] = {

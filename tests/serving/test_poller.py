@@ -103,6 +103,23 @@ def test_woken_ahead_it_waits_on_or_answers_with_what_is_there(stand: Stand) -> 
     assert results(stand.client.recv(4096)) == [0]
 
 
+def test_woken_ahead_it_does_not_look_at_many_who_wait(stand: Stand) -> None:
+    waits_for_rows(stand)
+    others = [os.dup(stand.ours.fileno()) for _ in range(16)]
+    for fd in others:
+        stand.poller.attach(fd, stand.session)
+        stand.poller.expect_rows(fd)
+    stand.line.write(1, rows=2)
+    stand.line.broker.step(1 << 30)
+    os.eventfd_write(stand.ahead, 1)
+    assert stand.wait(0.05) == [], "17 wait"
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
+    assert results(stand.client.recv(4096)) == [0]
+    for fd in others:
+        os.close(fd)
+
+
 def results(received: bytes) -> list[int]:
     parser = classic.ReplyParser()
     parser.feed(received)

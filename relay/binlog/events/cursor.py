@@ -96,6 +96,6 @@ def reading(operation: str, what: str, position: str = "") -> Iterator[None]:
         raise malformed(operation, what, position, error) from error
 
 
-def malformed(operation: str, what: str, position: str, error: Exception) -> RelayError:
-    """Return the error (unknown_event) with the cause "`what` is malformed"."""
-    return RelayError(StopCode.UNKNOWN_EVENT, operation, f"{what} is malformed: {error}", position=position)
+def malformed(operation: str, what: str, position: str, cause: Exception | str) -> RelayError:
+    """Return the error (unknown_event) that says "`what` is malformed: `cause`"."""
+    return RelayError(StopCode.UNKNOWN_EVENT, operation, f"{what} is malformed: {cause}", position=position)
