@@ -102,7 +102,6 @@ class Supervisor:
             self._carry_out(commands)
             if announced:  # before that, the service manager would not accept the end of a reload
                 self._reloads.step(time.monotonic())
-            self._children.signal_again()
         return self._end(signals)
 
     def _start_due(self) -> None:

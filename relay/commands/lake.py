@@ -19,6 +19,7 @@ from relay.commands.progress import Bar
 from relay.commands.text.columns import size_text
 from relay.config.tree import Config
 from relay.config.values import lake_path, tables
+from relay.runtime.signals import handled
 
 if TYPE_CHECKING:
     from relay.lake.documents import Table as DocumentTable
@@ -117,12 +118,8 @@ def _catch_signals() -> Iterator[Callable[[], bool]]:
         nonlocal arrived
         arrived = True
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with handled((signal.SIGINT, signal.SIGTERM), note):
         yield lambda: arrived
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _run(

@@ -30,6 +30,7 @@ from relay.config.source_url import is_source_url
 from relay.config.tree import Config
 from relay.config.values import start_position
 from relay.monitoring.stat import Stat
+from relay.runtime.signals import handled
 
 _STOP_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 10.0
@@ -224,25 +225,25 @@ def _tail_relay(config: Config, tables: tuple[str, ...], debezium: bool) -> None
     values: Values = "python" if debezium else "msgpack"
     connection = RelayClient(host, port, name, secret, patience=_TAIL_PATIENCE, tls=tls, values=values)
     interrupted = False
-    for number in (signal.SIGTERM, signal.SIGHUP):  # also those leave no client behind
-        signal.signal(number, signal.default_int_handler)
-    try:
-        connection.connect()
-        for schema, table in patterns:
-            connection.add_filter(schema, table)
-        for row in connection:
-            click.echo(msgspec.json.encode(row.debezium()).decode() if debezium else stat_text.row(row))
-    except KeyboardInterrupt:
-        interrupted = True  # if in the login, the relay may know the name already
-        raise
-    finally:
-        connection.close()
-        if interrupted or connection.client_id:
-            try:
-                _remove_filters(connection, patterns)
-            except RelayError:  # a login that was under way may have taken the name over
-                _remove_filters(connection, patterns)
-            _forget(config, name)
+    # SIGTERM and SIGHUP leave no client behind either.
+    with handled((signal.SIGTERM, signal.SIGHUP), signal.default_int_handler):
+        try:
+            connection.connect()
+            for schema, table in patterns:
+                connection.add_filter(schema, table)
+            for row in connection:
+                click.echo(msgspec.json.encode(row.debezium()).decode() if debezium else stat_text.row(row))
+        except KeyboardInterrupt:
+            interrupted = True  # if in the login, the relay may know the name already
+            raise
+        finally:
+            connection.close()
+            if interrupted or connection.client_id:
+                try:
+                    _remove_filters(connection, patterns)
+                except RelayError:  # a login that was under way may have taken the name over
+                    _remove_filters(connection, patterns)
+                _forget(config, name)
 
 
 def _remove_filters(connection: RelayClient, patterns: Sequence[tuple[str, str]]) -> None:

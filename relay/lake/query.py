@@ -28,6 +28,7 @@ from relay.lake.moments import Moment, seq_at
 from relay.lake.reading import Watch, changes, current
 from relay.lake.tables import FixedLake, Lake, check_end, no_tables, open_lake
 from relay.lake.types import META_FIELDS
+from relay.runtime.signals import handled
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, DuckDBPyRelation
@@ -121,11 +122,8 @@ def _ended_by_ctrl_c(connection: DuckDBPyConnection) -> Iterator[None]:
     if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield  # the program's own handler decides
         return
-    signal.signal(signal.SIGINT, end)
-    try:
+    with handled((signal.SIGINT,), end):
         yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _failure(error: Exception, state: LakeState) -> RelayError:

@@ -22,11 +22,26 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def run_child(context: Context, supervisor: int, run: Callable[[], int]) -> int:
-    """Make the process just forked by `supervisor` (a pid) the child that `context` describes, and call `run`.
+def fork_child(context: Context, run: Callable[[], int]) -> int:
+    """Fork a child that becomes what `context` describes and calls `run`. Return its pid.
 
-    Returns its exit code: 0 if it ended after SIGTERM; STOPPED after a fatal error, which it has already reported.
+    Its exit code is 0 if it ended after SIGTERM, STOPPED after a fatal error, which it has already reported.
     """
+    supervisor = os.getpid()
+    # This process's handler would swallow a SIGTERM that comes before the child has its own.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    pid = os.fork()
+    if pid == 0:
+        code: int = ExitCode.UNEXPECTED
+        try:
+            code = _run(context, supervisor, run)
+        finally:
+            os._exit(code)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def _run(context: Context, supervisor: int, run: Callable[[], int]) -> int:
     if not tie_to(supervisor):
         return ExitCode.UNEXPECTED
 
@@ -35,6 +50,7 @@ def run_child(context: Context, supervisor: int, run: Callable[[], int]) -> int:
 
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGTERM, stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all processes; the supervisor handles it
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)

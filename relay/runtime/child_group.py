@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from relay.base.errors import ExitCode
-from relay.runtime.child import run_child
+from relay.runtime.child import fork_child
 from relay.runtime.context import Context
 from relay.runtime.distributed import Settings
 
 if TYPE_CHECKING:
     from relay._native import Arena
-
-SIGNAL_AGAIN: Final = 1.0  # seconds after which a process that has not ended gets the signal again
 
 
 @dataclass
@@ -33,7 +30,7 @@ class Child:
     due: float = 0.0  # when to start it, if it does not run
     ended_well: bool = False
     held: bool = False  # not to be restarted: it had a fatal error, or ended its work in a drain
-    restart_requested: float = 0.0  # when SIGTERM was last sent so that a successor takes a new configuration; 0: never
+    restart_requested: bool = False  # it is to end, so that a successor takes a new configuration
 
     @property
     def name(self) -> str:
@@ -42,7 +39,7 @@ class Child:
 
     def make_due(self) -> None:
         """Make the process due now, however its predecessor ended."""
-        self.held, self.due, self.quick_deaths, self.restart_requested = False, 0.0, 0, 0.0
+        self.held, self.due, self.quick_deaths, self.restart_requested = False, 0.0, 0, False
 
     def terminate(self) -> None:
         """Send SIGTERM."""
@@ -50,7 +47,7 @@ class Child:
 
     def request_restart(self) -> None:
         """End the process so that a successor takes the new configuration."""
-        self.restart_requested = time.monotonic()
+        self.restart_requested = True
         self.terminate()
 
     def kill(self) -> None:
@@ -90,14 +87,10 @@ class ChildGroup:
 
     def fork(self, child: Child, now: float) -> None:
         """Start the process."""
-        supervisor = os.getpid()
         self._arena.beat(child.context.slot, 0)
         self._settings.acknowledge(child.context.slot, 0)
         sys.stdout.flush()
-        pid = os.fork()
-        if pid == 0:
-            os._exit(run_child(child.context, supervisor, child.run))
-        child.pid, child.started = pid, now
+        child.pid, child.started = fork_child(child.context, child.run), now
 
     def kill_and_restart(self, children: Iterable[Child]) -> None:
         """Kill these processes; those that are not held are due."""
@@ -121,13 +114,6 @@ class ChildGroup:
                     child.pid = 0
                     child.ended_well = code == ExitCode.OK
                     yield child, code
-
-    def signal_again(self) -> None:
-        """Repeat SIGTERM: a signal that arrives before a process has set its handler is lost."""
-        now = time.monotonic()
-        for child in self._children:
-            if child.pid and child.restart_requested and now - child.restart_requested > SIGNAL_AGAIN:
-                child.request_restart()
 
     def lagging(self, number: int) -> list[str]:
         """Names of processes that do not work with configuration `number` yet.

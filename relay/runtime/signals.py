@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 
 class Signals:
@@ -28,3 +30,14 @@ class Signals:
             return self._receive.recv(4096)
         except BlockingIOError:
             return b""
+
+
+@contextmanager
+def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Handle these signals so within the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)

@@ -85,14 +85,7 @@ class Writer:
         self._pid = 0
 
     def start(self) -> None:
-        parent = os.getpid()
-        self._pid = os.fork()
-        if not self._pid:
-            code = 1
-            try:
-                code = child.run_child(self._context, parent, lambda: state_writer.run(self._context))
-            finally:
-                os._exit(code)
+        self._pid = child.fork_child(self._context, lambda: state_writer.run(self._context))
 
     def kill(self) -> bool:
         """Kills it, and repairs what the supervisor repairs. True if that needs the broker to begin anew."""

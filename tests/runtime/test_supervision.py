@@ -14,10 +14,12 @@ from relay.base.log import logger
 from relay.config.load import load
 from relay.errors import ExitCode
 from relay.runtime import ready
+from relay.runtime.child import tie_to
 from relay.runtime.child_group import Child, ChildGroup
 from relay.runtime.context import Context
 from relay.runtime.distributed import Settings
 from relay.runtime.restarts import BACKOFF, QUICK, End, decide
+from relay.runtime.signals import handled
 from relay.runtime.watchdog import FREEZE, LAKE_FREEZE, Watchdog
 from tests.support.waiting import until
 
@@ -145,3 +147,17 @@ def test_processes_lag_until_they_have_acknowledged_or_are_held() -> None:
     assert first.context.settings is not None
     first.context.settings.acknowledge(first.context.slot, 1)
     assert made.lagging(1) == []
+
+
+def test_a_sigterm_that_comes_before_a_process_handles_it_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def terminated_at_birth(supervisor: int) -> bool:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return tie_to(supervisor)
+
+    monkeypatch.setattr("relay.runtime.child.tie_to", terminated_at_birth)
+    made = group(lambda: 0 if first.context.stopping else 3)
+    (first,) = made
+    with handled((signal.SIGTERM,), lambda *_: None):
+        made.fork(first, 1.0)
+    assert [code for _, code in until(lambda: list(made.ended()))] == [0]
+    assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import mmap
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Self
@@ -45,12 +47,14 @@ class Reader:
         self.context = ReaderContext("reader", 0, config, self.arena, logger("reader"), accept_gap=accept_gap)
         self.journal_dir = folder / "journal"
         self.pid = 0
+        self._stacks = os.memfd_create("stacks")
 
     def start(self) -> Self:
-        supervisor = os.getpid()
-        self.pid = os.fork()
-        if self.pid == 0:
-            os._exit(child.run_child(self.context, supervisor, lambda: reader.run(self.context)))
+        def run() -> int:
+            faulthandler.register(signal.SIGUSR2, self._stacks)
+            return reader.run(self.context)
+
+        self.pid = child.fork_child(self.context, run)
         return self
 
     def streaming(self) -> Self:
@@ -78,13 +82,19 @@ class Reader:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             return (pid, status) if pid else None
 
-        _, status = until(ended, seconds, "it does not end", 0.01)
+        _, status = until(ended, seconds, lambda: f"it does not end: {self._stack()}", 0.01)
         self.pid = 0
         return os.waitstatus_to_exitcode(status)
 
     def signal(self, number: signal.Signals) -> int:
         os.kill(self.pid, number)
         return self.wait()
+
+    def _stack(self) -> str:
+        """What it does now."""
+        os.kill(self.pid, signal.SIGUSR2)
+        time.sleep(0.5)
+        return f"{self.arena.source_state}\n{os.pread(self._stacks, 1 << 16, 0).decode()}"
 
     def stop(self, field: str) -> str:
         """A field of the fatal error that ended it."""
@@ -95,6 +105,7 @@ class Reader:
     def close(self) -> None:
         if self.pid:
             self.signal(signal.SIGKILL)
+        os.close(self._stacks)
 
     def frames(self) -> list[frames.Frame]:
         """All committed frames."""

@@ -112,18 +112,14 @@ class Serving:
     def start(self, name: str) -> None:
         """Fork the process of that name."""
         others = {"broker": self._broker, "state-writer": self._state_writer, "monitor": self._monitor}
-        run = others[name]() if name in others else self._server(int(name.removeprefix("server-")))
-        run[0].settings, run[0].number = self._settings, self._settings.number
-        parent = os.getpid()
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                sys.stderr = (self.folder / f"{name}.log").open("a", buffering=1)
-                code = child.run_child(run[0], parent, run[1])
-            finally:
-                os._exit(code)
-        self._pids[name] = pid
+        context, run = others[name]() if name in others else self._server(int(name.removeprefix("server-")))
+        context.settings, context.number = self._settings, self._settings.number
+
+        def run_logged() -> int:
+            sys.stderr = (self.folder / f"{name}.log").open("a", buffering=1)
+            return run()
+
+        self._pids[name] = child.fork_child(context, run_logged)
 
     def _common(self, name: str) -> tuple[str, int, Config, Arena, Log]:
         return name, self._names.index(name), self.config, self.arena, logger(name)
