@@ -179,7 +179,7 @@ inline Clients all_rows(uint32_t clients) {
 class Relay {
  public:
   explicit Relay(const Journal& journal, const Clients& clients = all_rows(1))
-      : memory_(Arena::size_for(static_cast<uint32_t>(clients.size()), Arena::kPage, 1, kSlots) / sizeof(Line) + 1),
+      : memory_(Arena::size_for(static_cast<uint32_t>(clients.size()), kPage, 1, kSlots) / sizeof(Line) + 1),
         arena_(formatted(static_cast<uint32_t>(clients.size()))),
         frames_(journal.path),
         broker_(arena_, frames_, frames_.generation()),
@@ -248,7 +248,7 @@ class Relay {
   };
   Arena formatted(uint32_t clients) {
     const size_t size = memory_.size() * sizeof(Line);
-    Arena::format(memory_.data(), clients, Arena::kPage, 1, kSlots);
+    Arena::format(memory_.data(), clients, kPage, 1, kSlots);
     return {memory_.data(), size};
   }
 

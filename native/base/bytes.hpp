@@ -9,6 +9,8 @@
 
 namespace relay {
 
+constexpr uint64_t kPage = 4096;  // bytes of memory
+
 struct Bytes {
   const uint8_t* data = nullptr;
   size_t size = 0;

@@ -1,6 +1,7 @@
 // Exceptions of the native code, and how a wrapper reads them to raise them in another language.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -27,6 +28,9 @@ struct StreamError : std::runtime_error {
         operation(std::move(op)),
         where(std::move(w)),
         hint(std::move(h)) {}
+  StreamError(std::string c, std::string op, uint64_t journal_position, const std::string& cause, std::string h)
+      : StreamError(std::move(c), std::move(op), "journal position " + std::to_string(journal_position), cause,
+                    std::move(h)) {}
 };
 
 struct Failure {

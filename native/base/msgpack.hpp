@@ -6,6 +6,9 @@
 
 namespace relay::msgpack {
 
+constexpr uint8_t kNil = 0xc0, kBin8 = 0xc4, kBin32 = 0xc6, kExt8 = 0xc7, kExt32 = 0xc9, kFloat32 = 0xca,
+                  kFloat64 = 0xcb, kStr8 = 0xd9, kStr32 = 0xdb, kMap32 = 0xdf;
+
 inline uint8_t* put_array(uint8_t* p, unsigned n) {
   *p = static_cast<uint8_t>(0x90 | n);
   return p + 1;
@@ -34,8 +37,8 @@ inline uint8_t* put_bytes(uint8_t* p, uint8_t tag, Bytes b) {
   if (b.size) std::memcpy(p, b.data, b.size);
   return p + b.size;
 }
-inline uint8_t* put_str(uint8_t* p, std::string_view s) { return put_bytes(p, 0xdb, Bytes(s)); }
-inline uint8_t* put_bin(uint8_t* p, Bytes b) { return put_bytes(p, 0xc6, b); }
+inline uint8_t* put_str(uint8_t* p, std::string_view s) { return put_bytes(p, kStr32, Bytes(s)); }
+inline uint8_t* put_bin(uint8_t* p, Bytes b) { return put_bytes(p, kBin32, b); }
 
 // Reads any encoding of arrays, unsigned integers, booleans and strings in UTF-8. Anything else makes `ok` false.
 class Unpacker {

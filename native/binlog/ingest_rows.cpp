@@ -34,8 +34,6 @@ std::string folded_name(Bytes map) {
   return in.ok() ? folded(schema, name) : std::string();
 }
 
-std::string name_of(const Definition& definition) { return definition.schema + "." + definition.table; }
-
 }  // namespace
 
 std::shared_ptr<Ingest::Table> Ingest::new_table() const {
@@ -50,7 +48,7 @@ std::shared_ptr<Ingest::Table> Ingest::new_table(Bytes definition, Bytes publish
   auto parsed = Definition::parse(definition, &error);
   if (!parsed) throw StreamError("unsupported_column", "read a table definition", where(), error);
   if (!keep.empty() && keep.size() != parsed->columns.size())
-    throw StreamError("unexpected", "define table " + name_of(*parsed), where(), "a mask of another number of columns");
+    throw StreamError("unexpected", "define table " + parsed->name(), where(), "a mask of another number of columns");
   auto table = new_table();
   table->definition = std::move(parsed);
   table->keep = std::move(keep);
@@ -186,10 +184,10 @@ bool Ingest::take_rows(const Event& e, const RowsHead& head, Table& table, Atten
   const Definition& definition = *table.definition;
   Bytes body = head.body;
   RowsBody parsed;
-  if (!RowsBody::parse(body, head.kind, &parsed)) malformed("rows of " + name_of(definition) + " that cannot be read");
+  if (!RowsBody::parse(body, head.kind, &parsed)) malformed("rows of " + definition.name() + " that cannot be read");
   if (head.compressed) {
     Packed packed;
-    if (!Packed::parse(parsed.images, &packed)) malformed("compressed rows of " + name_of(definition));
+    if (!Packed::parse(parsed.images, &packed)) malformed("compressed rows of " + definition.name());
     scratch_.assign(body.text().substr(0, static_cast<size_t>(parsed.images.data - body.data)));
     scratch_ += inflated(Algorithm::zlib, packed.data, packed.size);
     body = Bytes(scratch_);
@@ -204,19 +202,19 @@ bool Ingest::take_rows(const Event& e, const RowsHead& head, Table& table, Atten
     std::string whole;
     Completed completed = complete_rows(definition, body, table.keep, &whole);
     if (completed == Completed::lacking)
-      return ask_unknown(e, "a change within a JSON value of " + name_of(definition) + " that is not in the row", out);
+      return ask_unknown(e, "a change within a JSON value of " + definition.name() + " that is not in the row", out);
     if (completed == Completed::malformed || whole.size() > limits_.event_bytes)
-      malformed("changes within JSON values of " + name_of(definition) + " that do not fit them");
+      malformed("changes within JSON values of " + definition.name() + " that do not fit them");
     scratch_ = std::move(whole);
     body = Bytes(scratch_);
     RowsBody::parse(body, head.kind, &parsed);
   }
   Walk walk = walk_rows(definition, parsed);
-  if (!walk.ok) malformed("rows of " + name_of(definition) + " that do not fit its columns");
+  if (!walk.ok) malformed("rows of " + definition.name() + " that do not fit its columns");
   if (!table.keep.empty()) {
     std::string copy;
     if (!copy_without(definition, head.kind, parsed, table.keep, &copy))
-      malformed("rows of " + name_of(definition) + " that do not fit its columns");
+      malformed("rows of " + definition.name() + " that do not fit its columns");
     scratch_ = std::move(copy);
     body = Bytes(scratch_);
   }

@@ -3,28 +3,24 @@
 
 #include "base/failure.hpp"
 #include "journal/segment.hpp"
+#include "values/temporal.hpp"
 
 namespace relay {
 
 namespace {
 
-constexpr int64_t kDay = 86400;
-constexpr uint64_t kMostScanned = 64 << 20;
-
-std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
-
 // Whether a transaction can begin with the frame.
 bool begins(const FrameView& view) { return view.kind() == FrameKind::rows || view.kind() == FrameKind::ddl; }
-
-[[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
-  throw StreamError(code, "read the journal's rows", "journal position " + std::to_string(position), cause, hint);
-}
 
 constexpr const char* kLeaveOut = "leave the table out of the export, and report this with the table's definition";
 constexpr const char* kFullImages =
     "set binlog_row_image = FULL on the source; what is in the journal can be left out of the export with its table";
 
 }  // namespace
+
+void ChangeReader::refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
+  throw StreamError(code, "read the journal's rows", position, cause, hint);
+}
 
 ChangeReader::ChangeReader(std::string directory, uint64_t position, uint64_t base, Form form, bool choose)
     : journal_(std::move(directory)), base_(base), form_(form), choose_(choose) {
@@ -242,9 +238,9 @@ void ChangeReader::begin_rows(const FrameView& view) {
   RowsBody body;
   const Definition& d = *table.definition;
   if (!RowsBody::parse(rows.body, rows.kind, &body) || body.columns != d.columns.size())
-    refuse("unsupported_column", view.position, "rows of " + name_of(d) + " do not fit its definition", kLeaveOut);
+    refuse("unsupported_column", view.position, "rows of " + d.name() + " do not fit its definition", kLeaveOut);
   if (!body.full)
-    refuse("partial_image", view.position, "rows of " + name_of(d) + " do not hold all columns", kFullImages);
+    refuse("partial_image", view.position, "rows of " + d.name() + " do not hold all columns", kFullImages);
   pending_ = {view.position, rows, body, &table, body.images.data, 0};
 }
 
@@ -268,7 +264,7 @@ bool ChangeReader::collect(uint64_t max_bytes) {
   while (p.row < p.frame.rows) {
     const uint8_t *middle, *next;
     if (!sizes.measure(p.at, end, &middle, &next) || next == p.at)
-      refuse("unsupported_column", p.position, "a row of " + name_of(d) + " is cut short", kLeaveOut);
+      refuse("unsupported_column", p.position, "a row of " + d.name() + " is cut short", kLeaveOut);
     row.before = Bytes(p.at, static_cast<size_t>(middle - p.at));
     row.after = Bytes(middle, static_cast<size_t>(next - middle));
     ColumnBatch::Added added = columns.add(row, base_ + sequence_, &error);
@@ -289,7 +285,7 @@ bool ChangeReader::collect(uint64_t max_bytes) {
 }
 
 ChangeBatch& ChangeReader::batch_of(Table& table) {
-  const int64_t day = origin_.timestamp / kDay;
+  const int64_t day = day_of(origin_.timestamp);
   if (table.taken == taken_ && table.day == day) return batches_[table.batch];
   size_t i = 0;
   while (i < batches_.size() &&

@@ -86,6 +86,9 @@ class ChangeReader {
     uint32_t row = 0;
   };
 
+  static constexpr uint64_t kMostScanned = 64 << 20;  // bytes of the journal in one `read`
+
+  [[noreturn]] static void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint);
   void start_at(uint64_t segment);
   bool pass_over(const FrameView& view, Reached* result);
   void pass_within(const FrameView& view);

@@ -23,12 +23,6 @@ size_t change_of(RowKind kind, bool after) {
   return kind == RowKind::insert ? kInsert : kDelete;
 }
 
-bool undecodable(const Definition& d, size_t column, std::string* error) {
-  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table;
-  *error += " holds bytes that are no value of its type";
-  return false;
-}
-
 const RenderOptions kPlain;
 
 }  // namespace
@@ -61,10 +55,7 @@ ColumnBatch::Added ColumnBatch::add(const Row& row, uint64_t sequence, std::stri
 bool ColumnBatch::put_image(const Row& row, bool after, uint64_t sequence, std::string* error) {
   const Definition& d = *definition_;
   Image image(d, after ? row.after_present : row.before_present, after ? row.after : row.before);
-  if (image.broken()) {
-    *error = "a row of " + d.schema + "." + d.table + " is cut short";
-    return false;
-  }
+  if (image.broken()) return cut_short(d, error);
   if (form_ == Form::stream) {
     put_leading(row, after, sequence);
   } else {

@@ -6,12 +6,12 @@
 
 #include "formats/line_text.hpp"
 #include "values/image.hpp"
+#include "values/temporal.hpp"
 
 namespace relay {
 
 namespace {
 
-constexpr uint32_t kDay = 86400;
 constexpr size_t kAround = 32;  // around a value: quotes, separators, "null", the base64 marker
 constexpr std::string_view kMarker = "{\"base64\":\"";
 
@@ -23,7 +23,7 @@ char* put_two(char* p, uint32_t v) {
 
 // The time of day, HH:MM:SS, of a second since 1970-01-01.
 std::string clock_text(int64_t local) {
-  const auto second = static_cast<uint32_t>((local % kDay + kDay) % kDay);
+  const auto second = static_cast<uint32_t>(local - day_of(local) * kDay);
   char text[8];
   char* p = put_two(text, second / 3600);
   *p++ = ':';
@@ -80,17 +80,6 @@ bool fits_double(const uint8_t* text, const uint8_t* end) {
   const auto n = static_cast<size_t>(end - text);
   if (n != kMost.size()) return n < kMost.size();
   return std::string_view(reinterpret_cast<const char*>(text), n) <= kMost;
-}
-
-bool undecodable(const Definition& d, size_t column, std::string* error) {
-  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table;
-  *error += " holds bytes that are no value of its type";
-  return false;
-}
-
-bool cut_short(const Definition& d, std::string* error) {
-  *error = "a row of " + d.schema + "." + d.table + " is cut short";
-  return false;
 }
 
 }  // namespace
@@ -177,8 +166,8 @@ std::string LineTable::head(RowKind kind, const LineOrigin& origin) const {
     made = clock_text(local) + ';' + names_ + ';';
     return made + (kind == RowKind::insert ? 'I' : kind == RowKind::update ? 'U' : 'D');
   }
-  const int64_t day = (local - (local % kDay + kDay) % kDay) / kDay;
-  made = "{\"time\":\"" + day_text(day) + 'T' + clock_text(local) + offset_text(origin.offset) + "\",\"kind\":\"";
+  made = "{\"time\":\"" + day_text(day_of(local)) + 'T' + clock_text(local) + offset_text(origin.offset) +
+         "\",\"kind\":\"";
   made += json_kind(kind);
   made += '"' + names_ + ",\"file\":" + quoted_json(std::string(origin.file));
   made += ",\"position\":" + std::to_string(origin.position);

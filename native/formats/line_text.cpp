@@ -38,8 +38,8 @@ constexpr Escapes json_escapes() {
   return made;
 }
 
-constexpr Escapes kCsv = csv_escapes();
-constexpr Escapes kJson = json_escapes();
+constexpr Escapes kCsvEscapes = csv_escapes();
+constexpr Escapes kJsonEscapes = json_escapes();
 
 size_t growth(const Escapes& escapes, uint8_t byte) {
   const char letter = escapes[byte];
@@ -84,13 +84,13 @@ std::string quoted(const std::string& text, Escape escaped) {
 }  // namespace
 
 uint8_t* escape_csv(Output& out, size_t start, uint8_t* end, size_t room) {
-  return escape(kCsv, out, start, end, room);
+  return escape(kCsvEscapes, out, start, end, room);
 }
 
 uint8_t* escape_json(Output& out, size_t start, uint8_t* end, size_t room) {
   uint8_t* text = out.at(start);
   mend_utf8(text, static_cast<size_t>(end - text));
-  return escape(kJson, out, start, end, room);
+  return escape(kJsonEscapes, out, start, end, room);
 }
 
 uint8_t* encode_base64(Output& out, size_t start, uint8_t* end, size_t room) {

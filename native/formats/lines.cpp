@@ -4,27 +4,22 @@
 #include <algorithm>
 
 #include "base/failure.hpp"
+#include "values/temporal.hpp"
 
 namespace relay {
 
 namespace {
 
-constexpr int64_t kDay = 86400;
-constexpr uint64_t kMostScanned = 64 << 20;
 constexpr const char* kExclude = "leave the table out with Excludes in [Logger], and report this with its definition";
 constexpr const char* kUnproven =
     "set binlog_row_metadata = FULL on the source, set `OnUnproven = positional` in [Relay], or leave the table out with"
     " Excludes in [Logger]";
 
-[[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
-  throw StreamError(code, "log the journal's rows", "journal position " + std::to_string(position), cause, hint);
-}
-
-std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
-
-int64_t day_of(int64_t second) { return (second - (second % kDay + kDay) % kDay) / kDay; }
-
 }  // namespace
+
+void LineReader::refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
+  throw StreamError(code, "log the journal's rows", position, cause, hint);
+}
 
 LineReader::LineReader(std::string directory, uint64_t position, LineForm form, RenderOptions options, bool positional)
     : journal_(std::move(directory)), form_(form), options_(std::move(options)), positional_(positional) {
@@ -136,11 +131,11 @@ bool LineReader::log_rows(const FrameView& view, int64_t day, int64_t latest, Li
 void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const LineTable& table) {
   const Definition& d = table.definition();
   if (!d.proven && !positional_)
-    refuse("schema_unproven", view.position, "the names of the columns of " + name_of(d) + " cannot be proven",
+    refuse("schema_unproven", view.position, "the names of the columns of " + d.name() + " cannot be proven",
            kUnproven);
   RowsBody body;
   if (!RowsBody::parse(rows.body, rows.kind, &body) || body.columns != d.columns.size())
-    refuse("unsupported_column", view.position, "rows of " + name_of(d) + " do not fit its definition", kExclude);
+    refuse("unsupported_column", view.position, "rows of " + d.name() + " do not fit its definition", kExclude);
   if (form_ == LineForm::json && !gtid_known_) {
     gtid_ = gtid_after(view);
     gtid_known_ = true;
@@ -166,7 +161,7 @@ void LineReader::append_rows(const FrameView& view, const RowsFrame& rows, const
     }
     if (!made) {
       lines_.p = lines_.at(before);  // an event is logged completely or not at all
-      if (error.empty()) error = "a row of " + name_of(d) + " is cut short";
+      if (error.empty()) cut_short(d, &error);
       refuse("unsupported_column", view.position, error, kExclude);
     }
     at = next;

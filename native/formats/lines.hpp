@@ -60,6 +60,9 @@ class LineReader {
     std::unique_ptr<LineTable> lines;  // nullptr: its rows are not wanted
   };
 
+  static constexpr uint64_t kMostScanned = 64 << 20;  // bytes of the journal in one `read`
+
+  [[noreturn]] static void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint);
   void pass(const FrameView& view);
   bool log_rows(const FrameView& view, int64_t day, int64_t latest, LinesReached* result);
   void append_rows(const FrameView& view, const RowsFrame& rows, const LineTable& table);

@@ -15,7 +15,6 @@
 namespace relay {
 namespace {
 
-constexpr uint64_t kPage = 4096;
 constexpr uint64_t kWorthACall = 1 << 20;  // below this size, memset is faster than a system call
 
 void zero(Mapping& segment, uint64_t from, uint64_t to) {

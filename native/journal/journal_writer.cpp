@@ -19,7 +19,6 @@ namespace {
 #define MADV_POPULATE_READ 22
 #endif
 
-constexpr uint64_t kPage = 4096;
 constexpr size_t kNumbers = 64;  // larger than the fixed-width part of any frame
 
 size_t table_payload(std::string_view definition) { return 11 + 5 + definition.size(); }

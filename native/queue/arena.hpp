@@ -315,7 +315,6 @@ class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
   static constexpr uint64_t kLayout = 9;
-  static constexpr size_t kPage = 4096;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t ring_slots = kRingSlots);

@@ -161,7 +161,7 @@ Broker::Extent Broker::find_extent(size_t slot, uint64_t entries) const {
   uint64_t length = entries * sizeof(Accepted);
   for (const Extent& e : taken) {
     if (e.offset - start >= length) break;
-    start = e.offset + (e.length + Arena::kPage - 1) / Arena::kPage * Arena::kPage;
+    start = e.offset + (e.length + kPage - 1) / kPage * kPage;
   }
   if (start + length > h.pool_offset + h.pool_size) {
     throw ArenaError("no room for a queue of " + std::to_string(entries) + " ranges for client '" + arena_.name(slot) +

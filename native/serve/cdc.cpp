@@ -7,17 +7,10 @@ namespace relay {
 
 namespace {
 
-constexpr uint64_t kMostScanned = 4 << 20;
 constexpr const char* kUnproven =
     "set binlog_row_metadata = FULL on the source, or set `OnUnproven = positional` in [Relay]";
 constexpr const char* kFullImages = "set binlog_row_image = FULL on the source";
 constexpr const char* kReport = "report this with the table's definition";
-
-[[noreturn]] void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
-  throw StreamError(code, "read rows for CDC", "journal position " + std::to_string(position), cause, hint);
-}
-
-std::string name_of(const Definition& d) { return d.schema + "." + d.table; }
 
 // The output memory that the readers of a thread share: there are thousands of readers, and only one reads at a time. A
 // new allocation for each read would cost as much as the rows.
@@ -26,6 +19,10 @@ thread_local Output spare;
 uint64_t images_of(const RowsFrame& rows) { return rows.kind == RowKind::update ? 2 * uint64_t{rows.rows} : rows.rows; }
 
 }  // namespace
+
+void CdcReader::refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
+  throw StreamError(code, "read rows for CDC", position, cause, hint);
+}
 
 CdcReader::CdcReader(JournalReader& journal, uint64_t position, const std::string& schema, const std::string& table,
                      CdcForm form, CdcValues values, RenderOptions options, bool positional)
@@ -189,7 +186,7 @@ bool CdcReader::add_rows(const FrameView& view, CdcReached* result) {
   }
   const Definition& d = table->definition();
   if (!d.proven && !positional_)
-    refuse("schema_unproven", view.position, "the names of the columns of " + name_of(d) + " cannot be proven",
+    refuse("schema_unproven", view.position, "the names of the columns of " + d.name() + " cannot be proven",
            kUnproven);
   const bool agreed = rows.table == agreed_ || table->fields() == fields_;
   agreed_ = rows.table;
@@ -208,9 +205,9 @@ void CdcReader::append_rows(const FrameView& view, const RowsFrame& rows, const 
   const Definition& d = table.definition();
   RowsBody body;
   if (!RowsBody::parse(rows.body, rows.kind, &body) || body.columns != d.columns.size())
-    refuse("unsupported_column", view.position, "rows of " + name_of(d) + " do not fit its definition", kReport);
+    refuse("unsupported_column", view.position, "rows of " + d.name() + " do not fit its definition", kReport);
   if (!body.full)
-    refuse("partial_image", view.position, "rows of " + name_of(d) + " do not hold all columns", kFullImages);
+    refuse("partial_image", view.position, "rows of " + d.name() + " do not hold all columns", kFullImages);
   const bool two = rows.kind == RowKind::update;
   const CdcImage kind = two                            ? CdcImage::update_before
                         : rows.kind == RowKind::remove ? CdcImage::remove
@@ -230,7 +227,7 @@ void CdcReader::append_rows(const FrameView& view, const RowsFrame& rows, const 
                                    Bytes(at, static_cast<size_t>(next - at)), options_, &error);
     if (!made) {
       out_.p = out_.at(before);  // an event is sent completely or not at all
-      if (error.empty()) error = "a row of " + name_of(d) + " is cut short";
+      if (error.empty()) cut_short(d, &error);
       refuse("unsupported_column", view.position, error, kReport);
     }
     at = next;

@@ -68,6 +68,9 @@ class CdcReader {
     uint64_t before = 0;  // images before those rows
   };
 
+  static constexpr uint64_t kMostScanned = 4 << 20;  // bytes of the journal in one `read`
+
+  [[noreturn]] static void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint);
   bool step(uint64_t until, CdcReached* result);
   bool find_rows(const FrameView& view, CdcReached* result);
   bool end_transaction(const FrameView& view, CdcReached* result);

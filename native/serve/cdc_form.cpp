@@ -120,12 +120,6 @@ uint8_t* as_maxscale(uint8_t* text, uint8_t* end, const Step& step) {
   return end;
 }
 
-bool undecodable(const Definition& d, size_t column, std::string* error) {
-  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table;
-  *error += " holds bytes that are no value of its type";
-  return false;
-}
-
 }  // namespace
 
 CdcTable::CdcTable(std::shared_ptr<const Definition> definition, CdcForm form, CdcValues values)

@@ -65,18 +65,15 @@ bool read_column(msgpack::Unpacker& in, Column* c) {
   return in.ok() && (!bytes || std::all_of(c->labels.begin(), c->labels.end(), to_bytes));
 }
 
-std::string name_of(const Definition& d, const Column& c) {
-  return "column " + c.name + " of " + d.schema + "." + d.table;
-}
-
-bool understand(const Definition& d, Column* c, Extent* extent, std::string* error) {
-  if (!extent_of(*c, extent)) {
-    *error = name_of(d, *c) + ": column type " + std::to_string(c->type) + " (metadata " + std::to_string(c->meta) +
-             (c->sql_type.empty() ? "" : ", " + c->sql_type) + ") cannot be read";
+bool understand(Definition* d, size_t column, std::string* error) {
+  Column* c = &d->columns[column];
+  if (!extent_of(*c, &d->extents[column])) {
+    *error = d->column_name(column) + ": column type " + std::to_string(c->type) + " (metadata " +
+             std::to_string(c->meta) + (c->sql_type.empty() ? "" : ", " + c->sql_type) + ") cannot be read";
     return false;
   }
   if (is_text(c->type) && !Charset::find(c->charset, &c->conversion)) {
-    *error = name_of(d, *c) + ": the relay does not know the character set " + c->charset;
+    *error = d->column_name(column) + ": the relay does not know the character set " + c->charset;
     return false;
   }
   return true;
@@ -103,6 +100,16 @@ uint32_t decimal_size(unsigned precision, unsigned scale) {
   static const uint8_t kPartial[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};  // bytes for fewer than nine digits
   unsigned whole = precision - scale;
   return whole / 9 * 4 + kPartial[whole % 9] + scale / 9 * 4 + kPartial[scale % 9];
+}
+
+bool undecodable(const Definition& definition, size_t column, std::string* error) {
+  *error = definition.column_name(column) + " holds bytes that are no value of its type";
+  return false;
+}
+
+bool cut_short(const Definition& definition, std::string* error) {
+  *error = "a row of " + definition.name() + " is cut short";
+  return false;
 }
 
 bool extent_of(const Column& c, Extent* out) {
@@ -176,7 +183,7 @@ std::shared_ptr<const Definition> Definition::parse(Bytes packed, std::string* e
   }
   if (!in.at_end()) return nullptr;
   for (size_t i = 0; i < count; ++i) {
-    if (!understand(*d, &d->columns[i], &d->extents[i], error)) return nullptr;
+    if (!understand(d.get(), i, error)) return nullptr;
   }
   d->runs = runs_of(d->extents);
   d->layout = make_layout(*d);

@@ -99,6 +99,10 @@ struct Definition {
   std::vector<Extent> runs;     // for an image with every column and no NULL; fixed neighbours are added up
   std::shared_ptr<const Layout> layout;
 
+  // As messages name them.
+  std::string name() const { return schema + "." + table; }
+  std::string column_name(size_t column) const { return "column " + columns[column].name + " of " + name(); }
+
   // Returns nullptr, with the reason in `error`, if the bytes are not a definition or hold a type or charset that
   // cannot be read.
   static std::shared_ptr<const Definition> parse(Bytes packed, std::string* error);
@@ -107,6 +111,10 @@ struct Definition {
   // Whether the definition's column names are proven. True also if that cannot be read.
   static bool proven_in(Bytes packed);
 };
+
+// Why an image of the table's cannot be read, in `error`. They return false.
+bool undecodable(const Definition& definition, size_t column, std::string* error);
+bool cut_short(const Definition& definition, std::string* error);
 
 // The extent of a column's values. False if the type is unknown or the metadata is impossible.
 bool extent_of(const Column& column, Extent* out);

@@ -9,8 +9,7 @@ namespace relay {
 
 namespace {
 
-constexpr uint8_t kExt8 = 0xc7, kExt32 = 0xc9, kFloat64 = 0xcb;
-constexpr size_t kHead8 = 3, kHead32 = 6;  // size of a header with a length of 8 or 32 bits
+constexpr size_t kExtHead8 = 3, kExtHead32 = 6;  // size of a header with a length of 8 or 32 bits
 
 Extension extension_of(const Cell& cell) {
   switch (cell.step.value) {
@@ -30,14 +29,14 @@ Extension extension_of(const Cell& cell) {
 }
 
 uint8_t* put_head8(uint8_t* p, size_t n, Extension type) {
-  p[0] = kExt8;
+  p[0] = msgpack::kExt8;
   p[1] = static_cast<uint8_t>(n);
   p[2] = static_cast<uint8_t>(type);
-  return p + kHead8;
+  return p + kExtHead8;
 }
 
 uint8_t* put_head32(uint8_t* p, size_t n, Extension type) {
-  p = msgpack::put_head32(p, kExt32, n);
+  p = msgpack::put_head32(p, msgpack::kExt32, n);
   *p = static_cast<uint8_t>(type);
   return p + 1;
 }
@@ -50,7 +49,7 @@ uint8_t* put_printed(const Target& to, uint8_t* p, const Cell& cell, const Rende
   uint64_t bits;
   std::memcpy(&bits, &number, sizeof bits);
   msgpack::put_u64(p, bits);
-  *p = kFloat64;
+  *p = msgpack::kFloat64;
   return p + 9;
 }
 
@@ -64,17 +63,17 @@ uint8_t* put_extended(const Target& to, uint8_t* p, const Cell& cell, const Rend
   if (type == Extension::none) return put_typed(to, p, cell, options);
   static const RenderOptions utc;
   size_t start = to.out.offset(p);
-  uint8_t* text = p + (type == Extension::json ? kHead32 : kHead8);
+  uint8_t* text = p + (type == Extension::json ? kExtHead32 : kExtHead8);
   size_t head = static_cast<size_t>(text - p);
   uint8_t* end = put_text(to, text, cell, utc);
   if (!end) return nullptr;
   p = to.out.at(start);
   size_t n = to.out.offset(end) - start - head;
-  if (head == kHead8 && n < 0x100) {
+  if (head == kExtHead8 && n < 0x100) {
     put_head8(p, n, type);
     return end;
   }
-  if (head == kHead8) std::memmove(p + kHead32, p + kHead8, n);
+  if (head == kExtHead8) std::memmove(p + kExtHead32, p + kExtHead8, n);
   return put_head32(p, n, type) + n;
 }
 

@@ -12,20 +12,6 @@ namespace {
 constexpr size_t kStringHead = 4;  // u32 length + 1
 constexpr size_t kEmptyString = 5;
 constexpr size_t kNameId = 4;  // before a name in PollV2 only
-constexpr uint8_t kNil = 0xc0, kMap32 = 0xdf;
-
-bool undecodable(const Row& row, size_t column, std::string* error) {
-  const Definition& d = *row.definition;
-  *error = "column " + d.columns[column].name + " of " + d.schema + "." + d.table;
-  *error += " holds bytes that are no value of its type";
-  return false;
-}
-
-bool cut_short(const Row& row, std::string* error) {
-  *error = "a row of " + row.definition->schema + "." + row.definition->table + " is cut short";
-  return false;
-}
-
 size_t room_for(const Row& row, const RenderOptions& options) {
   const Layout& layout = *row.definition->layout;
   return layout.row_room + row.before.size + row.after.size + 2 * layout.steps.size() * options.null_text.size();
@@ -94,12 +80,12 @@ bool put_columns(const Target& to, const Row& row, Image* first, Image* second, 
     const uint8_t* name = names + step.head.at;
     p = copy_padded(p, name, has_before ? head : head + kEmptyString);
     p = whole ? put_next(to, p, row, step, i, &places[0], options) : put_string(to, p, row, i, first, options);
-    if (!p) return undecodable(row, i, error);
+    if (!p) return undecodable(*row.definition, i, error);
     if (kind == RowKind::remove) {
       p = copy_padded(p, name + head, kEmptyString);
     } else if (two) {
       p = whole ? put_next(to, p, row, step, i, &places[1], options) : put_string(to, p, row, i, second, options);
-      if (!p) return undecodable(row, i, error);
+      if (!p) return undecodable(*row.definition, i, error);
     }
   }
   to.out.p = p;
@@ -141,7 +127,7 @@ bool put_poll_of(Output& out, int version, const uint64_t* sequence, const Row& 
   Image first(*row.definition, row.before_present, row.before);
   Image second;
   if (two) second = Image(*row.definition, row.after_present, row.after);
-  if (first.broken() || second.broken()) return cut_short(row, error);
+  if (first.broken() || second.broken()) return cut_short(*row.definition, error);
   const Span front = version == 1 ? layout.front1 : layout.front2;
   const Target to{out, room_for(row, options)};
   out.ensure(to.row_room);
@@ -206,13 +192,13 @@ bool put_pairs(const Target& to, uint8_t* p, const Row& row, Image* image, const
       has = Has::broken;
     }
     if (has == Has::nothing) continue;
-    if (has == Has::broken) return undecodable(row, i, error);
+    if (has == Has::broken) return undecodable(*row.definition, i, error);
     p = copy_padded(p, names + step.key.at, step.key.size);
     if (has == Has::null) {
-      *p++ = kNil;
+      *p++ = msgpack::kNil;
     } else {
       p = put_value(to, p, Cell{step, d.columns[i], value}, options);
-      if (!p) return undecodable(row, i, error);
+      if (!p) return undecodable(*row.definition, i, error);
     }
   }
   to.out.p = p;
@@ -223,10 +209,10 @@ template <PutValue put_value>
 bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, const RenderOptions& options,
              std::string* error) {
   Image image(*row.definition, present, bytes);
-  if (image.broken()) return cut_short(row, error);
+  if (image.broken()) return cut_short(*row.definition, error);
   const Target to{out, room_for(row, options)};
   out.ensure(to.row_room);
-  uint8_t* p = msgpack::put_head32(out.p, kMap32, image.columns());
+  uint8_t* p = msgpack::put_head32(out.p, msgpack::kMap32, image.columns());
   const auto put = image.whole() ? put_pairs<put_value, true> : put_pairs<put_value, false>;
   return put(to, p, row, &image, options, error);
 }
@@ -235,12 +221,12 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
 template <PutValue put_value>
 bool put_sides(Output& out, const Row& row, const RenderOptions& options, std::string* error) {
   out.ensure(2);
-  if (row.kind == RowKind::insert) *out.p++ = kNil;
+  if (row.kind == RowKind::insert) *out.p++ = msgpack::kNil;
   if (!put_map<put_value>(out, row, row.before_present, row.before, options, error)) return false;
   if (row.kind == RowKind::update && !put_map<put_value>(out, row, row.after_present, row.after, options, error))
     return false;
   out.ensure(1);
-  if (row.kind == RowKind::remove) *out.p++ = kNil;
+  if (row.kind == RowKind::remove) *out.p++ = msgpack::kNil;
   return true;
 }
 

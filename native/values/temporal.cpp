@@ -93,7 +93,7 @@ bool unpack_datetime(const uint8_t* image, Civil* c) {
 
 // The proleptic Gregorian calendar, counted in eras of 400 years that begin on 1 March.
 Civil utc_civil(uint32_t seconds) {
-  uint32_t days = seconds / 86400, rest = seconds % 86400;
+  uint32_t days = seconds / kDay, rest = seconds % kDay;
   uint32_t z = days + 719468;
   uint32_t era = z / 146097;
   uint32_t day_of_era = z - era * 146097;
@@ -127,7 +127,7 @@ bool civil_to_micros(const Civil& c, uint32_t fraction, int64_t* micros) {
   int32_t days;
   if (c.hour > 23 || c.minute > 59 || c.second > 59 || fraction >= kMicros) return false;
   if (!civil_to_days(c.year, c.month, c.day, &days)) return false;
-  *micros = (int64_t{days} * 86400 + c.hour * 3600 + c.minute * 60 + c.second) * kMicros + fraction;
+  *micros = (int64_t{days} * kDay + c.hour * 3600 + c.minute * 60 + c.second) * kMicros + fraction;
   return true;
 }
 
@@ -159,8 +159,8 @@ unsigned take(uint64_t* v, unsigned base) {
 }
 
 bool old_datetime(const uint8_t* image, unsigned digits, Civil* c, uint32_t* micros) {
-  static const unsigned kDecimal[] = {100, 100, 100, 100, 100}, kPacked[] = {60, 60, 24, 32, 13};
-  const unsigned* bases = digits ? kPacked : kDecimal;
+  static const unsigned kDigits[] = {100, 100, 100, 100, 100}, kUnits[] = {60, 60, 24, 32, 13};
+  const unsigned* bases = digits ? kUnits : kDigits;
   uint64_t v = digits ? load_be(image, old_datetime_size(digits)) : load<uint64_t>(image);
   *micros = take_fraction(&v, digits);
   c->second = take(&v, bases[0]);

@@ -8,6 +8,11 @@ namespace relay {
 
 constexpr size_t kTemporalRoom = 48;
 
+constexpr uint32_t kDay = 86400;  // seconds
+
+// The day of a second, both counted from the beginning of 1970.
+constexpr int64_t day_of(int64_t second) { return second / kDay - (second % kDay < 0); }
+
 // Sizes of the images that servers before MySQL 5.6 wrote. Without a fraction they hold decimal digits, or seconds,
 // least significant byte first. With a fraction (MariaDB before 10.1) they are numbers in units of the last digit, most
 // significant byte first: TIME since -839:00:00, DATETIME in months of 32 days and years of 13 months; TIMESTAMP has

@@ -17,7 +17,6 @@ namespace relay {
 
 namespace {
 
-constexpr uint8_t kBin8 = 0xc4, kBin32 = 0xc6, kStr8 = 0xd9, kStr32 = 0xdb, kFloat32 = 0xca, kFloat64 = 0xcb;
 constexpr size_t kHead32 = 5;  // size of a msgpack header with a 32-bit length
 
 // Calls `use` with the value of an integer column, signed or unsigned, and `otherwise` for other kinds.
@@ -151,7 +150,7 @@ uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
   bool binary = cell.step.value == Value::compressed && is_binary(cell.column);
   size_t n = to.out.offset(end) - start - kHead32;
   if (!binary && cell.step.value != Value::json) mend_utf8(end - n, n);
-  msgpack::put_head32(to.out.at(start), binary ? kBin32 : kStr32, n);
+  msgpack::put_head32(to.out.at(start), binary ? msgpack::kBin32 : msgpack::kStr32, n);
   return end;
 }
 
@@ -162,7 +161,7 @@ uint8_t* put_packed_string(uint8_t* p, Bytes b, uint8_t tag8) {
 // Writes a str, or a bin for labels that are not text.
 uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& options) {
   bool label = cell.step.value == Value::enumeration || cell.step.value == Value::set;
-  uint8_t tag = label && has_byte_labels(cell.column) ? kBin8 : kStr8;
+  uint8_t tag = label && has_byte_labels(cell.column) ? msgpack::kBin8 : msgpack::kStr8;
   uint8_t* text = p + 2;
   uint8_t* end = put_bounded(text, cell.step, cell.column, cell.bytes, options);
   if (!end) return nullptr;
@@ -178,14 +177,14 @@ uint8_t* put_packed_text(uint8_t* p, const Cell& cell, const RenderOptions& opti
 // Writes bytes or text that need no conversion. Returns nullptr and writes nothing for all other kinds.
 uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
   switch (cell.step.value) {
-    case Value::raw: return put_packed_string(p, cell.bytes, kBin8);
+    case Value::raw: return put_packed_string(p, cell.bytes, msgpack::kBin8);
     case Value::text: {
-      uint8_t* end = put_packed_string(p, cell.bytes, kStr8);
+      uint8_t* end = put_packed_string(p, cell.bytes, msgpack::kStr8);
       mend_utf8(end - cell.bytes.size, cell.bytes.size);
       return end;
     }
     case Value::padded:
-      return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), kBin8), cell.bytes,
+      return put_padded(put_head(p, std::max<size_t>(cell.bytes.size, cell.step.width), msgpack::kBin8), cell.bytes,
                         cell.step.width);
     default: return nullptr;
   }
@@ -197,11 +196,11 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
     case Value::year: return put_packed(p, uint64_t{*image ? 1900u + *image : 0});
     case Value::float32:
       msgpack::put_u32(p, load<uint32_t>(image));
-      *p = kFloat32;
+      *p = msgpack::kFloat32;
       return p + 5;
     case Value::float64:
       msgpack::put_u64(p, load<uint64_t>(image));
-      *p = kFloat64;
+      *p = msgpack::kFloat64;
       return p + 9;
     case Value::raw:
     case Value::text:

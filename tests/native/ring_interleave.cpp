@@ -41,11 +41,11 @@ struct Scene {
   static constexpr size_t kTwins = 2;
 
   explicit Scene(uint64_t limit) {
-    const size_t size = Arena::size_for(kTwins, Arena::kPage, 1, kRing);
+    const size_t size = Arena::size_for(kTwins, kPage, 1, kRing);
     memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
     bytes = size;
-    Arena::format(memory, kTwins, Arena::kPage, 1, kRing);
+    Arena::format(memory, kTwins, kPage, 1, kRing);
     arena = std::make_unique<Arena>(memory, size);
     arena->control().reader.committed.set(kStart);
     broker = std::make_unique<Broker>(*arena, journal, 1);
@@ -190,7 +190,7 @@ struct LongQueue {
   explicit LongQueue(std::vector<Filter> asked) : filters(std::move(asked)) {
     memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
-    Arena::format(memory, 1, 2 * Arena::kPage, 1, kRing);
+    Arena::format(memory, 1, 2 * kPage, 1, kRing);
     arena = std::make_unique<Arena>(memory, bytes);
     arena->control().reader.committed.set(kStart);
   }
@@ -231,7 +231,7 @@ struct LongQueue {
   }
 
   static constexpr unsigned kFrames = 150;
-  const size_t bytes = Arena::size_for(1, 2 * Arena::kPage, 1, kRing);
+  const size_t bytes = Arena::size_for(1, 2 * kPage, 1, kRing);
   std::vector<Filter> filters;
   ThirdsJournal journal;
   void* memory = nullptr;

@@ -541,7 +541,7 @@ int main(int argc, char** argv) {
   });
   if (mutant) alarm(30);
 #endif
-  const uint64_t pool = 16 * Arena::kPage;
+  const uint64_t pool = 16 * kPage;
   const size_t size = Arena::size_for(kBlocks, pool, kWorkers, kSlots);
   void* memory = mmap(nullptr, size + sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("mmap");
