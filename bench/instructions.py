@@ -46,8 +46,7 @@ def build(root: Path, name: str) -> Path:
     """Compile bench/NAME.cpp with the core that was built in this clone."""
     program = root / "build" / "bench" / name
     program.parent.mkdir(parents=True, exist_ok=True)
-    sources = [each for each in (root / "native").glob("*/*.cpp") if each.parent.name != "python"]
-    core = [str(root / "build" / "native" / each.relative_to(root).with_suffix(".o")) for each in sources]
+    core = map(str, (root / "build" / "native" / "native").glob("*/*.o"))
     source = str(root / "bench" / f"{name}.cpp")
     subprocess.run(["c++", "-std=c++17", "-O2", f"-I{root}/native", source, *core, "-lz", "-o", program], check=True)
     return program

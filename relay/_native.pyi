@@ -14,7 +14,6 @@ _Range: TypeAlias = tuple[int, int, int]
 _Filter: TypeAlias = tuple[str, str, int, int, int, int, int]
 
 ASKS: Final[tuple[str, ...]]
-EVENT_NAMES: Final[dict[int, str]]
 
 def byte_sum(data: Buffer) -> int: ...
 def crc32(data: bytes, crc: int = 0) -> int: ...

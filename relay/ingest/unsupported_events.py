@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from relay._native import EVENT_NAMES, Attention
+from relay._native import Attention
 from relay.base.errors import RelayError, StopCode
+from relay.base.event_names import EVENT_NAMES
 
 INCIDENT: Final = 26
 EXECUTE_LOAD_QUERY: Final = 18

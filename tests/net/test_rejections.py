@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from relay._native import EVENT_NAMES, Attention
+from relay._native import Attention
+from relay.base.event_names import EVENT_NAMES
 from relay.ddl.syntax import TableName
 from relay.errors import MEANINGS, RelayError, StopCode
 from relay.ingest.assumptions import Assumptions

@@ -1,4 +1,4 @@
-"""A clone's build compiles what has changed and nothing else, and leaves nothing of the machine in the extension."""
+"""A clone's build compiles units that have changed, no others, and leaves nothing of the machine in the extension."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import pytest
 from relay import _native
 from tests.support import ROOT
 
-SOURCES = ("base/crc.cpp", "base/crc_arm.cpp", "base/crc_x86.cpp", "base/numbers.cpp", "queue/arena.cpp")
+BASE = ["base/crc.cpp", "base/crc_arm.cpp", "base/crc_x86.cpp", "base/numbers.cpp"]
+QUEUE = ["queue/arena.cpp"]
+SOURCES = [*BASE, *QUEUE]  # two units
 # It preprocesses instead of compiling, so that it knows what a file includes, and links nothing.
 COMPILER = """\
 #!/bin/bash
@@ -60,6 +62,15 @@ class Clone:
         *compiled, self.linked = calls.read_text().splitlines()
         return sorted(file.removeprefix("native/") for file in compiled)
 
+    def add(self, file: str, lines: int) -> None:
+        (self.folder / "native" / file).write_text("\n" * lines)
+
+    def remove(self, file: str) -> None:
+        (self.folder / "native" / file).unlink()
+
+    def objects(self) -> list[Path]:
+        return [*(self.folder / "build").rglob("*.o")]
+
     def change(self, file: str) -> None:
         path = self.folder / "native" / file
         path.write_text(path.read_text() + "\n")
@@ -71,18 +82,31 @@ def clone(tmp_path: Path) -> Clone:
 
 
 def test_only_what_has_changed_is_compiled(clone: Clone) -> None:
-    assert clone.build() == list(SOURCES)
+    assert clone.build() == SOURCES
     assert clone.build() == []
     clone.change("base/numbers.cpp")
-    assert clone.build() == ["base/numbers.cpp"]
+    assert clone.build() == BASE
     clone.change("base/words.hpp")
-    assert clone.build() == ["queue/arena.cpp"]
+    assert clone.build() == QUEUE
     next((clone.folder / "build").rglob("crc.o")).unlink()
-    assert clone.build() == ["base/crc.cpp"]
-    assert clone.build("-DANOTHER") == list(SOURCES)
+    assert clone.build() == BASE
+    assert clone.build("-DANOTHER") == SOURCES
     clone.compiler.touch()
-    assert clone.build("-DANOTHER") == list(SOURCES), "another release of the compiler"
-    assert all(file.replace(".cpp", ".o") in clone.linked for file in SOURCES), "what was kept is linked, too"
+    assert clone.build("-DANOTHER") == SOURCES, "another release of the compiler"
+    assert all(unit[0].replace(".cpp", ".o") in clone.linked for unit in (BASE, QUEUE)), "what was kept is linked, too"
+
+
+def test_a_unit_is_not_much_longer_than_a_file(clone: Clone) -> None:
+    for number in range(40):
+        clone.add(f"base/more_{number}.cpp", lines=100)
+    assert len(clone.build()) == len(SOURCES) + 40
+    clone.change("base/more_39.cpp")
+    unit = clone.build()
+    assert 1 < len(unit) <= 15
+    for file in unit:
+        clone.remove(file)
+    clone.build()
+    assert len(clone.objects()) == len(clone.linked.split(".o ")) - 1, "no object of a source that is gone is left"
 
 
 def test_a_header_that_is_gone_is_no_reason_to_take_the_old_object(clone: Clone) -> None:
@@ -92,7 +116,7 @@ def test_a_header_that_is_gone_is_no_reason_to_take_the_old_object(clone: Clone)
     path.write_text(path.read_text().replace("base/words.hpp", "base/words2.hpp"))
     path = clone.folder / "native/queue/deliveries.hpp"
     path.write_text(path.read_text().replace("base/words.hpp", "base/words2.hpp"))
-    assert clone.build() == ["queue/arena.cpp"]
+    assert clone.build() == QUEUE
 
 
 def test_the_extension_has_no_symbols_and_no_path_of_the_machine() -> None:

@@ -12,9 +12,8 @@ __path__ = []
 
 # Each module comes after those from which it takes C types.
 MODULES = (
-    "failure", "checksums", "scheduling", "gtids", "syncs", "journal", "render", "columns", "changes", "lines",
-    "usage", "event_names", "arena", "text_page", "queue", "serve", "poller", "dispatcher", "ingest", "intake", "cdc",
-    "cdc_scan",
+    "base", "gtids", "journal", "render", "columns", "lines", "usage", "arena", "queue", "serve", "poller", "ingest",
+    "intake", "cdc",
 )
 
 

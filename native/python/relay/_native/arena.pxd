@@ -3,7 +3,8 @@
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.string cimport string
 
-from relay._native.failure cimport raise_queue_failure
+from relay._native.base cimport raise_queue_failure
+
 
 cdef extern from "queue/arena.hpp" namespace "relay":
     cdef cppclass CWord "relay::Word":

@@ -7,9 +7,10 @@ from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint64_t
 
 from relay._native.base cimport field_of, put_field, text_of
-from relay._native.event_names import EVENT_NAMES
-from relay._native.failure import QueueError
 from relay._native.journal cimport JournalWriter
+
+from relay._native.base import QueueError
+from relay.base.event_names import EVENT_NAMES
 
 cdef class Arena:
     """The shared memory of all processes, in a writable buffer that begins at a page boundary.

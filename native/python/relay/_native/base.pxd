@@ -1,4 +1,4 @@
-# Bytes and text between Python and the core. Inline functions only: there is no module `base` at run time.
+# Bytes, text and exceptions between Python and the core.
 
 from libc.stdint cimport uint8_t
 from libc.string cimport memcpy, memset
@@ -46,3 +46,7 @@ cdef inline void put_field(char* field, size_t size, str text) noexcept:
 
 cdef inline str field_of(const char* field, size_t size):
     return field[:strnlen(field, size)].decode("utf-8", "ignore")
+
+
+cdef int raise_failure() except *
+cdef int raise_queue_failure() except *

@@ -7,8 +7,7 @@ from libcpp.string_view cimport string_view
 from libcpp.vector cimport vector
 
 from relay._native.arena cimport CCounters
-from relay._native.base cimport Bytes
-from relay._native.failure cimport raise_failure
+from relay._native.base cimport Bytes, raise_failure
 from relay._native.gtids cimport CGtidSet
 from relay._native.journal cimport CJournalWriter, JournalWriter
 

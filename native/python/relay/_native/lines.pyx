@@ -6,8 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.string cimport string
 
-from relay._native.base cimport encoded, shown, text_of
-from relay._native.failure cimport raise_failure
+from relay._native.base cimport encoded, raise_failure, shown, text_of
 from relay._native.values cimport CRenderOptions
 
 cdef extern from "formats/line_form.hpp" namespace "relay":

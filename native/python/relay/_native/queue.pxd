@@ -7,8 +7,7 @@ from libcpp.string_view cimport string_view
 from libcpp.vector cimport vector
 
 from relay._native.arena cimport CArena, CRange, Arena
-from relay._native.base cimport Bytes
-from relay._native.failure cimport raise_queue_failure
+from relay._native.base cimport Bytes, raise_queue_failure
 
 cdef extern from "queue/broker.hpp" namespace "relay":
     cdef cppclass CFilter "relay::Filter":

@@ -8,9 +8,8 @@ from libcpp.string_view cimport string_view
 from libcpp.vector cimport vector
 
 from relay._native.arena cimport Arena, CArena
-from relay._native.base cimport Bytes
+from relay._native.base cimport Bytes, raise_queue_failure
 from relay._native.columns cimport CColumnBatch
-from relay._native.failure cimport raise_queue_failure
 from relay._native.values cimport CRenderOptions
 
 cdef extern from "serve/session.hpp" namespace "relay":

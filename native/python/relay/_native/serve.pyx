@@ -1,7 +1,8 @@
 """Sessions that receive, answer polls and send without Python: Server, Session."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libcpp.memory cimport shared_ptr
 from libcpp.string cimport string
 from libcpp.vector cimport vector
@@ -284,7 +285,8 @@ cdef class Session:
         """Answers the pending PollMany with the encoded streams of its columns."""
         cdef vector[shared_ptr[CColumnBatch]] taken = self.session.take_columns()
         cdef vector[Bytes] streams
-        cdef const uint8_t[::1] stream
+        cdef vector[Py_buffer] views
+        cdef Py_buffer view
         cdef Columns columns
         batches = []
         for i in range(taken.size()):
@@ -297,10 +299,15 @@ cdef class Session:
             self.session.refuse_columns(str(error).encode("utf-8", "replace"))
             return 0
         batches = columns = None  # free their memory before the reply takes as much
-        for each in encoded:
-            stream = memoryview(each).cast("B")
-            streams.push_back(Bytes(&stream[0], <size_t>stream.shape[0]))
-        self.session.answer_columns(streams)
+        try:
+            for each in encoded:
+                PyObject_GetBuffer(each, &view, PyBUF_SIMPLE)
+                views.push_back(view)
+                streams.push_back(Bytes(view.buf, <size_t>view.len))
+            self.session.answer_columns(streams)
+        finally:
+            for i in range(views.size()):
+                PyBuffer_Release(&views[i])
         return 0
 
     cdef bint flush(self, int fd):

@@ -7,8 +7,7 @@ from libcpp cimport bool as cbool
 from libcpp.string cimport string
 from libcpp.vector cimport vector
 
-from relay._native.base cimport encoded, shown
-from relay._native.failure cimport raise_failure
+from relay._native.base cimport encoded, raise_failure, shown
 
 cdef extern from "formats/usage.hpp" namespace "relay":
     cdef cppclass CTally "relay::Tally":
