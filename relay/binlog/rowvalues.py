@@ -21,6 +21,7 @@ from relay.binlog.events import (
     incomplete_metadata,
     table_maps,
 )
+from relay.binlog.events.cursor import malformed
 from relay.journal.frames import Definition
 from relay.protocol import extensions
 
@@ -69,7 +70,7 @@ class RowReader:
         if event.table_map is None:
             if not event.row_data:
                 return []  # only ends a statement
-            raise _malformed(f"table {event.table_id} has no table map", position)
+            raise malformed(_READ, f"the rows event of table {event.table_id}", position, "no table map came before it")
         table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
         described = self._packed_definition(table_map, definition, mariadb, position)
         try:
@@ -79,7 +80,7 @@ class RowReader:
                 StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be decoded: {error}", position=position
             ) from error
         except (ValueError, msgspec.MsgspecError) as error:
-            raise _malformed(f"rows of {name} cannot be read: {error}", position) from error
+            raise malformed(_READ, f"the rows event of {name}", position, error) from error
 
     def _packed_definition(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
         """Return the packed definition. Raises `RelayError` (unsupported_column)."""
@@ -127,7 +128,3 @@ def _body(event: RowsEvent, definition: bytes) -> bytes:
     head = bytes([count]) if count < 0xFB else b"\xfc" + count.to_bytes(2, "little")
     body = head + event.column_bitmap + event.column_update_bitmap + event.row_data
     return complete_rows(definition, body) if isinstance(event, PartialUpdateRowsEvent) else body
-
-
-def _malformed(cause: str, position: str) -> RelayError:
-    return RelayError(StopCode.UNKNOWN_EVENT, _READ, cause, position=position)

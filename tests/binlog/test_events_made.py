@@ -261,7 +261,7 @@ def test_a_payload_that_is_not_compressed() -> None:
 
 def test_rows_of_a_table_that_was_not_mapped_are_refused_by_name() -> None:
     found = decode(EventType.WRITE_ROWS_V1, ROWS_HEAD + b"\1\1" + IMAGES)
-    with pytest.raises(RelayError, match="table 7 has no table map") as refused:
+    with pytest.raises(RelayError, match="table 7 is malformed: no table map came before it") as refused:
         Decoder().rows(found)
     assert refused.value.code is StopCode.UNKNOWN_EVENT
     only_ends_a_statement = decode(EventType.WRITE_ROWS, struct.pack("<IHH", 0xFFFFFF, 0, 1) + b"\2\0\0")
