@@ -103,7 +103,7 @@ def units_of(sources: list[Path]) -> dict[str, list[str]]:
     """
     units: dict[str, list[str]] = {}
     for _, folder in groupby(sources, key=lambda path: path.parent):
-        left = 0
+        left = -1  # no unit yet
         for source in folder:
             lines = source.read_text().count("\n")
             if lines > left:
