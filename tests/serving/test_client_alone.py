@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay.client import RelayClient
 from relay.protocol import msgpack
-from scripts.wheels import build_client
-from tests.support.server_processes import SECRET, Serving
-from tests.support.waiting import patience
+from tests.support.client_alone import gets_the_same_rows
 
-SCRIPT = """
-import importlib.util, json, sys
-assert not any(importlib.util.find_spec(name) for name in ("msgspec", "click", "pymysql")), sys.path
-from relay.client import RelayClient
-with RelayClient("127.0.0.1", int(sys.argv[1]), "alone", sys.argv[2]) as client:
-    client.add_filter("shop", "orders", limit=1000)
-    print(json.dumps([repr(filter) for filter in client.filters()]), flush=True)
-    rows = []
-    while len(rows) < 300:
-        rows += client.poll_many(100, wait=20)
-    print(json.dumps([repr(row) for row in rows]))
-"""
 EXTENSIONS = st.builds(msgspec.msgpack.Ext, st.integers(1, 127), st.binary(min_size=17))  # shorter: other codes
 VALUES = (
     EXTENSIONS | st.none() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -62,28 +44,7 @@ PLAIN = msgpack.Decoder(list[PlainRow], ext_hook=extension)
 
 
 def test_a_bare_python_gets_the_rows_that_any_other_gets(tmp_path: Path) -> None:
-    zipfile.ZipFile(build_client(tmp_path / "sources", tmp_path)).extractall(tmp_path / "client")
-    with Serving(tmp_path) as serving, RelayClient("127.0.0.1", serving.port, "beside", SECRET) as client:
-        client.add_filter("shop", "orders", limit=1000)
-        # -S: without site-packages.
-        alone = subprocess.Popen(
-            [sys.executable, "-S", "-P", "-c", SCRIPT, str(serving.port), SECRET],
-            env={"PYTHONPATH": str(tmp_path / "client")},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert alone.stdout is not None
-        assert json.loads(alone.stdout.readline()) == list(map(repr, client.filters()))
-        for number in range(100):
-            serving.insert((number, "größe"))
-            serving.update(((number, "größe"), (number, None)))
-            serving.delete((number, None))
-        rows = client.poll_many(100, wait=patience(20))
-        while len(rows) < 300:
-            rows += client.poll_many(100, wait=patience(20))
-        output, _ = alone.communicate(timeout=patience(60))
-    assert alone.returncode == 0
-    assert json.loads(output) == list(map(repr, rows))
+    gets_the_same_rows([sys.executable], tmp_path)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**64 - 1), FIELDS)))

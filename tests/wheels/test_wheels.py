@@ -18,6 +18,7 @@ from scripts.wheels import KINDS, offer_zlib
 from tests.queues.ring_mutants import compile_kill_test
 from tests.support import ROOT
 from tests.support.charset_digests import CHARSETS, digest_here
+from tests.support.client_alone import gets_the_same_rows
 from tests.support.core_tests import PROGRAMS, compile_test
 from tests.support.relay_process import SECRET, RelayProcess, write_conf
 from tests.support.waiting import patience
@@ -89,6 +90,10 @@ def test_tests_of_the_core_in_cpp_pass_on_aarch64(name: str, compiler: tuple[str
         [*system.program(str(program)), *arguments], capture_output=True, text=True, check=False, timeout=600
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_client_alone_gets_rows(place: Place, tmp_path: Path) -> None:
+    gets_the_same_rows(place.command, tmp_path)
 
 
 def test_a_relay_serves_rows(
