@@ -34,7 +34,7 @@ class Signals:
 
 @contextmanager
 def handled(numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    """Handle these signals so within the block."""
+    """Handle these signals with `handler` within the block, and as before behind it."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -35,6 +35,7 @@ cdef extern from "base/text_page.hpp" namespace "relay":
         void write(string_view text)
         string read()
 
+# The system calls: the C library musl has functions for these, but they always fail.
 cdef extern from *:
     """
     #include <sched.h>
