@@ -14,6 +14,7 @@ from relay.base.errors import ErrorCode, RelayError
 from relay.lake.sealed import SealedFile, Storage
 
 _PACKAGES: Final = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs"}
+_EXTRAS: Final = {"s3fs": "'binlog-relay[s3]'"}
 CONDITIONAL: Final = (*_PACKAGES, "memory")
 """Protocols whose fsspec file system passes `mode="create"` of pipe_file to the store as a condition of the put.
 
@@ -53,7 +54,8 @@ class ObjectStore(Storage):
             # Listings must show what other processes write.
             found: tuple[_FileSystem, str] = url_to_fs(self._url, use_listings_cache=False)
         except ImportError as error:
-            raise _missing(_PACKAGES[protocol], _PACKAGES[protocol], url) from error
+            package = _PACKAGES[protocol]
+            raise _missing(package, _EXTRAS.get(package, package), url) from error
         self._files, self._root = found
         # Otherwise s3fs asks for an object's size first, and lists the bucket if the object is missing.
         self._single_request = {"max_concurrency": 1} if protocol in ("s3", "s3a") else {}

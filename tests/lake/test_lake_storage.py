@@ -204,7 +204,7 @@ def test_a_package_that_is_missing_is_named() -> None:
     """
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.startswith("environment relay: open the lake: s3://bucket/lake: the package s3fs is not installed")
-    assert "pip install s3fs" in printed
+    assert "pip install 'binlog-relay[s3]'" in printed
 
 
 def test_a_folder_that_may_not_be_written_is_named(tmp_path: Path) -> None:
