@@ -68,7 +68,7 @@ def main(kinds: list[str]) -> None:
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s", flush=True)
     print(build_client().name)
     if not kinds:
-        run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, ROOT])
+        build_sdist(ROOT, DIST)
 
 
 def build(kind: str) -> Path:
@@ -135,6 +135,11 @@ def build_client(folder: Path = BUILD / "client", dist: Path = DIST) -> Path:
     run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, folder])
     (wheel,) = dist.glob(f"binlog_relay_client-{__version__}-*.whl")
     return wheel
+
+
+def build_sdist(tree: Path, dist: Path) -> None:
+    """Build the sdist of a source tree into `dist`."""
+    run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", dist, tree])
 
 
 def copy_client(folder: Path) -> None:

@@ -23,14 +23,18 @@ BUILDS = pytest.mark.slow  # the native core once more: CI runs it with the slow
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tree without anything built or installed."""
-    folder = tmp_path_factory.mktemp("sources") / "relay"
+    """The unpacked sdist of a tree in which nothing was built or installed."""
+    folder = tmp_path_factory.mktemp("sources")
+    tree = folder / "relay"
     made = (".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
-    shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*made))
-    for path in (folder / "native" / "python").rglob("*.cpp"):
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*made))
+    for path in (tree / "native" / "python").rglob("*.cpp"):
         path.unlink()
-    man.main(folder / "man")
-    return folder
+    man.main(tree / "man")
+    wheels.build_sdist(tree, folder)
+    (packed,) = folder.glob("binlog_relay-*.tar.gz")
+    subprocess.run(["tar", "-xf", packed, "-C", folder], check=True)
+    return folder / f"binlog_relay-{__version__}"
 
 
 @pytest.fixture(scope="module")
