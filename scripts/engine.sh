@@ -1,5 +1,6 @@
 # Shared by what builds images: the engine, docker or podman, and the base image. podman is installed if there is neither.
 . scripts/common.sh
+shopt -s inherit_errexit # what fails in base_of ends its caller
 
 public=docker.io/library/debian:trixie-slim
 case $(uname -m) in aarch64) host=arm64 ;; *) host=amd64 ;; esac
@@ -19,7 +20,8 @@ base_of() {
   if ! $engine image inspect "$own" >/dev/null 2>&1; then
     echo "image: no $public: $(tail -1 <<<"$failure")" >&2
     echo "image: making a base from Debian's packages" >&2
-    command -v mmdebstrap >/dev/null || install_packages mmdebstrap >&2
+    # arch-test says whether this machine runs programs of the other processor.
+    { command -v mmdebstrap && command -v arch-test; } >/dev/null || install_packages mmdebstrap arch-test >&2
     mirror=$(python3 -c "from examples.debian import debian_mirror; print(debian_mirror())")
     folder=$(mktemp -d)
     excluded=("--dpkgopt=path-exclude=/usr/share/"{doc,info,locale,man}"/*")
