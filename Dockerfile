@@ -26,7 +26,7 @@ RUN --mount=type=cache,target=/root/.cache/zig \
        --platform manylinux_2_28_$machine --platform manylinux_2_27_$machine --platform manylinux_2_17_$machine dist/*.whl \
     && sed -i '1s|.*|#!/usr/bin/python3|' /opt/relay/bin/relay
 
-FROM ${BASE}
+FROM --platform=$TARGETPLATFORM ${BASE}
 RUN apt-get update \
     && apt-get install -y --no-install-recommends ca-certificates python3 tzdata \
     && apt-get clean && rm -rf /var/lib/apt/lists/*

@@ -31,9 +31,9 @@ fi
 
 for_image=$(base_of "$arch")
 for_build=$(base_of "$host")
-# podman 4 does not know BUILDPLATFORM by itself.
-"${build[@]}" --platform "linux/$arch" --build-arg "BUILDPLATFORM=linux/$host" --build-arg "BASE=$for_image" \
-  --build-arg "BUILDER=$for_build" "${secrets[@]}" \
+# podman 4 does not set the names of both platforms for FROM.
+"${build[@]}" --platform "linux/$arch" --build-arg "BUILDPLATFORM=linux/$host" --build-arg "TARGETPLATFORM=linux/$arch" \
+  --build-arg "BUILDER=$for_build" --build-arg "BASE=$for_image" "${secrets[@]}" \
   --tag "binlog-relay:$arch" .
 [ "$arch" != "$host" ] || $engine tag "binlog-relay:$arch" binlog-relay:latest
 echo "image: binlog-relay:$arch, $($engine image inspect --format '{{.Size}}' "binlog-relay:$arch" | awk '{printf "%.1f", $1 / 1e6}') MB"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.dbserver import free_port
 from tests.image import engine
 from tests.support import ROOT
 
@@ -18,13 +19,14 @@ pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
 FILE = ROOT / "conf/compose.yaml"
 PROJECT = "relay-test-compose"
+PORTS = {name: str(free_port()) for name in ("RELAY_PORT", "RELAY_HTTP_PORT")}
 
 
 def compose(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run compose, that of docker or podman-compose."""
     command = ["docker", "compose"] if engine.name() == "docker" else [sys.executable, "-m", "podman_compose"]
     command += ["-p", PROJECT, "-f", str(FILE), *arguments]
-    return subprocess.run(command, env=engine.ENVIRONMENT, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=engine.ENVIRONMENT | PORTS, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
