@@ -14,7 +14,7 @@ from typing import Any, Self
 from tests.support import ROOT
 from tests.support.relay_process import SECRET
 
-IMAGE = "binlog-relay"
+IMAGE = f"binlog-relay:{os.environ.get('RELAY_IMAGE_ARCH') or 'latest'}"
 ENVIRONMENT = os.environ | {"CONTAINERS_CONF": str(Path(__file__).with_name("containers.conf"))}
 
 
