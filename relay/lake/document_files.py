@@ -11,6 +11,8 @@ from relay.lake.documents import FORMAT, Checkpoint, Commit, LatestCheckpoints
 from relay.lake.storage import Storage
 
 _Document = TypeVar("_Document", Commit, Checkpoint, LatestCheckpoints)
+_Kind = TypeVar("_Kind")
+_LOG: Final = "read the lake's log"
 _HINTS: Final[dict[type, str]] = {
     Checkpoint: "delete that file: the log then begins at the checkpoint before it",
     LatestCheckpoints: "delete that file: the relay finds the newest checkpoint without it",
@@ -22,28 +24,33 @@ class _Format(msgspec.Struct, frozen=True):
 
 
 def read_document(storage: Storage, name: str, kind: type[_Document]) -> _Document | None:
-    """Return a document, None if it does not exist.
-
-    Raises RelayError: lake_damaged if it is not such a document, environment if a newer release wrote it.
-    """
+    """Return a document of the log, None if it does not exist. Raises the errors of `decode_document`."""
     try:
         data = storage.read(name)
     except FileNotFoundError:
         return None
+    return decode_document(data, kind, FORMAT, storage.url(name), _LOG, _HINTS.get(kind, ""))
+
+
+def decode_document(data: bytes, kind: type[_Kind], newest: int, url: str, action: str, hint: str) -> _Kind:
+    """Decode a document of at most the format `newest`; `url` and `action` are for errors, `hint` for damage.
+
+    Raises RelayError: lake_damaged if it is not such a document, environment if a newer release wrote it.
+    """
     try:
-        if (found := msgspec.json.decode(data, type=_Format).format) > FORMAT:
+        if (found := msgspec.json.decode(data, type=_Format).format) > newest:
             raise RelayError(
                 ErrorCode.ENVIRONMENT,
-                "read the lake's log",
-                f"it is of format {found}, this release knows up to {FORMAT}",
-                position=storage.url(name),
+                action,
+                f"it is of format {found}, this release knows up to {newest}",
+                position=url,
                 hint="upgrade binlog-relay to the release that writes this lake",
             )
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise damaged(storage.url(name), error, _HINTS.get(kind, "")) from error
+        raise RelayError(StopCode.LAKE_DAMAGED, action, error, position=url, hint=hint) from error
 
 
 def damaged(path: str, cause: str | BaseException, hint: str = "") -> RelayError:
-    """Return the error for a document that cannot be right; without a `hint`, that of lake_damaged."""
-    return RelayError(StopCode.LAKE_DAMAGED, "read the lake's log", cause, position=path, hint=hint)
+    """Return the error for a document of the log that cannot be right; without a `hint`, that of lake_damaged."""
+    return RelayError(StopCode.LAKE_DAMAGED, _LOG, cause, position=path, hint=hint)

@@ -16,14 +16,15 @@ from typing import Final
 
 import msgspec
 
-from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.lake import paths
+from relay.lake.document_files import decode_document
 from relay.lake.documents import Field, Table, TableVersion
 from relay.lake.storage import Storage
 
 FORMAT: Final = 2
 """The format of the documents. A reader refuses documents of a higher format."""
 _DIGITS: Final = 20
+_HINT: Final = "delete the table's folder under current/: the next merge recreates it from the changes"
 
 
 class BucketFile(msgspec.Struct, frozen=True):
@@ -70,10 +71,6 @@ class Pointer(msgspec.Struct, frozen=True):
         return sum(file.bytes for file in self.files)
 
 
-class _Format(msgspec.Struct):
-    format: int = FORMAT
-
-
 def folder(table: Table) -> str:
     """Return the folder of a table's documents."""
     return f"{paths.table_folder(table, paths.CURRENT)}/_pointer"
@@ -94,25 +91,7 @@ def newest(storage: Storage, table: Table) -> Pointer | None:
 def load(storage: Storage, table: Table, number: int) -> Pointer:
     """Load the document with this number. Raises `RelayError` if it cannot be read."""
     name = path(table, number)
-    data = storage.read(name)
-    try:
-        if (found := msgspec.json.decode(data, type=_Format).format) > FORMAT:
-            raise RelayError(
-                ErrorCode.ENVIRONMENT,
-                "read the merged state",
-                f"it is of format {found}, this release knows up to {FORMAT}",
-                position=storage.url(name),
-                hint="upgrade binlog-relay to the release that merges this lake",
-            )
-        return msgspec.json.decode(data, type=Pointer)
-    except msgspec.DecodeError as error:
-        raise RelayError(
-            StopCode.LAKE_DAMAGED,
-            "read the merged state",
-            error,
-            position=storage.url(name),
-            hint="delete the table's folder under current/: the next merge recreates it from the changes",
-        ) from error
+    return decode_document(storage.read(name), Pointer, FORMAT, storage.url(name), "read the merged state", _HINT)
 
 
 def publish(storage: Storage, pointer: Pointer) -> bool:

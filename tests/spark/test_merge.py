@@ -216,14 +216,15 @@ def test_a_reader_whose_log_is_behind_a_merge_catches_up(spark: SparkSession, sh
 def test_a_version_of_another_release_is_not_taken_for_one_of_this(spark: SparkSession, shop: MadeLake) -> None:
     merged(spark, shop)
     path = shop.root / pointer.path(TABLE, 1)
-    document = msgspec.json.decode(path.read_bytes())
-    path.write_bytes(msgspec.json.encode(document | {"format": 99}))
+    whole = path.read_bytes()
+    path.write_bytes(msgspec.json.encode(msgspec.json.decode(whole) | {"format": 99}))
     with pytest.raises(RelayError, match="it is of format 99, this release knows up to 2"):
         current(spark, shop.url, ORDERS)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(RelayError) as damaged:
-        merge(spark, LakeLog(open_storage(shop.url)), TABLE)
-    assert damaged.value.code is StopCode.LAKE_DAMAGED
+    for damage in (whole[:-20], whole.replace(b"shop", b"sh\xffp")):
+        path.write_bytes(damage)
+        with pytest.raises(RelayError) as damaged:
+            merge(spark, LakeLog(open_storage(shop.url)), TABLE)
+        assert damaged.value.code is StopCode.LAKE_DAMAGED
 
 
 class History:
