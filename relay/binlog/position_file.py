@@ -28,7 +28,7 @@ def load(path: Path) -> Position | None:
         return None
     except OSError as error:
         raise RelayError(ErrorCode.ENVIRONMENT, "read the position", error, hint="make the file readable") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RelayError(
             ErrorCode.USAGE, "read the position", error, position=str(path),
             hint="the file is damaged or of something else: name another, or delete it to begin at the newest event",

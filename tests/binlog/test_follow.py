@@ -250,9 +250,9 @@ def test_a_position_of_another_server_continues_by_gtid(follow: Follow, insert: 
         assert ids(islice(rows, 1))[-1:] in ([0], [1])
 
 
-@pytest.mark.parametrize("content", ["", "{", '{"server": 1}'])
-def test_a_damaged_position_is_an_error_with_the_file(content: str, follow: Follow, tmp_path: Path) -> None:
-    (tmp_path / "position").write_text(content)
+@pytest.mark.parametrize("content", [b"", b"{", b'{"server": 1}', b'{"server": "\xff"}'])
+def test_a_damaged_position_is_an_error_with_the_file(content: bytes, follow: Follow, tmp_path: Path) -> None:
+    (tmp_path / "position").write_bytes(content)
     with pytest.raises(RelayError, match="damaged") as caught:
         next(follow())
     assert caught.value.position == str(tmp_path / "position")

@@ -330,7 +330,7 @@ def test_a_write_by_somebody_else_stops_the_table_until_its_folder_is_deleted(la
     assert rows(lake) == bag([row(1, "pen"), row(2, "cup")])
 
 
-@pytest.mark.parametrize("lost", ["data", "vector", "checkpoint", "commits", "commit", "lake"])
+@pytest.mark.parametrize("lost", ["data", "vector", "checkpoint", "commits", "commit", "text", "lake"])
 def test_a_lost_or_damaged_file_stops_the_table_and_is_named(lake: MadeLake, small: None, lost: str) -> None:
     lake.insert(ORDERS, *(row(each, "x") for each in range(1200)))
     lake.commit()
@@ -349,15 +349,15 @@ def test_a_lost_or_damaged_file_stops_the_table_and_is_named(lake: MadeLake, sma
         "vector": [folder / name for name in masks if name],
         "checkpoint": [*folder.glob("_delta_log/*.parquet")],
         "commits": [*folder.glob("_delta_log/*0.json"), folder / "_delta_log/_last_checkpoint"],
-        "commit": [folder / f"_delta_log/{table.log.version:020}.json"],
+        "commit": [newest := folder / f"_delta_log/{table.log.version:020}.json"],
+        "text": [newest],
         "lake": [lake.root / changes],
     }[lost]
     assert files
     for path in files:
-        if lost == "commit":
-            path.write_bytes(b"{")
-        else:
-            path.unlink()
+        path.unlink()
+        if damage := {"commit": b"{", "text": b'{"remove": {"path": "\xff"}}'}.get(lost):
+            path.write_bytes(damage)
     with pytest.raises(RelayError) as raised:
         merged(lake)
     assert raised.value.code == StopCode.LAKE_DAMAGED

@@ -125,7 +125,7 @@ def encoded(actions: Iterable[Action]) -> bytes:
 def decoded(data: bytes) -> list[Action]:
     """Return the actions of a commit, without those that this module does not know.
 
-    Raises msgspec.DecodeError.
+    Raises msgspec.DecodeError, UnicodeDecodeError.
     """
     found: list[Action] = []
     for text in data.splitlines():

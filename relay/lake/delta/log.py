@@ -114,7 +114,7 @@ class DeltaLog:
                 newest = decoded(self.storage.read(name))
             except FileNotFoundError:
                 break
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise self._damaged(name, error) from error
             self._apply(newest)
             self.version += 1
