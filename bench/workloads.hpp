@@ -202,7 +202,8 @@ class Relay {
   }
   uint64_t poll_all() {
     uint64_t rows = 0;
-    std::string out, error;
+    Output out;
+    std::string error;
     while (server_.poll(handles_[0], 2, out, &error) == Outcome::rows) {
       ++rows;
       out.clear();
@@ -215,13 +216,14 @@ class Relay {
     request.max_rows = 1000;
     request.format = format;
     request.confirmed = confirmed_;
-    std::string out, error;
+    Output out;
+    std::string error;
     do {
       confirmed_ = request.confirmed;
       for (ClientHandle& handle : handles_) {
         out.clear();
         if (server_.poll_many(handle, request, out, &error) != Outcome::rows) continue;
-        request.confirmed = confirmed_ + load<uint32_t>(out.data());
+        request.confirmed = confirmed_ + load<uint32_t>(out.chars());
         server_.confirm(handle, request.confirmed);
       }
       broker_.step(1);

@@ -19,10 +19,7 @@ class Output {
 
   // Forgets the contents. Keeps the memory, unless one huge row made it huge.
   void clear() {
-    if (static_cast<size_t>(end_ - begin_) > kKept) {
-      std::free(begin_);
-      begin_ = end_ = nullptr;
-    }
+    if (room() > kKept) release();
     p = begin_;
   }
   void swap(Output& other) noexcept {
@@ -30,9 +27,16 @@ class Output {
     std::swap(begin_, other.begin_);
     std::swap(end_, other.end_);
   }
+  // Gives all memory back.
+  void release() {
+    std::free(begin_);
+    p = begin_ = end_ = nullptr;
+  }
   bool has_block() const { return begin_ != nullptr; }
   size_t size() const { return static_cast<size_t>(p - begin_); }
+  size_t room() const { return static_cast<size_t>(end_ - begin_); }
   const char* chars() const { return reinterpret_cast<const char*>(begin_); }
+  Bytes bytes() const { return {begin_, size()}; }
   uint8_t* at(size_t offset) { return begin_ + offset; }
   size_t offset(const uint8_t* at) const { return static_cast<size_t>(at - begin_); }
 
@@ -40,6 +44,19 @@ class Output {
   void ensure(size_t n) {
     if (static_cast<size_t>(end_ - p) < n + kSlack) grow(n + kSlack);
   }
+
+  void append(Bytes bytes) {
+    ensure(bytes.size);
+    if (bytes.size > 0) std::memcpy(p, bytes.data, bytes.size);
+    p += bytes.size;
+  }
+  // Adds n bytes that the caller writes later.
+  void skip(size_t n) {
+    ensure(n);
+    p += n;
+  }
+  // Forgets what begins at the offset.
+  void truncate(size_t offset) { p = begin_ + offset; }
 
   static constexpr size_t kKept = 4 << 20;
   static constexpr size_t kSlack = 64;  // put_span() and value writers may touch bytes beyond those they count

@@ -72,15 +72,14 @@ Server::Server(const Arena& arena, std::string journal_directory, ServeOptions o
 // Rows of PollMany in text or msgpack. If another client had the same rows a moment ago, they are copied.
 class Server::ManyRows {
  public:
-  ManyRows(Server& server, const ManyRequest& request, uint32_t slot)
+  ManyRows(Server& server, const ManyRequest& request, uint32_t slot, Output& out)
       : server_(server),
-        out_(server.reply_),
+        out_(out),
+        start_(out.size()),
         format_(request.format),
         most_(server.limit(request)),
         cache_(server.cache_.use(slot) ? &server.cache_ : nullptr) {
-    out_.clear();
-    out_.ensure(sizeof rows_);
-    out_.p += sizeof rows_;
+    out_.skip(sizeof rows_);
   }
 
   // Takes `count` rows of a range from the cache. False if it does not have them, or if they do not fit.
@@ -89,15 +88,13 @@ class Server::ManyRows {
     server_.starts_.clear();
     begin_ = out_.size();
     const RowCache::Rows* found = cache_->find(format_, range, static_cast<uint32_t>(count));
-    if (!found || begin_ + found->starts[count] > most_) return false;
-    out_.ensure(found->starts[count]);
-    std::memcpy(out_.p, found->bytes, found->starts[count]);
+    if (!found || begin_ - start_ + found->starts[count] > most_) return false;
+    out_.append({found->bytes, found->starts[count]});
     for (uint64_t i = 0; i < count; ++i) {
-      renumber(out_.p + found->starts[i], format_, numbers);
+      renumber(out_.at(begin_ + found->starts[i]), format_, numbers);
       ++numbers.sequence;
       --numbers.waiting;
     }
-    out_.p += found->starts[count];
     rows_ += static_cast<uint32_t>(count);
     *kind = found->kind;
     return true;
@@ -111,9 +108,9 @@ class Server::ManyRows {
                              ? append_many_extended(out_, number + 1, row, render, why)
                              : append_many_text(out_, number + 1, row, queue_size(waiting), render, why);
     if (!decoded) return Fit::failed;
-    if (out_.size() > most_ && (rows_ > 0 || out_.size() > server_.max_reply)) {
+    if (const size_t size = out_.size() - start_; size > most_ && (rows_ > 0 || size > server_.max_reply)) {
       *why = too_large(out_.size() - before);
-      out_.p = out_.at(before);
+      out_.truncate(before);
       return Fit::full;
     }
     if (cache_) server_.starts_.push_back(static_cast<uint32_t>(before - begin_));
@@ -129,11 +126,13 @@ class Server::ManyRows {
     cache_->keep(format_, range, {out_.at(begin_), starts.data(), static_cast<uint32_t>(count), kind});
   }
 
-  uint32_t rows() const { return rows_; }
+  // Puts the number of rows before them.
+  void finish() { store(out_.at(start_), rows_); }
 
  private:
   Server& server_;
   Output& out_;
+  size_t start_;  // where the payload begins
   RowFormat format_;
   uint64_t most_;
   RowCache* cache_;
@@ -248,22 +247,22 @@ Outcome Server::hand_out(ClientHandle& handle, uint64_t max_rows, std::string* e
   return Outcome::empty;
 }
 
-Outcome Server::poll(ClientHandle& handle, int version, std::string& out, std::string* error) {
+Outcome Server::poll(ClientHandle& handle, int version, Output& out, std::string* error) {
   if (gone(handle)) return Outcome::gone;
   if (handle.handed > 0) {
     QueueServer(arena_, handle.slot).confirm(handle.handed);
     handle.handed = 0;
   }
-  reply_.clear();
+  const size_t start = out.size();
   Each encode{[&](const Row& row, uint64_t, uint64_t waiting, std::string* why) {
-    if (!append_poll(reply_, version, row, queue_size(waiting), options_.render, why)) return Fit::failed;
-    if (reply_.size() <= max_reply) return Fit::taken;
-    *why = too_large(reply_.size());
+    if (!append_poll(out, version, row, queue_size(waiting), options_.render, why)) return Fit::failed;
+    const size_t size = out.size() - start;
+    if (size <= max_reply) return Fit::taken;
+    *why = too_large(size);
     return Fit::full;
   }};
   const Outcome outcome = hand_out(handle, 1, error, encode);
-  if (outcome == Outcome::rows) out.append(reply_.chars(), reply_.size());
-  reply_.clear();
+  if (outcome != Outcome::rows) out.truncate(start);
   return outcome;
 }
 
@@ -282,15 +281,15 @@ void Server::confirm(const ClientHandle& handle, uint64_t through) {
   if (through > 0 && !gone(handle)) QueueServer(arena_, handle.slot).confirm(through);
 }
 
-Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, std::string& out, std::string* error) {
+Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, Output& out, std::string* error) {
   if (gone(handle)) return Outcome::gone;
-  ManyRows encode(*this, request, handle.slot);
+  const size_t start = out.size();
+  ManyRows encode(*this, request, handle.slot, out);
   Outcome outcome = hand_out(handle, request.max_rows, error, encode);
-  if (outcome == Outcome::rows) {
-    store(reply_.at(0), encode.rows());
-    out.append(reply_.chars(), reply_.size());
-  }
-  reply_.clear();
+  if (outcome == Outcome::rows)
+    encode.finish();
+  else
+    out.truncate(start);
   return outcome;
 }
 

@@ -46,10 +46,10 @@ class Server {
 
   // Confirms what this connection was given, and appends the payload of a Poll (version 1) or PollV2 (2) reply. `out`
   // is unchanged unless the outcome is `rows`.
-  Outcome poll(ClientHandle& handle, int version, std::string& out, std::string* error);
+  Outcome poll(ClientHandle& handle, int version, Output& out, std::string* error);
   // Confirms first, then appends the payload of a PollMany reply in text or msgpack. `out` is unchanged unless the
   // outcome is `rows`.
-  Outcome poll_many(ClientHandle& handle, const ManyRequest& request, std::string& out, std::string* error);
+  Outcome poll_many(ClientHandle& handle, const ManyRequest& request, Output& out, std::string* error);
   // The same as columns: `batches`, and the number of their rows, where an update counts once.
   Outcome poll_columns(ClientHandle& handle, const ManyRequest& request, ColumnBatches& batches, uint32_t* rows,
                        std::string* error);
@@ -96,7 +96,6 @@ class Server {
   ServeOptions options_;
   std::vector<RowCursor> cursors_;  // by slot
   std::vector<Range> ranges_;
-  Output reply_;  // rows under way
   RowCache cache_;
   std::vector<uint32_t> starts_;  // of the rows of a range under way
   bool broker_wake_ = false;

@@ -19,10 +19,10 @@ bool ignores_payload(uint16_t command) {
   return c == Command::ping || c == Command::poll || c == Command::poll_v2;
 }
 
-void append_u32(std::string& out, size_t v) {
-  char bytes[sizeof(uint32_t)];
-  store(bytes, static_cast<uint32_t>(v));
-  out.append(bytes, sizeof bytes);
+void append_u32(Output& out, size_t v) {
+  out.ensure(sizeof(uint32_t));
+  store(out.p, static_cast<uint32_t>(v));
+  out.p += sizeof(uint32_t);
 }
 
 bool polls(uint16_t command) {
@@ -32,23 +32,23 @@ bool polls(uint16_t command) {
 
 }  // namespace
 
-void seal_reply(std::string& out, size_t start, Result result) {
+void seal_reply(Output& out, size_t start, Result result) {
   auto size = static_cast<uint32_t>(out.size() - start - kReplyHeader);
-  uint32_t sum = static_cast<uint8_t>(result) + size + byte_sum({out.data() + start + kReplyHeader, size});
-  char* header = out.data() + start;
+  uint8_t* header = out.at(start);
+  uint32_t sum = static_cast<uint8_t>(result) + size + byte_sum({header + kReplyHeader, size});
   store(header, static_cast<uint8_t>(result));
   store(header + 1, size);
   store(header + 5, sum);
 }
 
-void append_reply(std::string& out, Result result, Bytes payload) {
+void append_reply(Output& out, Result result, Bytes payload) {
   size_t start = out.size();
-  out.append(kReplyHeader, '\0');
-  out.append(payload.text());
+  out.skip(kReplyHeader);
+  out.append(payload);
   seal_reply(out, start, result);
 }
 
-void append_error(std::string& out, std::string_view text) {
+void append_error(Output& out, std::string_view text) {
   append_reply(out, Result::error, Bytes(std::string(text) + '\0'));
 }
 
@@ -159,7 +159,7 @@ bool Session::authorised() const {
 }
 
 void Session::answer(Bytes reply) {
-  out.append(reply.text());
+  out.append(reply);
   waits_for_ = WaitsFor::no;
 }
 
@@ -187,7 +187,7 @@ bool Session::conclude(Outcome outcome, size_t start, const std::string& error) 
     seal_reply(out, start, Result::ok);
     return true;
   }
-  out.resize(start);
+  out.truncate(start);
   if (outcome == Outcome::failed) refuse(error);
   if (outcome == Outcome::gone) disconnect();
   return outcome != Outcome::empty;
@@ -195,7 +195,7 @@ bool Session::conclude(Outcome outcome, size_t start, const std::string& error) 
 
 void Session::poll(int version) {
   size_t start = out.size();
-  out.append(kReplyHeader, '\0');
+  out.skip(kReplyHeader);
   std::string error;
   if (!conclude(server_.poll(handle_, version, out, &error), start, error)) append_reply(out, Result::empty, {});
 }
@@ -233,7 +233,7 @@ void Session::poll_again() {
 bool Session::answer_many() {
   if (many_.format == RowFormat::arrow) return wait_for_columns();
   size_t start = out.size();
-  out.append(kReplyHeader, '\0');
+  out.skip(kReplyHeader);
   std::string error;
   if (!conclude(server_.poll_many(handle_, many_, out, &error), start, error)) return false;
   waits_for_ = WaitsFor::no;
@@ -256,13 +256,13 @@ bool Session::wait_for_columns() {
 void Session::answer_columns(const std::vector<Bytes>& streams) {
   size_t start = out.size(), size = kReplyHeader + 2 * sizeof(uint32_t);
   for (Bytes stream : streams) size += sizeof(uint32_t) + stream.size;
-  out.reserve(start + size);
-  out.append(kReplyHeader, '\0');
+  out.ensure(size);
+  out.skip(kReplyHeader);
   append_u32(out, batch_rows_);
   append_u32(out, streams.size());
   for (Bytes stream : streams) {
     append_u32(out, stream.size);
-    out.append(stream.text());
+    out.append(stream);
   }
   seal_reply(out, start, Result::ok);
   waits_for_ = WaitsFor::no;

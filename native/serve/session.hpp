@@ -32,11 +32,11 @@ enum class Command : uint16_t {
 enum class Result : uint8_t { ok = 0x00, disconnected = 0xf0, empty = 0xfc, error = 0xff };
 
 // Appends a whole reply.
-void append_reply(std::string& out, Result result, Bytes payload);
+void append_reply(Output& out, Result result, Bytes payload);
 // Appends a whole error reply with the reason.
-void append_error(std::string& out, std::string_view text);
+void append_error(Output& out, std::string_view text);
 // Turns out[start, end) into a whole reply: the first kReplyHeader bytes are reserved, the rest is the payload.
-void seal_reply(std::string& out, size_t start, Result result);
+void seal_reply(Output& out, size_t start, Result result);
 
 class Session {
  public:
@@ -95,7 +95,7 @@ class Session {
   // The bytes that arrived after the pending request.
   std::string take_backlog() { return std::exchange(backlog_, {}); }
 
-  std::string out;  // to be sent
+  Output out;  // to be sent
 
  private:
   size_t consume(Bytes data);

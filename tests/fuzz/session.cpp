@@ -34,9 +34,9 @@ void answer(Server& server, Session& session) {
       server.encodes_arrow = true;
       session.poll_again();
     } else {
-      std::string reply;
+      Output reply;
       append_reply(reply, Result::ok, Bytes(session.request().payload));
-      session.answer(Bytes(reply));
+      session.answer(reply.bytes());
     }
     session.proceed();
   }
@@ -52,13 +52,13 @@ std::string converse(Server& server, bool identified, const std::string& input, 
     session.feed(Bytes(std::string_view(input).substr(at, piece)));
     answer(server, session);
     while (session.out.size() >= kHighWater) {
-      sent += session.out;
+      sent += session.out.bytes().text();
       session.out.clear();
       session.proceed();
       answer(server, session);
     }
   }
-  return sent + session.out;
+  return sent.append(session.out.bytes().text());
 }
 
 void check_replies(const std::string& sent) {

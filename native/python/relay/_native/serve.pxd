@@ -12,6 +12,16 @@ from relay._native.base cimport Bytes, raise_queue_failure
 from relay._native.columns cimport CColumnBatch
 from relay._native.values cimport CRenderOptions
 
+cdef extern from "base/output.hpp" namespace "relay":
+    cdef cppclass COutput "relay::Output":
+        size_t size()
+        size_t room()
+        const char* chars()
+        void append(Bytes bytes) except +
+        void clear()
+        void release()
+        void swap(COutput& other)
+
 cdef extern from "serve/session.hpp" namespace "relay":
     cdef enum class ServeEventPosition "relay::EventPosition":
         position
@@ -54,7 +64,7 @@ cdef extern from "serve/session.hpp" namespace "relay":
         string payload
 
     cdef cppclass CSession "relay::Session":
-        string out
+        COutput out
         CSession(CServer& server, uint32_t max_payload) except +
         void feed(Bytes data) except +raise_queue_failure
         void proceed() except +raise_queue_failure
@@ -90,7 +100,7 @@ cdef class Server:
     cdef Arena arena
     cdef object encode  # encodes columns; None before `encode_with`
     cdef int broker_wake
-    cdef string scratch  # buffer for replies that the client receives at once
+    cdef COutput scratch  # buffer for replies that the client receives at once
     cdef uint8_t received[RECEIVE_BYTES]
 
 
@@ -110,4 +120,3 @@ cdef class Session:
     cdef bint settle(self, int fd) except -1
     cdef int encode_columns(self) except -1
     cdef bint flush(self, int fd)
-    cdef void drop(self, string& text)

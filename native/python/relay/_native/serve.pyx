@@ -4,7 +4,6 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint32_t, uint64_t
 from libcpp.memory cimport shared_ptr
-from libcpp.string cimport string
 from libcpp.vector cimport vector
 
 from relay._native.arena cimport Arena, CArena
@@ -17,9 +16,6 @@ from relay.base.errors import RelayError
 cdef extern from "queue/queue.hpp" namespace "relay":
     void c_clear_connections "relay::clear_connections"(const CArena& arena, uint64_t worker)
     void c_release_forgotten "relay::release_forgotten"(const CArena& arena, uint64_t worker)
-
-cdef enum:
-    KEPT_CAPACITY = 4 << 20
 
 
 cdef class Server:
@@ -236,14 +232,14 @@ cdef class Session:
 
     def take(self):
         """Removes and returns (unprocessed input, unsent output), to move the connection to another process."""
-        unsent = (<bytes>self.session.out)[self.sent:]
-        self.session.out.clear()
+        unsent = self.session.out.chars()[self.sent:self.session.out.size()] if self.unsent else b""
+        self.session.out.release()
         self.sent = 0
         return <bytes>self.session.take_backlog(), unsent
 
     def resume(self, int fd, bytes received not None, bytes unsent not None, bytes reply not None):
         """Continues with what `take` returned in another process; `reply` answers the request pending there."""
-        self.session.out.append(<const char*>unsent, <size_t>len(unsent))
+        self.session.out.append(raw(unsent))
         self.session.answer(raw(reply))
         self.session.feed(raw(received))
         return self.settle(fd)
@@ -316,7 +312,7 @@ cdef class Session:
         while self.sent < self.session.out.size():
             if self.lost:
                 break
-            n = c_send(fd, self.session.out.data() + self.sent, self.session.out.size() - self.sent,
+            n = c_send(fd, self.session.out.chars() + self.sent, self.session.out.size() - self.sent,
                        MSG_DONTWAIT | MSG_NOSIGNAL)
             if n < 0 and errno == EINTR:
                 continue
@@ -330,15 +326,8 @@ cdef class Session:
         if not self.lost:
             self.session.sent()
         self.sent = 0
-        self.session.out.clear()
-        if self.session.out.capacity() > self.server.scratch.capacity():
+        if self.session.out.room() > self.server.scratch.room():
             self.session.out.swap(self.server.scratch)
-        if self.session.out.capacity() > 15:
-            self.drop(self.session.out)
-        if self.server.scratch.capacity() > KEPT_CAPACITY:
-            self.drop(self.server.scratch)
+        self.session.out.release()
+        self.server.scratch.clear()
         return True
-
-    cdef void drop(self, string& text):
-        cdef string empty
-        text.swap(empty)
