@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,14 +20,19 @@ pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
 FILE = ROOT / "conf/compose.yaml"
 PROJECT = "relay-test-compose"
-PORTS = {name: str(free_port()) for name in ("RELAY_PORT", "RELAY_HTTP_PORT")}
+
+
+@cache
+def ports() -> dict[str, str]:
+    """Ports of this machine that are free."""
+    return {name: str(free_port()) for name in ("RELAY_PORT", "RELAY_HTTP_PORT")}
 
 
 def compose(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run compose, that of docker or podman-compose."""
     command = ["docker", "compose"] if engine.name() == "docker" else [sys.executable, "-m", "podman_compose"]
     command += ["-p", PROJECT, "-f", str(FILE), *arguments]
-    return subprocess.run(command, env=engine.ENVIRONMENT | PORTS, capture_output=True, text=True, check=False)
+    return subprocess.run(command, env=engine.ENVIRONMENT | ports(), capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
