@@ -328,7 +328,7 @@ def _file(server: DatabaseServer) -> str:
 
 def _dumps(server: DatabaseServer) -> list[int]:
     """The source's connections that send the binlog."""
-    found = server.execute("SELECT ID FROM performance_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'")
+    found = server.execute("SELECT ID FROM information_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'")
     return [int(row[0]) for row in found]
 
 
