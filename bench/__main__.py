@@ -1,7 +1,8 @@
 """`make bench`: all parts in one run on one host, each figure compared with a peer or a bar.
 
-`python -m bench PART...` runs single parts and leaves the record unchanged. SCALE=n makes the work n times as long,
-RELAY_BENCH_ROUNDS=n takes medians of n interleaved rounds (3).
+A run of the same commit, without changes and on a machine that has not been started again, continues a whole run that
+ended early: it measures the parts that are missing. `python -m bench PART...` runs single parts and leaves the record
+unchanged. SCALE=n makes the work n times as long, RELAY_BENCH_ROUNDS=n takes medians of n interleaved rounds (3).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from bench import chart, readers, record
+from bench.kept import Kept
 from bench.machine import machine
 from bench.report import Report
 from bench.run import Run
@@ -71,15 +73,23 @@ def main(names: Sequence[str]) -> None:
         tempfile.TemporaryDirectory(prefix="relay-bench-") as scratch,
     ):
         server.execute("CREATE DATABASE bench")
+        facts = machine(server)
+        how = f"SCALE={scale:g}, {rounds} rounds"
+        kept = Kept(readers.BUILT / "parts", f"{facts} {how}")
         for name in names or [name for name, part in PARTS.items() if part.whole]:
             report.part(PARTS[name].title)
+            if not names and kept.restore(name, report):
+                continue
             folder = Path(scratch) / name
             folder.mkdir()
             measure: Callable[[Run], None] = import_module(f"bench.{name}").measure
             measure(Run(report, server, shapes, folder, scale, rounds))
+            if not names:
+                kept.keep(name, report)
         if not names:
-            record.write(report, machine(server), f"SCALE={scale:g}, {rounds} rounds")
+            record.write(report, facts, how)
             chart.draw(report.results)
+            kept.clear()
     report.finish()
 
 

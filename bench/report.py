@@ -116,6 +116,17 @@ class Report:
         ratios = tuple(own / other for own, other in zip(ours, peer, strict=True))
         self._keep(Result(self._part, what, unit, tuple(ours), of, ratios, at_least, at_most))
 
+    def last(self) -> tuple[list[Result], list[str]]:
+        """Returns the results and the notes of the part that was started last."""
+        return [each for each in self.results if each.part == self._part], self.notes.get(self._part, [])
+
+    def add(self, results: Sequence[Result], notes: Sequence[str]) -> None:
+        """Adds results and notes of this part, which an earlier run measured."""
+        for result in results:
+            self._keep(result)
+        for note in notes:
+            self.note(note)
+
     def _keep(self, result: Result) -> None:
         self.results.append(result)
         text = f"  {result.what:<58} {spread(result.values)} {result.unit}"

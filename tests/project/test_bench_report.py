@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import record
+from bench.kept import Kept
 from bench.report import Report, si, spread
 
 
@@ -79,3 +80,30 @@ def test_numbers_are_short_and_keep_three_digits() -> None:
         "0.00123", "1.5", "123", "4567", "12.3 k", "1.23 M", "2.5 G",
     ]  # fmt: skip
     assert spread([5]) == "5"
+
+
+def measured() -> Report:
+    made = Report()
+    made.part("Apples")
+    made.ratio("picked", [10, 100], [1, 50], "apples/s", of="pears", at_least=9)
+    made.note("It rained.")
+    return made
+
+
+def test_a_run_that_ended_early_continues_with_the_parts_that_it_had(tmp_path: Path) -> None:
+    before, now = measured(), Report()
+    Kept(tmp_path, "commit 5").keep("apples", before)
+    now.part("Apples")
+    assert Kept(tmp_path, "commit 5").restore("apples", now)
+    assert (now.results, now.notes) == (before.results, before.notes)
+    kept = Kept(tmp_path, "commit 5")
+    assert not kept.restore("pears", now)
+    kept.clear()
+    assert not kept.restore("apples", now)
+
+
+@pytest.mark.parametrize("key", ["commit 6", "commit 5-dirty"])
+def test_parts_of_another_commit_or_of_changed_files_are_not_taken(tmp_path: Path, key: str) -> None:
+    for kept in Kept(tmp_path, "commit 5"), Kept(tmp_path, "commit 5-dirty"):
+        kept.keep("apples", measured())
+    assert not Kept(tmp_path, key).restore("apples", Report())
