@@ -3,16 +3,17 @@
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/output.hpp"
 
 namespace relay {
 
-// Texts that rows refer to by number. They are unique: writers of Parquet rely on that.
+// Finds the texts of a column that its rows refer to by number. They are unique: writers of Parquet rely on that. The
+// texts themselves are the column's items.
 struct Dictionary {
-  std::unordered_map<std::string, int32_t> known;
+  std::vector<size_t> hashes;      // by number of the text
+  std::vector<int32_t> slots;      // numbers, each at its hash or behind; -1: none. A power of two, half of it empty
   std::vector<int32_t> of_number;  // by number of the ENUM; 0: the error value
 };
 
@@ -59,6 +60,11 @@ inline void add_item(ColumnBuffer& buffer, std::string_view text) {
   buffer.items.ensure(kOffset);
   store(buffer.items.p, static_cast<uint32_t>(buffer.data.size()));
   buffer.items.p += kOffset;
+}
+
+inline std::string_view item_at(ColumnBuffer& buffer, size_t i) {
+  const size_t begin = offset_at(buffer.items, i), end = offset_at(buffer.items, i + 1);
+  return {buffer.data.chars() + begin, end - begin};
 }
 
 // Whether one of the first `rows` rows is not NULL.

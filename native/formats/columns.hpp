@@ -69,7 +69,7 @@ class ColumnBatch {
   void make_labels(size_t at, const Column& column, const char* format);
   void make_leading();
   void make_trailing();
-  int32_t code_of(ColumnBuffer& buffer, const std::string& text);
+  int32_t code_of(ColumnBuffer& buffer, std::string_view text);
 
   void reserve(size_t rows);
   bool put_image(const Row& row, bool after, uint64_t sequence, std::string* error);

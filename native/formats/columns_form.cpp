@@ -79,6 +79,16 @@ bool has_empty_label(const Column& column) {
   return column.type == kEnum && std::find(column.labels.begin(), column.labels.end(), "") != column.labels.end();
 }
 
+void grow(Dictionary& dictionary) {
+  const size_t size = std::max<size_t>(2 * dictionary.slots.size(), 16), mask = size - 1;
+  dictionary.slots.assign(size, -1);
+  for (size_t code = 0; code < dictionary.hashes.size(); ++code) {
+    size_t at = dictionary.hashes[code] & mask;
+    while (dictionary.slots[at] >= 0) at = (at + 1) & mask;
+    dictionary.slots[at] = static_cast<int32_t>(code);
+  }
+}
+
 }  // namespace
 
 ColumnBatch::ColumnBatch(std::shared_ptr<const Definition> definition, Form form)
@@ -178,19 +188,25 @@ void ColumnBatch::begin(const Origin& origin) {
   if (origin.version == origin_.version) return;
   origin_.version = origin.version;
   origin_.timestamp = origin.timestamp;
-  file_ = code_of(column_buffers_[meta_ + kFile], std::string(origin.file));
-  gtid_ = origin.gtid.empty() ? -1 : code_of(column_buffers_[meta_ + kGtid], std::string(origin.gtid));
+  file_ = code_of(column_buffers_[meta_ + kFile], origin.file);
+  gtid_ = origin.gtid.empty() ? -1 : code_of(column_buffers_[meta_ + kGtid], origin.gtid);
 }
 
 // The number of a text in the column's dictionary; adds the text if it is new.
-int32_t ColumnBatch::code_of(ColumnBuffer& buffer, const std::string& text) {
-  auto [known, fresh] =
-      buffer.dictionary->known.try_emplace(text, static_cast<int32_t>(buffer.dictionary->known.size()));
-  if (fresh) {
-    add_item(buffer, text);
-    variable_ += text.size() + kOffset;
+int32_t ColumnBatch::code_of(ColumnBuffer& buffer, std::string_view text) {
+  Dictionary& dictionary = *buffer.dictionary;
+  if (2 * dictionary.hashes.size() >= dictionary.slots.size()) grow(dictionary);
+  const size_t hash = std::hash<std::string_view>()(text), mask = dictionary.slots.size() - 1;
+  size_t at = hash & mask;
+  for (; dictionary.slots[at] >= 0; at = (at + 1) & mask) {
+    const auto code = static_cast<size_t>(dictionary.slots[at]);
+    if (dictionary.hashes[code] == hash && item_at(buffer, code) == text) return dictionary.slots[at];
   }
-  return known->second;
+  dictionary.slots[at] = static_cast<int32_t>(dictionary.hashes.size());
+  dictionary.hashes.push_back(hash);
+  add_item(buffer, text);
+  variable_ += text.size() + kOffset;
+  return dictionary.slots[at];
 }
 
 std::vector<std::string> ColumnBatch::sides() const {
