@@ -2,6 +2,7 @@
 // Prints the number of rows.
 #include <map>
 
+#include "formats/changes.hpp"
 #include "formats/lines.hpp"
 #include "serve/cdc.hpp"
 #include "workloads.hpp"
@@ -86,6 +87,19 @@ void log_lines(const Shape& shape, const std::string& folder) {
   shape.expect(reader.count());
 }
 
+void lake_rows(const Shape& shape, const std::string& folder) {
+  Journal journal(folder, shape);
+  journal.write(1, shape.rows);
+  ChangeReader reader(folder, 0, 0, Form::lake, false);
+  uint64_t rows = 0;
+  counted([&] {
+    while (reader.read(journal.end, 1 << 20, 1 << 20).why == Reached::Why::full)
+      for (const ChangeBatch& each : reader.take()) rows += each.columns->rows();
+    for (const ChangeBatch& each : reader.take()) rows += each.columns->rows();
+  });
+  shape.expect(rows);
+}
+
 void cdc_rows(const Shape& shape, const std::string& folder) {
   Journal journal(folder, shape);
   journal.write(1, shape.rows);
@@ -138,6 +152,8 @@ int main(int argc, char** argv) {
          poll(narrow(kMany), folder, [](Relay& relay) { return relay.poll_columns(); });
        }},
       {"log-narrow", [](const std::string& folder) { log_lines(narrow(kMany), folder); }},
+      {"lake-narrow", [](const std::string& folder) { lake_rows(narrow(kMany), folder); }},
+      {"lake-single", [](const std::string& folder) { lake_rows(narrow(1), folder); }},
       {"cdc-narrow", [](const std::string& folder) { cdc_rows(narrow(kMany), folder); }},
   };
   if (argc == 1) {

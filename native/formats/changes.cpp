@@ -49,14 +49,14 @@ void ChangeReader::start_at(uint64_t segment) {
   if (journal_.torn(segment, journal_.flushed(), &view)) finish(parsed<CommitFrame>(view), view.next);
 }
 
-Reached ChangeReader::read(uint64_t until, uint64_t max_bytes) {
+Reached ChangeReader::read(uint64_t until, uint64_t max_bytes, uint64_t max_within) {
   Reached result;
   scanned_ = 0;
   for (;;) {
-    const bool full = rows_ > 0 && bytes_ >= max_bytes;
+    const bool full = rows_ > 0 && bytes_ >= (open_ ? max_within : max_bytes);
     if (!pending_.table && scanned_enough()) return reached(Reached::Why::more);
     if (pending_.table) {
-      if (full || !collect(max_bytes)) return reached(Reached::Why::full);
+      if (full || !collect(max_within)) return reached(Reached::Why::full);
     } else if (open_) {
       FrameView view = journal_.frame(at_, true);
       const bool ends = view.kind() == FrameKind::commit;
@@ -245,7 +245,7 @@ void ChangeReader::begin_rows(const FrameView& view) {
 }
 
 // Adds rows of the frame. False if there are more and no room for them.
-bool ChangeReader::collect(uint64_t max_bytes) {
+bool ChangeReader::collect(uint64_t most_bytes) {
   Pending& p = pending_;
   const Definition& d = *p.table->definition;
   const uint8_t* end = p.body.images.end();
@@ -278,7 +278,7 @@ bool ChangeReader::collect(uint64_t max_bytes) {
     ++p.row;
     ++sequence_;
     ++rows_;
-    if (bytes_ >= max_bytes && p.row < p.frame.rows) return false;
+    if (bytes_ >= most_bytes && p.row < p.frame.rows) return false;
   }
   p.table = nullptr;
   return true;

@@ -47,9 +47,9 @@ class ChangeReader {
   // rows of all tables are wanted.
   ChangeReader(std::string directory, uint64_t position, uint64_t base, Form form, bool choose);
 
-  // Collects rows up to `until`, which must be flushed, or until the columns have `max_bytes`, possibly within a
-  // transaction.
-  Reached read(uint64_t until, uint64_t max_bytes);
+  // Collects rows up to `until`, which must be flushed, or until the columns have `max_bytes` at the end of a
+  // transaction, or `max_within` inside one.
+  Reached read(uint64_t until, uint64_t max_bytes, uint64_t max_within);
   // Replies to Why::table.
   void decide(bool wanted);
   // The collected batches, in the order of their first rows.
@@ -99,7 +99,7 @@ class ChangeReader {
   bool load_table(uint64_t position, Reached* result);
   void forget_before(uint64_t position);
   void begin_rows(const FrameView& view);
-  bool collect(uint64_t max_bytes);
+  bool collect(uint64_t most_bytes);
   ChangeBatch& batch_of(Table& table);
   Reached reached(Reached::Why why, std::string text = {}) const;
 

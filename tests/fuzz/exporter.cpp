@@ -24,7 +24,7 @@ void read_changes(const std::string& path, uint64_t until, uint64_t position, bo
   ChangeReader reader(path, position, 0, Form::lake, choose);
   for (Reached reached;;) {
     const uint64_t before = reader.seq();
-    reached = reader.read(until, kPiece);
+    reached = reader.read(until, kPiece, kPiece);
     if (reached.why == Reached::Why::table) {
       REQUIRE(choose);
       reader.decide(reached.text.size() % 2 == 0);

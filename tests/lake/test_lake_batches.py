@@ -106,6 +106,17 @@ def test_transactions_are_divided_only_if_they_are_too_large(made: Made) -> None
     assert all(batch.whole for batch in batches if batch.last >= 4800)
 
 
+def test_batches_are_small_and_yet_a_large_transaction_is_whole(made: Made) -> None:
+    number = 0
+    for rows in (15_000, 15_000, 15_000, 15_000, 60_000, 15_000):  # of some 310 bytes
+        made.rows(INSERT, *(row(number + n, b"x" * 250) for n in range(rows)))
+        made.commit()
+        number += rows
+    batches = read(made)
+    assert all(batch.whole for batch in batches)
+    assert [batch.rows.num_rows for batch in batches] == [30_000, 30_000, 60_000, 15_000]
+
+
 def test_reading_goes_on_after_any_batch(made: Made) -> None:
     for number in range(200):
         made.rows(INSERT, *(row(n, b"z" * 60) for n in range(number % 9)))

@@ -51,7 +51,7 @@ cdef extern from "formats/changes.hpp" namespace "relay":
     cdef cppclass CChangeReader "relay::ChangeReader":
         CChangeReader(string directory, uint64_t position, uint64_t base, CForm form,
                       cbool choose) except +raise_failure
-        CReached read(uint64_t until, uint64_t max_bytes) except +raise_failure nogil
+        CReached read(uint64_t until, uint64_t max_bytes, uint64_t max_within) except +raise_failure nogil
         void decide(cbool wanted)
         vector[CChangeBatch] take()
         uint64_t position()
@@ -234,16 +234,18 @@ cdef class ChangeReader:
     def __dealloc__(self):
         del self.c
 
-    def read(self, uint64_t until, uint64_t max_bytes):
+    def read(self, uint64_t until, uint64_t max_bytes, max_within=None):
         """Collects rows up to the flushed position `until`, without the GIL, and returns a Reached.
 
-        Returns earlier with `max_bytes` of columns, possibly within a transaction, and after each statement, gap and
-        change of the source, so that all collected rows precede these. Rows are kept until `take`.
+        Returns earlier with `max_bytes` of columns, within a transaction with `max_within` (None: the same), and after
+        each statement, gap and change of the source, so that all collected rows precede these. Rows are kept until
+        `take`.
         """
+        cdef uint64_t within = max_bytes if max_within is None else max_within
         cdef CReached reached
         while True:
             with nogil:
-                reached = self.c.read(until, max_bytes)
+                reached = self.c.read(until, max_bytes, within)
             if reached.why != CWhy.table:
                 break
             self.c.decide(bool(self.wanted(text_of(reached.schema), text_of(reached.text))))
