@@ -56,8 +56,8 @@ inline size_t count_items(const ColumnBuffer& buffer) { return buffer.items.size
 
 inline void add_item(ColumnBuffer& buffer, std::string_view text) {
   buffer.data.ensure(text.size());
-  buffer.data.p = copy_exact(buffer.data.p, reinterpret_cast<const uint8_t*>(text.data()), text.size());
   buffer.items.ensure(kOffset);
+  buffer.data.p = copy_exact(buffer.data.p, reinterpret_cast<const uint8_t*>(text.data()), text.size());
   store(buffer.items.p, static_cast<uint32_t>(buffer.data.size()));
   buffer.items.p += kOffset;
 }

@@ -81,6 +81,7 @@ bool has_empty_label(const Column& column) {
 
 void grow(Dictionary& dictionary) {
   const size_t size = std::max<size_t>(2 * dictionary.slots.size(), 16), mask = size - 1;
+  dictionary.hashes.reserve(size / 2);  // so that it takes what is added to the items
   dictionary.slots.assign(size, -1);
   for (size_t code = 0; code < dictionary.hashes.size(); ++code) {
     size_t at = dictionary.hashes[code] & mask;
@@ -202,9 +203,9 @@ int32_t ColumnBatch::code_of(ColumnBuffer& buffer, std::string_view text) {
     const auto code = static_cast<size_t>(dictionary.slots[at]);
     if (dictionary.hashes[code] == hash && item_at(buffer, code) == text) return dictionary.slots[at];
   }
+  add_item(buffer, text);
   dictionary.slots[at] = static_cast<int32_t>(dictionary.hashes.size());
   dictionary.hashes.push_back(hash);
-  add_item(buffer, text);
   variable_ += text.size() + kOffset;
   return dictionary.slots[at];
 }
