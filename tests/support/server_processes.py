@@ -198,8 +198,9 @@ class Serving:
         until(lambda: self.arena.broker_scan >= self.arena.committed, pause=0.002)
 
     def log(self, name: str) -> str:
-        """The log of the process."""
-        return (self.folder / f"{name}.log").read_text()
+        """The log of the process; empty until it has begun one."""
+        path = self.folder / f"{name}.log"
+        return path.read_text() if path.exists() else ""
 
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Sends a signal, waits for the end, and returns the exit code (negative: the signal that ended it)."""
