@@ -87,6 +87,8 @@ def main(names: Sequence[str]) -> None:
             if not names:
                 kept.keep(name, report)
         if not names:
+            if kept.restored:
+                how += f", continued after an earlier run, which measured {len(kept.restored)} parts and ended early"
             record.write(report, facts, how)
             chart.draw(report.results)
             kept.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -95,9 +96,15 @@ def test_a_run_that_ended_early_continues_with_the_parts_that_it_had(tmp_path: P
     Kept(tmp_path, "commit 5").keep("apples", before)
     now.part("Apples")
     assert Kept(tmp_path, "commit 5").restore("apples", now)
-    assert (now.results, now.notes) == (before.results, before.notes)
+    assert now.results == before.results
+    *notes, told = now.notes["Apples"]
+    assert notes == before.notes["Apples"]
+    assert re.fullmatch(r"A run that ended early measured this part; it was done at [\d-]+ [\d:]+ UTC\.", told)
     kept = Kept(tmp_path, "commit 5")
     assert not kept.restore("pears", now)
+    assert kept.restored == []
+    assert kept.restore("apples", now)
+    assert kept.restored == ["apples"]
     kept.clear()
     assert not kept.restore("apples", now)
 
