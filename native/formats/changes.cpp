@@ -1,6 +1,8 @@
 // Reading of transactions, statements and gaps for the lake.
 #include "formats/changes.hpp"
 
+#include <algorithm>
+
 #include "base/failure.hpp"
 #include "journal/segment.hpp"
 #include "values/temporal.hpp"
@@ -20,6 +22,30 @@ constexpr const char* kFullImages =
 
 void ChangeReader::refuse(const char* code, uint64_t position, const std::string& cause, const char* hint) {
   throw StreamError(code, "read the journal's rows", position, cause, hint);
+}
+
+void SpareBatches::put(std::unique_ptr<ColumnBatch> batch) {
+  const size_t bytes = batch->stream_bytes();
+  if (bytes > kBytes) return;
+  const std::lock_guard<std::mutex> locked(mutex_);
+  while (batches_.size() == kCount || bytes_ + bytes > kBytes) {
+    bytes_ -= batches_.front()->stream_bytes();
+    batches_.erase(batches_.begin());
+  }
+  bytes_ += bytes;
+  batches_.push_back(std::move(batch));
+}
+
+std::unique_ptr<ColumnBatch> SpareBatches::take(const Definition& definition) {
+  const std::lock_guard<std::mutex> locked(mutex_);
+  const auto found = std::find_if(batches_.rbegin(), batches_.rend(), [&](const std::unique_ptr<ColumnBatch>& batch) {
+    return same_columns(batch->definition(), definition);
+  });
+  if (found == batches_.rend()) return nullptr;
+  std::unique_ptr<ColumnBatch> batch = std::move(*found);
+  batches_.erase(std::next(found).base());
+  bytes_ -= batch->stream_bytes();
+  return batch;
 }
 
 ChangeReader::ChangeReader(std::string directory, uint64_t position, uint64_t base, Form form, bool choose)
@@ -292,13 +318,20 @@ ChangeBatch& ChangeReader::batch_of(Table& table) {
          (batches_[i].day != day || !same_columns(batches_[i].columns->definition(), *table.definition)))
     ++i;
   if (i == batches_.size()) {
-    batches_.push_back({std::make_shared<ColumnBatch>(table.definition, form_), table.packed, day, 0, 0});
+    batches_.push_back({made_batch(table.definition), table.packed, day, 0, 0});
     bytes_ += batches_.back().columns->stream_bytes();
   }
   table.batch = i;
   table.day = day;
   table.taken = taken_;
   return batches_[i];
+}
+
+std::shared_ptr<ColumnBatch> ChangeReader::made_batch(const std::shared_ptr<const Definition>& definition) {
+  auto made = std::make_unique<ColumnBatch>(definition, form_);
+  if (auto spare = spares_->take(*definition)) made->take_memory(spare.get());
+  const auto released = [spares = spares_](ColumnBatch* batch) { spares->put(std::unique_ptr<ColumnBatch>(batch)); };
+  return {made.release(), released};
 }
 
 std::vector<ChangeBatch> ChangeReader::take() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <mutex>
 
 #include "formats/columns.hpp"
 #include "journal/journal.hpp"
@@ -36,6 +37,25 @@ struct Reached {
   std::string dialect;    // of a statement: how it was read,
   std::string tables;     // and the tables that it leaves, both packed; and
   uint64_t position = 0;  // the journal position of its frame
+};
+
+// Batches that their users, in any thread, have released: new ones take their memory, whose pages are mapped and cleared
+// already. Of more than kCount, or with more than kBytes, the oldest are given back.
+class SpareBatches {
+ public:
+  SpareBatches() { batches_.reserve(kCount); }
+
+  void put(std::unique_ptr<ColumnBatch> batch);
+  // The newest one with the columns of the definition; nullptr: none.
+  std::unique_ptr<ColumnBatch> take(const Definition& definition);
+
+ private:
+  static constexpr size_t kCount = 8;
+  static constexpr size_t kBytes = 16 << 20;
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ColumnBatch>> batches_;
+  size_t bytes_ = 0;
 };
 
 // Reads a journal transaction by transaction and collects its rows in columns. All sequence numbers are the journal's
@@ -101,6 +121,7 @@ class ChangeReader {
   void begin_rows(const FrameView& view);
   bool collect(uint64_t most_bytes);
   ChangeBatch& batch_of(Table& table);
+  std::shared_ptr<ColumnBatch> made_batch(const std::shared_ptr<const Definition>& definition);
   Reached reached(Reached::Why why, std::string text = {}) const;
 
   JournalReader journal_;
@@ -135,6 +156,7 @@ class ChangeReader {
   std::map<std::pair<std::string, std::string>, bool> wanted_;
   std::pair<std::string, std::string> undecided_;
   std::vector<ChangeBatch> batches_;
+  const std::shared_ptr<SpareBatches> spares_ = std::make_shared<SpareBatches>();
   uint64_t taken_ = 1;
   uint64_t bytes_ = 0;  // of all batches
   uint64_t rows_ = 0;

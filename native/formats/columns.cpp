@@ -38,6 +38,19 @@ void ColumnBatch::reserve(size_t rows) {
   capacity_ = rows_ + rows;
 }
 
+void ColumnBatch::take_memory(ColumnBatch* spare) {
+  for (size_t i = 0; i < column_buffers_.size(); ++i) {
+    ColumnBuffer &own = column_buffers_[i], &other = spare->column_buffers_[i];
+    for (Output ColumnBuffer::* part : {&ColumnBuffer::values, &ColumnBuffer::data, &ColumnBuffer::items}) {
+      Output &empty = own.*part, &used = other.*part;
+      used.clear();
+      if (used.room() <= empty.room()) continue;
+      used.append(empty.bytes());
+      empty.swap(used);
+    }
+  }
+}
+
 ColumnBatch::Added ColumnBatch::add(const Row& row, uint64_t sequence, std::string* error) {
   size_t before = rows_;
   bool two = row.kind == RowKind::update;

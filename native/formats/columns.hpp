@@ -52,6 +52,9 @@ class ColumnBatch {
   // Keeps only the first flat rows.
   void cut(size_t rows);
 
+  // Takes the memory of a batch with the same columns that nobody uses any more. Not after a row was added.
+  void take_memory(ColumnBatch* spare);
+
   const Definition& definition() const { return *definition_; }
   size_t rows() const { return rows_; }
   // An upper bound of the batch's size as an Arrow IPC stream.

@@ -7,10 +7,14 @@ import random
 import signal
 import struct
 import time
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -153,6 +157,46 @@ def test_values_are_lossless_with_their_side_columns(
     if pa.types.is_dictionary(batch.schema.field(of.name).type):
         words = batch.column(of.name).dictionary.to_pylist()
         assert len(set(words)) == len(words), "a Parquet writer takes them for unique"
+
+
+def test_batches_in_the_memory_of_released_ones_have_only_their_own_rows(made: Made) -> None:
+    chance, width = random.Random(45), len(SPECIAL)
+    columns = [msgspec.structs.replace(of, name=f"c{i}") for i, (of, *_) in enumerate(SPECIAL)]
+    table = made.define(*columns, table="special")
+    for number in range(300):
+        images = []
+        for _ in range(chance.randrange(1, 20)):
+            values = [chance.choice(each[1]) if chance.random() < number % 3 / 2 else each[1][0] for each in SPECIAL]
+            nulls = sum(1 << i for i, value in enumerate(values) if value is None)
+            images.append(nulls.to_bytes((width + 7) // 8, "little") + b"".join(value or b"" for value in values))
+        made.rows(INSERT, *images, table=table, columns=width)
+        made.commit(gtid=f"0-1-{number + 1}" if number % 2 else "")
+    until = made.flush()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        reader = made.reader()
+        why = "full"
+        while why == "full":
+            why = reader.read(until, chance.randrange(1, 60_000)).why
+            yield from taken(reader)
+
+    held = list(batches())  # each in memory of its own
+    expected = [row for batch in held for row in batch.to_pylist()]
+    found = []
+    kept = deque[pa.RecordBatch]()
+
+    def release() -> None:
+        kept.popleft()
+
+    with ThreadPoolExecutor(1) as other:
+        for batch in batches():
+            found += batch.to_pylist()
+            kept.append(batch)
+            del batch
+            if len(kept) > 2:
+                other.submit(release).result()
+    assert len(held) > 20
+    assert found == expected
 
 
 def test_json_is_text_or_the_bytes_of_the_event(made: Made) -> None:
