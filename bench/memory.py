@@ -8,7 +8,8 @@ from pathlib import Path
 import psutil
 
 from bench.run import Run, started
-from examples.dbserver import free_port
+from bench.shapes import FULL
+from examples.dbserver import DatabaseServer, free_port
 from tests.support.cdc_client import USERS_LINE
 from tests.support.relay_process import write_conf
 from tests.support.waiting import until
@@ -33,10 +34,11 @@ def measure(run: Run) -> None:
         "CDC.Port": free_port(),
         "CDC.Address": "127.0.0.1",
     }
-    run.report.step("a relay without features")
-    alone = _fresh(write_conf(plain, run.server))
-    run.report.step("a relay with every feature")
-    all_on = _fresh(write_conf(whole, run.server, features))
+    with DatabaseServer("mysql97", options=FULL) as empty:  # tables would have snapshotter and merger work
+        run.report.step("a relay without features")
+        alone = _fresh(write_conf(plain, empty))
+        run.report.step("a relay with every feature")
+        all_on = _fresh(write_conf(whole, empty, features))
     run.report.figure("memory of a fresh relay (PSS), two servers", [sum(alone.values())], "B", at_most=MOST)
     run.report.figure("  with every feature", [sum(all_on.values())], "B")
     for name, size in all_on.items():
