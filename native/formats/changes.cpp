@@ -25,11 +25,11 @@ void ChangeReader::refuse(const char* code, uint64_t position, const std::string
 }
 
 void SpareBatches::put(std::unique_ptr<ColumnBatch> batch) {
-  const size_t bytes = batch->stream_bytes();
+  const size_t bytes = batch->room();
   if (bytes > kBytes) return;
   const std::lock_guard<std::mutex> locked(mutex_);
   while (batches_.size() == kCount || bytes_ + bytes > kBytes) {
-    bytes_ -= batches_.front()->stream_bytes();
+    bytes_ -= batches_.front()->room();
     batches_.erase(batches_.begin());
   }
   bytes_ += bytes;
@@ -44,7 +44,7 @@ std::unique_ptr<ColumnBatch> SpareBatches::take(const Definition& definition) {
   if (found == batches_.rend()) return nullptr;
   std::unique_ptr<ColumnBatch> batch = std::move(*found);
   batches_.erase(std::next(found).base());
-  bytes_ -= batch->stream_bytes();
+  bytes_ -= batch->room();
   return batch;
 }
 

@@ -51,7 +51,7 @@ class SpareBatches {
 
  private:
   static constexpr size_t kCount = 8;
-  static constexpr size_t kBytes = 16 << 20;
+  static constexpr size_t kBytes = 64 << 20;
 
   std::mutex mutex_;
   std::vector<std::unique_ptr<ColumnBatch>> batches_;

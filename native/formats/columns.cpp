@@ -51,6 +51,13 @@ void ColumnBatch::take_memory(ColumnBatch* spare) {
   }
 }
 
+size_t ColumnBatch::room() const {
+  size_t bytes = 0;
+  for (const ColumnBuffer& buffer : column_buffers_)
+    bytes += buffer.values.room() + buffer.data.room() + buffer.items.room();
+  return bytes;
+}
+
 ColumnBatch::Added ColumnBatch::add(const Row& row, uint64_t sequence, std::string* error) {
   size_t before = rows_;
   bool two = row.kind == RowKind::update;

@@ -54,6 +54,8 @@ class ColumnBatch {
 
   // Takes the memory of a batch with the same columns that nobody uses any more. Not after a row was added.
   void take_memory(ColumnBatch* spare);
+  // Bytes of memory for values.
+  size_t room() const;
 
   const Definition& definition() const { return *definition_; }
   size_t rows() const { return rows_; }
