@@ -7,6 +7,8 @@ imported before the fork: once, into memory that they share.
 from __future__ import annotations
 
 import mmap
+from importlib import import_module
+from typing import Final
 
 from relay import broker, monitor, server
 from relay._native import Arena
@@ -27,11 +29,17 @@ from relay.runtime.context import (
 )
 from relay.runtime.process_status import CDCStatus, ExportStatus, LogStatus, MergeStatus, SnapshotStatus
 from relay.runtime.shared_state import SharedState
-from relay.source import connect  # noqa: F401  for reader, monitor and snapshotter
+from relay.source import rsa
+
+_SHARED: Final = "relay.source.facts", "relay.journal.frames", "encodings.idna"
+"""Modules of reader, monitor and snapshotter, with all that they import. encodings.idna is for host names."""
 
 
 def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     """All children of a relay with this configuration, in the order of their slots."""
+    rsa.postpone()
+    for module in _SHARED:
+        import_module(module)
     arena = shared.arena
     lake = ["exporter", "snapshotter"] if config.lake.path else []
     if lake and config.lake.open_tables == "delta":

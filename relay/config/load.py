@@ -8,7 +8,6 @@ the configuration file.
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 import stat
@@ -232,6 +231,8 @@ def _lookup(keys: Iterable[Key], name: str, section: str, position: str) -> tupl
 
 
 def _suggestion(word: str, known: list[str]) -> str:
+    import difflib  # takes memory, and only wrong names need it
+
     folded = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.5)
     return f"did you mean {folded[close[0]]}?" if close else f"known: {', '.join(known)}"

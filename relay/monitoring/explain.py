@@ -6,7 +6,6 @@ already wait.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Final
@@ -75,6 +74,8 @@ class Explanation(msgspec.Struct):
 
 def explain(config: Config, document: Stat, schema: str, table: str) -> Explanation:
     """Where events of the table `schema`.`table` would go; both are spelled as the source spells them."""
+    import difflib  # takes memory in the monitor, which seldom explains
+
     source = config.source
     journal = _journal(source.tables, source.exclude_tables, schema, table)
     access = Access(config)

@@ -7,17 +7,16 @@ module, when it runs: tornado imports asyncio, which the supervisor must not loa
 from __future__ import annotations
 
 import gzip
-import importlib.resources
 import ipaddress
 import re
 import socket
 import time
 import traceback
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from http import HTTPStatus
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, Final, cast
 
 import msgspec
@@ -125,16 +124,9 @@ def application(latest: Latest, views: Views, log: Log, hosts: Callable[[], Sequ
 
 def page_files() -> dict[str, Content]:
     """Return the page's files by their path below relay/page, as they are installed."""
-
-    def walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Content]]:
-        for entry in folder.iterdir():
-            name = prefix + entry.name
-            if entry.is_dir():
-                yield from walk(entry, f"{name}/")
-            elif kind := _TYPES.get(name[name.rfind(".") :]):
-                yield name, Content(entry.read_bytes(), kind)
-
-    return dict(walk(importlib.resources.files("relay.page"), ""))
+    folder = Path(__file__).parents[1] / "page"
+    files = (file for file in folder.rglob("*") if file.suffix in _TYPES and file.is_file())
+    return {file.relative_to(folder).as_posix(): Content(file.read_bytes(), _TYPES[file.suffix]) for file in files}
 
 
 class Server(HTTPServer):

@@ -79,7 +79,7 @@ class Process(msgspec.Struct):
     silent_seconds: float
 
 
-class Filter(msgspec.Struct):
+class Filter(msgspec.Struct, gc=False):
     """A filter in force. `kinds` is a subset of "IUD"."""
 
     schema: str
@@ -89,7 +89,7 @@ class Filter(msgspec.Struct):
     limit: int
 
 
-class Dropped(msgspec.Struct):
+class Dropped(msgspec.Struct, frozen=True, gc=False):
     """Rows that matched a client's filters and were not delivered, by reason."""
 
     limit_oldest: int
@@ -100,7 +100,7 @@ class Dropped(msgspec.Struct):
     skipped: int  # by an operator, or by MaxRepeats: the client received the row and did not confirm it
 
 
-class Client(msgspec.Struct):
+class Client(msgspec.Struct, gc=False):
     """A client and its rows: matched = confirmed + in_flight + waiting + all dropped.
 
     `repeats`: replies with the first row in flight that the client received completely before it asked again without

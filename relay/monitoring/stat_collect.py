@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,8 @@ from relay.runtime.process_status import (
 
 POLLING_SECONDS: Final = 2.0
 """How long a client without a connection counts as polling after its last poll."""
+
+_NONE_DROPPED: Final = Dropped(0, 0, 0, 0, 0, 0)  # in memory once for all such clients
 
 
 @cache
@@ -91,6 +93,10 @@ def _client_status(connected: bool, since_poll: float) -> str:
     return "polling" if since_poll < POLLING_SECONDS else "away"
 
 
+def _dropped(counts: Mapping[str, int]) -> Dropped:
+    return Dropped(**counts) if any(counts.values()) else _NONE_DROPPED
+
+
 def _clients(arena: Arena, data_dir: Path) -> list[Client]:
     filters, first_seen = _filters(data_dir), dict(_stored(data_dir, "SELECT id, created FROM clients"))
     now = time.time()
@@ -117,7 +123,7 @@ def _clients(arena: Arena, data_dir: Path) -> list[Client]:
                 waiting_limited=facts["waiting_limited"],
                 served=facts["served"],
                 max_waiting=facts["max_waiting"],
-                dropped=Dropped(**facts["dropped"]),
+                dropped=_dropped(facts["dropped"]),
                 lagging=facts["lagging"],
             )
         )

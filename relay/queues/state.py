@@ -20,7 +20,7 @@ from relay.datadir.state_mark import Mark
 OPEN_END = 2**64 - 1  # `until` of a filter in force
 
 
-class Filter(msgspec.Struct, frozen=True):
+class Filter(msgspec.Struct, frozen=True, gc=False):
     """A filter of one client, and the journal positions [since, until) of the rows that it decides on.
 
     `kinds` is a bit mask (1 insert, 2 update, 4 delete); `discard` and `limit` are as in the protocol (limit 0: none).
@@ -40,7 +40,7 @@ class Filter(msgspec.Struct, frozen=True):
         return self.schema, self.table, self.kinds
 
 
-class Client(msgspec.Struct):
+class Client(msgspec.Struct, gc=False):
     """A client as the broker knows it."""
 
     id: int

@@ -20,8 +20,6 @@ from typing import Any, Final, NoReturn, Self, cast
 
 import msgspec
 import pymysql
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
 from pymysql import _auth as pymysql_auth
 from pymysql.connections import Connection
 from pymysql.constants import CR
@@ -29,7 +27,7 @@ from pymysql.constants import CR
 from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.config.tree import Config
 from relay.config.values import FIRST_USE, Command
-from relay.source import passwords, tls
+from relay.source import passwords, rsa, tls
 from relay.source.failures import SourceLost
 
 _PINS: Final = "source-keys"
@@ -158,6 +156,8 @@ class SourceConnection(Connection):
                 "the account uses ed25519, and the package pynacl is not installed",
                 hint="pip install 'binlog-relay[ed25519]'",
             )  # fmt: skip
+        if plugin in _SHA2 and not cast(Any, self)._secure:
+            rsa.load()
         if self._proven or (plugin in _SHA2 and self._may_get_password):
             return None
         self.by_cache = plugin in _SHA2 and not self._account.keys
@@ -304,6 +304,9 @@ def _key_of_certificate(der: bytes) -> str:
 
 def _key_of_pem(pem: bytes) -> str:
     """Return the RSA key, for SourceKey."""
+    from cryptography.exceptions import UnsupportedAlgorithm  # takes time, and only logins without TLS need it
+    from cryptography.hazmat.primitives import serialization
+
     try:
         key = serialization.load_pem_public_key(pem)
     except (ValueError, UnsupportedAlgorithm):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
 from relay.monitoring.stat import Dropped, Gap, Process, Stat
@@ -63,7 +64,7 @@ def full(stat: Stat) -> None:
 
 
 def losing(stat: Stat) -> None:
-    stat.clients[4].dropped.limit_oldest = int(stat.at - BEGAN)
+    stat.clients[4].dropped = replace(stat.clients[4].dropped, limit_oldest=int(stat.at - BEGAN))
 
 
 def paused(stat: Stat) -> None:

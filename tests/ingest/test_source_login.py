@@ -24,7 +24,7 @@ from relay.source.failures import SourceLost
 from tests.net.test_certificates import authority, issue, packet
 from tests.serving.test_admin import own_address
 from tests.support.relay_process import RelayProcess
-from tests.support.waiting import patience
+from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.brands
 
@@ -245,3 +245,16 @@ def test_a_relay_that_may_not_log_in_says_what_to_do(
     forget(reachable)
     pinning = start_relay(reachable, settings | {"Server.SourceKey": "first-use"})
     assert "state=streaming" in pinning.ready
+
+
+@pytest.mark.parametrize("kind", ["mysql97"])
+@pytest.mark.parametrize("mode", ["prefer", "off"])
+def test_only_a_relay_that_logs_in_without_tls_loads_the_library_for_rsa_keys(
+    reachable: DatabaseServer, kind: str, mode: str, start_relay: Callable[..., RelayProcess]
+) -> None:
+    forget(reachable)
+    relay = start_relay(reachable, {"Server.SourceTLS": mode})
+    assert "state=streaming" in relay.ready, relay.ready
+    until(lambda: relay.stat()["source"]["lag_bytes"] is not None)  # the monitor has logged in, too
+    mapped = {name for name, pid in relay.pids().items() if "cryptography" in Path(f"/proc/{pid}/maps").read_text()}
+    assert mapped == ({"reader", "monitor"} if mode == "off" else set())

@@ -6,11 +6,6 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
-
 _PART: Final = 1 << 17  # the most that a block of zstd holds
 
 
@@ -19,6 +14,11 @@ def zstd_parts(data: bytes, size: int) -> Iterator[bytes]:
 
     Raises `ValueError` if it is damaged or has fewer or more bytes. At most `size` + 1 bytes are decompressed.
     """
+    if sys.version_info >= (3, 14):  # imported here: few sources compress, and it takes half a MB
+        from compression import zstd
+    else:
+        from backports import zstd
+
     decompressor, fed, done = zstd.ZstdDecompressor(), 0, 0
     try:
         while not decompressor.eof and done <= size:
