@@ -5,7 +5,7 @@ It imports asyncio when it runs: the supervisor, which imports this module, does
 
 from __future__ import annotations
 
-from relay.monitoring.stat import Stat
+from relay.monitoring.stat import Client, Stat
 from relay.monitoring.stat_collect import collect
 from relay.runtime.context import MonitorContext
 
@@ -16,8 +16,14 @@ def run(context: MonitorContext) -> int:
 
     from relay.monitoring import app
 
+    last: list[Client] = []
+
     def document() -> Stat:
-        return collect(context.config, context.arena, context.data_dir, context.processes, context.status_pages)
+        nonlocal last
+        places = context.arena, context.data_dir, context.processes, context.status_pages
+        made = collect(context.config, *places, last)
+        last = made.clients
+        return made
 
     asyncio.run(app.serve(context, document))
     return 0

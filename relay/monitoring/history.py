@@ -9,6 +9,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from relay.monitoring.documents import ClientHistory, History
 from relay.monitoring.stat import Client, Stat
 
@@ -43,10 +45,11 @@ class Recorder:
             self._relay[name][slot] = math.nan if value is None else value
         for client in document.clients:
             if (samples := self._clients.get(client.id)) is None:
-                samples = self._clients[client.id] = _ClientSamples(number, client)
+                samples = self._clients[client.id] = _ClientSamples(number, client.waiting, client.confirmed)
             samples.add(number, client)
-        for gone in self._clients.keys() - {client.id for client in document.clients}:
-            del self._clients[gone]
+        if len(self._clients) > len(document.clients):
+            for gone in self._clients.keys() - {client.id for client in document.clients}:
+                del self._clients[gone]
 
     def history(self) -> History:
         """Return the charts of the whole relay."""
@@ -92,32 +95,30 @@ class Recorder:
         return rates
 
 
-class _ClientSamples:
+class _ClientSamples(msgspec.Struct, gc=False):
     """The samples of one client. It has rings only once a value has changed: of many clients, most are idle."""
 
-    __slots__ = ("_confirmed", "_first", "_rings", "_waiting")
-
-    def __init__(self, first: int, client: Client) -> None:
-        self._first = first  # number of the first sample, counted from the start of the relay
-        self._waiting, self._confirmed = client.waiting, client.confirmed
-        self._rings: tuple[array[float], array[float]] | None = None
+    first: int  # number of the first sample, counted from the start of the relay
+    waiting: int
+    confirmed: int
+    changing: tuple[array[float], array[float]] | None = None
 
     def add(self, number: int, client: Client) -> None:
         """Add the sample with that number, which follows the last one."""
-        if self._rings is None:
-            if (client.waiting, client.confirmed) == (self._waiting, self._confirmed):
+        if self.changing is None:
+            if (client.waiting, client.confirmed) == (self.waiting, self.confirmed):
                 return
-            self._rings = self.rings(number)
-        for ring, value in zip(self._rings, (client.waiting, client.confirmed), strict=True):
+            self.changing = self.rings(number)
+        for ring, value in zip(self.changing, (client.waiting, client.confirmed), strict=True):
             ring[number % SAMPLES] = value
 
     def rings(self, taken: int) -> tuple[array[float], array[float]]:
         """Return the rings of waiting and of confirmed rows after `taken` samples."""
-        if self._rings is not None:
-            return self._rings
+        if self.changing is not None:
+            return self.changing
         waiting, confirmed = _ring(), _ring()
-        for number in range(max(self._first, taken - SAMPLES), taken):
-            waiting[number % SAMPLES], confirmed[number % SAMPLES] = self._waiting, self._confirmed
+        for number in range(max(self.first, taken - SAMPLES), taken):
+            waiting[number % SAMPLES], confirmed[number % SAMPLES] = self.waiting, self.confirmed
         return waiting, confirmed
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from functools import cache
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from sys import intern
-from typing import Any, Final
 
 import psutil
 
 from relay import __version__
 from relay._native import Arena
 from relay.config.tree import Config
-from relay.datadir.sqlite import for_reading
 from relay.monitoring.lag import lag_and_loss, unread_bytes
-from relay.monitoring.stat import CDC, Client, Dropped, Filter, Gap, Journal, Lake, LineLog, Process, Source, Stat
+from relay.monitoring.stat import CDC, Client, Gap, Journal, Lake, LineLog, Process, Source, Stat
+from relay.monitoring.stat_clients import clients, stored
 from relay.protocol import classic
-from relay.queues import state
 from relay.runtime.process_status import (
     AssumedRows,
     CDCStatus,
@@ -35,41 +30,10 @@ from relay.runtime.process_status import (
     Stop,
 )
 
-POLLING_SECONDS: Final = 2.0
-"""How long a client without a connection counts as polling after its last poll."""
-
-_NONE_DROPPED: Final = Dropped(0, 0, 0, 0, 0, 0)  # in memory once for all such clients
-
-
-@cache
-def _kinds(mask: int) -> str:
-    return "".join(letter for bit, letter in ((1, "I"), (2, "U"), (4, "D")) if mask & bit)
-
-
-def _stored(data_dir: Path, query: str, *values: bytes) -> Iterator[tuple[Any, ...]]:
-    """Rows of state.db; none before the first start has created the file and its tables.
-
-    If the file is damaged, which is a fatal error of the reader, the rows before the damage.
-    """
-    with suppress(sqlite3.DatabaseError), closing(for_reading(data_dir / "state.db")) as database:
-        yield from database.execute(query, values)
-
-
-def _filters(data_dir: Path) -> dict[int, list[Filter]]:
-    found: dict[int, list[Filter]] = {}
-    for client, schema, table, kinds, discard, limit in _stored(
-        data_dir,
-        "SELECT client, schema_name, table_name, kinds, discard, queue_limit FROM filters WHERE until = ? ORDER BY id",
-        state.OPEN_END.to_bytes(8, "big"),
-    ):
-        # Many clients ask for the same tables: each name is in memory once.
-        found.setdefault(client, []).append(Filter(intern(schema), intern(table), _kinds(kinds), discard, limit))
-    return found
-
 
 def _gaps(data_dir: Path) -> list[Gap]:
     columns = "at, before_file || ':' || before_position, after_file || ':' || after_position, cause"
-    return [Gap(*row) for row in _stored(data_dir, f"SELECT {columns} FROM gaps ORDER BY at")]
+    return [Gap(*row) for row in stored(data_dir, f"SELECT {columns} FROM gaps ORDER BY at")]
 
 
 def _process(arena: Arena, slot: int, name: str) -> Process:
@@ -84,50 +48,6 @@ def _process(arena: Arena, slot: int, name: str) -> Process:
             silent = max(0.0, time.monotonic() - arena.heartbeat(slot))
             return Process(name, pid, state, restarts, round(times.user + times.system, 2), rss, round(silent, 1))
     return Process(name, 0, "down", restarts, 0.0, 0, 0.0)
-
-
-def _client_status(connected: bool, since_poll: float) -> str:
-    """`since_poll`: seconds since the last poll."""
-    if connected:
-        return "connected"
-    return "polling" if since_poll < POLLING_SECONDS else "away"
-
-
-def _dropped(counts: Mapping[str, int]) -> Dropped:
-    return Dropped(**counts) if any(counts.values()) else _NONE_DROPPED
-
-
-def _clients(arena: Arena, data_dir: Path) -> list[Client]:
-    filters, first_seen = _filters(data_dir), dict(_stored(data_dir, "SELECT id, created FROM clients"))
-    now = time.time()
-    clients = []
-    for slot in arena.client_slots():
-        facts = arena.client_stats(slot)
-        if not facts["client_id"]:
-            continue  # an operator has just removed it
-        clients.append(
-            Client(
-                id=facts["client_id"],
-                name=facts["name"],
-                connected=facts["connected"],
-                status=_client_status(facts["connected"], now - facts["last_seen"]),
-                address=facts["address"],
-                first_seen=first_seen.get(facts["client_id"], now),  # state.db may not have it yet
-                last_seen=facts["last_seen"],
-                filters=filters.get(facts["client_id"], []),
-                matched=facts["matched"],
-                confirmed=facts["confirmed"],
-                repeats=facts["repeats"],
-                in_flight=facts["in_flight"],
-                waiting=facts["waiting"],
-                waiting_limited=facts["waiting_limited"],
-                served=facts["served"],
-                max_waiting=facts["max_waiting"],
-                dropped=_dropped(facts["dropped"]),
-                lagging=facts["lagging"],
-            )
-        )
-    return sorted(clients, key=lambda client: client.id)
 
 
 def _state(arena: Arena, stop: Stop | None) -> str:
@@ -177,8 +97,18 @@ def _cdc(config: Config, processes: Sequence[Process], status_pages: StatusPages
     return CDC(config.cdc.address, config.cdc.port, statuses)
 
 
-def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[str], status_pages: StatusPages) -> Stat:
-    """Return the document as of now. `processes` are the names of the heartbeat slots, in order."""
+def collect(
+    config: Config,
+    arena: Arena,
+    data_dir: Path,
+    processes: Sequence[str],
+    status_pages: StatusPages,
+    before: Sequence[Client] = (),
+) -> Stat:
+    """Return the document as of now.
+
+    `processes` are the names of the heartbeat slots, in order; `before` are the clients of the last document.
+    """
     stop_facts = arena.stop()
     stop = Stop(**stop_facts) if stop_facts else None
     source = arena.source()
@@ -224,7 +154,7 @@ def collect(config: Config, arena: Arena, data_dir: Path, processes: Sequence[st
         traffic=arena.traffic(),
         events=arena.events(),
         processes=running,
-        clients=_clients(arena, data_dir),
+        clients=clients(arena, data_dir, before),
         usage=report.usage,
         lake=_lake(config, arena.flushed, status_pages),
         log=_log(config, arena.flushed, status_pages),

@@ -45,7 +45,8 @@ class LoginThrottle:
         self.allowed = allowed
         self._log = log
         self._failures: OrderedDict[FailureKey, _Failures] = OrderedDict()
-        self._logged_in: OrderedDict[FailureKey, None] = OrderedDict()
+        # Hashes, oldest first: they take less memory. Two names with one hash spare each other a delay, no more.
+        self._logged_in: dict[int, None] = {}
         self._waiting: list[tuple[float, list[FailureKey], Callable[[], bool | None], Callable[[], None]]] = []
         self._awaited: set[FailureKey] = set()  # keys for which a login waits
 
@@ -58,7 +59,7 @@ class LoginThrottle:
         the login cannot be checked within `PATIENCE` seconds.
         """
         pair: FailureKey = (throttle_unit(address), name)
-        keys = [pair] if pair in self._logged_in else [pair, pair[:1], ()]
+        keys = [pair] if hash(pair) in self._logged_in else [pair, pair[:1], ()]
         blocking = next((key for key in keys if key in self._awaited or not self._may_fail(key, now)), None)
         if blocking is None:
             self._check(keys, now, check)
@@ -87,10 +88,11 @@ class LoginThrottle:
     def _check(self, keys: list[FailureKey], now: float, check: Callable[[], bool | None]) -> None:
         right = check()
         if right:
-            self._logged_in[keys[0]] = None
-            self._logged_in.move_to_end(keys[0])
+            known = hash(keys[0])
+            self._logged_in.pop(known, None)
+            self._logged_in[known] = None
             if len(self._logged_in) > MAX_KEYS:
-                self._logged_in.popitem(last=False)
+                del self._logged_in[next(iter(self._logged_in))]
         elif right is not None:
             for key in keys:
                 self._fail(key, now)

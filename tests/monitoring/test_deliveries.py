@@ -13,6 +13,7 @@ from examples.dbserver import DatabaseServer
 from relay.client import RelayClient
 from relay.monitoring import stat, stat_collect
 from relay.monitoring.deliveries import Delivery, deliveries
+from relay.monitoring.stat_clients import clients
 from relay.runtime.process_status import StatusPages
 from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.server_processes import Client, Serving
@@ -34,6 +35,22 @@ def told(serving: Serving, client: Client) -> stat.Client:
     """The client in the stat document."""
     document = stat_collect.collect(serving.config, serving.arena, serving.folder, [], StatusPages())
     return next(each for each in document.clients if each.id == client.client_id)
+
+
+def test_clients_that_did_not_change_are_the_same_objects_in_the_next_document(serving: Serving) -> None:
+    one, two, three = (serving.client(name, "shop.orders") for name in ("one", "two", "three"))
+    two.add_filter("shop", "people", kinds=1, limit=5)
+    first = clients(serving.arena, serving.folder)
+    assert [each.id for each in first] == [one.client_id, two.client_id, three.client_id]
+    assert [len(each.filters) for each in first] == [1, 2, 1]
+    assert (first[1].filters[1].table, first[1].filters[1].kinds, first[1].filters[1].limit) == ("people", "I", 5)
+    two.add_filter("shop", "items")
+    second = clients(serving.arena, serving.folder, first)
+    assert [new is old for new, old in zip(second, first, strict=True)] == [True, False, True]
+    assert [each.table for each in second[1].filters] == ["orders", "people", "items"]
+    # A client may be missing in the earlier document.
+    third = clients(serving.arena, serving.folder, second[1:])
+    assert [new is old for new, old in zip(third, second, strict=True)] == [False, True, True]
 
 
 def test_a_reply_with_rows_is_a_delivery_of_its_first_rows_table(serving: Serving) -> None:
