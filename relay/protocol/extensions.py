@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import json
 from datetime import date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Inexact, InvalidOperation
 from typing import Any, Final
 
 _DECIMAL, _DATE, _TIME, _DATETIME, _TIMESTAMP, _SET, _JSON = range(1, 8)
+# DECIMAL has up to 65 digits. A context's method takes three quarters of the time of Decimal().
+_decimal: Final = Context(prec=65, traps=[InvalidOperation, Inexact]).create_decimal
 _date: Final = date.fromisoformat
 _datetime: Final = datetime.fromisoformat
 
 
-def value_of(code: int, data: memoryview | bytes) -> Any:
+def value_of(code: int, data: memoryview) -> Any:
     """Return the object of an extension type. Raises `ValueError` for a type that does not exist, or is damaged."""
-    text = str(data, "utf-8")
+    text = data.tobytes().decode()  # faster than str(data, "utf-8")
     try:  # one function, because it is called for each value
         if code == _DECIMAL:
-            return Decimal(text)
+            return _decimal(text)
         if code == _DATETIME:
             return _datetime(text)
         if code == _TIMESTAMP:

@@ -38,7 +38,7 @@ class Struct:
 class Decoder(Generic[T]):
     """Decode an array of structs: `Decoder(list[Row]).decode(data)`; `ext_hook` makes values of extension types."""
 
-    def __init__(self, kind: type[T], *, ext_hook: Callable[[int, bytes], Any]) -> None:
+    def __init__(self, kind: type[T], *, ext_hook: Callable[[int, memoryview], Any]) -> None:
         (self._struct,) = get_args(kind)
         self._hook = ext_hook
 
@@ -82,7 +82,9 @@ class Decoder(Generic[T]):
             if end > len(data):
                 raise DecodeError("the data ends within a value")
             part = data[start:end]
-            return (part if holds == "bin" else part.decode() if holds == "str" else self._hook(data[at], part)), end
+            if holds == "ext":
+                return self._hook(data[at], memoryview(part)), end
+            return (part if holds == "bin" else part.decode()), end
         values = []
         for _ in range(size if holds == "array" else 2 * size):
             value, at = self._value(data, at)
