@@ -37,8 +37,8 @@ def stored(data_dir: Path, query: str, *values: bytes) -> Iterator[tuple[Any, ..
 def clients(arena: Arena, data_dir: Path, before: Sequence[Client] = ()) -> list[Client]:
     """All clients by ascending id.
 
-    `before` are those of the last document. Who has not changed since is the same object again: of many clients, most
-    are idle, and two documents would take twice the memory.
+    `before` are those of the last document. A client that has not changed keeps its object, because most clients are
+    idle: two documents would otherwise take twice the memory.
     """
     slots = {id: slot for slot in arena.client_slots() if (id := arena.client_id(slot))}
     ids = sorted(slots)
