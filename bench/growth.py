@@ -93,7 +93,7 @@ def draw(counts: dict[str, dict[str, list[float]]]) -> None:
         axes.set_xscale("log")
         axes.set_xticks(dimension.sizes, [f"{size:,}" for size in dimension.sizes], fontsize=8)
         axes.minorticks_off()
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.4 * max(max(found) for found in counts[name].values()))  # the legend above the lines
         axes.tick_params(labelsize=8)
         axes.set_xlabel(dimension.title, fontsize=9)
         axes.set_ylabel(f"instructions a {dimension.unit}", fontsize=9)
