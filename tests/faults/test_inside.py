@@ -13,9 +13,10 @@ import pytest
 from relay._native import JournalReader, JournalWriter
 from relay.journal import frames
 from tests.faults.ordeal import Allows, Line, times
-from tests.journal.test_journal import SEGMENT, kill_often, packed, rows_of, transaction
 from tests.queues.ring_mutants import compile_kill_test
 from tests.queues.test_ring_kill import run
+from tests.support.journal_kills import kill_often
+from tests.support.written_journal import SEGMENT, packed, rows_of, transaction
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(900)]
 Tell = Callable[[Line], None]

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from relay._native import Arena, Attention, Intake
-from tests.ingest.test_ingest_made import START, transaction
 from tests.support import binlogs
 from tests.support.binlogs import Fed
+from tests.support.made_streams import START, transaction
 from tests.support.signals import signalled
 
 PATIENCE = 0.2  # of a receive, seconds

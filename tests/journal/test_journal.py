@@ -1,57 +1,22 @@
-"""The journal: frames as written and as read, recovery after a kill at any moment, rollover, retention, a full disk."""
+"""The journal: frames as written and as read, rollover, retention, a full disk."""
 
 from __future__ import annotations
 
 import ctypes
-import multiprocessing
 import os
 import random
 import resource
-import signal
 import struct
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from relay._native import JournalError, JournalReader, JournalWriter, crc32, crc32c
 from relay.errors import ErrorCode, StopCode
 from relay.journal import frames
-from tests.support.waiting import until
-
-SEGMENT = 64 * 1024
-FRAME_HEADER = 8
-UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-COLUMN = frames.Column("id", 1, 3, 0, False, False, True, "", [], "int(11)")
-
-
-def packed(table: str = "t", proven: bool = True, extra: int = 0) -> bytes:
-    """A definition; `extra` makes it that much longer."""
-    return msgspec.msgpack.encode(frames.Definition("test", table + "x" * extra, 1, 1, 1, proven, [COLUMN]))
-
-
-def content(directory: Path, writer: JournalWriter) -> list[tuple[int, frames.Frame]]:
-    """All committed frames, decoded."""
-    reader = JournalReader(directory)
-    found = reader.frames(writer.first(), writer.committed())
-    return [(position, frames.decode(payload)) for position, payload in found]
-
-
-def rows_of(directory: Path, writer: JournalWriter) -> list[frames.Rows]:
-    return [frame for _, frame in content(directory, writer) if isinstance(frame, frames.Rows)]
-
-
-@pytest.fixture
-def writer(tmp_path: Path) -> JournalWriter:
-    return JournalWriter(tmp_path, SEGMENT)
-
-
-def transaction(writer: JournalWriter, table: int, number: int, size: int = 20) -> None:
-    writer.rows(table, 1, number * 100 + 50, 1700000000, 2, number.to_bytes(4, "little") * (size // 4))
-    writer.commit(number * 100 + 99, 1700000000, f"0-1-{number}")
+from tests.support.written_journal import SEGMENT, UUID, content, packed, rows_of, transaction
 
 
 def test_every_kind_of_frame_is_a_struct(tmp_path: Path, writer: JournalWriter) -> None:
@@ -313,98 +278,6 @@ def test_a_proof_within_a_transaction_holds_from_its_end(tmp_path: Path, writer:
     assert [frame.link for _, frame in content(tmp_path, writer) if isinstance(frame, frames.Table)] == [0]
 
 
-def test_what_was_never_proven_does_not_survive_a_restart(tmp_path: Path, writer: JournalWriter) -> None:
-    transaction(writer, writer.define(packed("other")), 1)
-    state = writer.state()
-    table = writer.define(packed(proven=False), pending=True)
-    for number in range(2, 200):
-        transaction(writer, table, number, 1000)
-    again = JournalWriter(tmp_path, SEGMENT)
-    assert again.state() == state
-    assert [row.sequence for row in rows_of(tmp_path, again)] == [1]
-
-
-def test_stale_frames_after_the_cut_are_never_taken_for_new_ones(tmp_path: Path, writer: JournalWriter) -> None:
-    table = writer.define(packed())
-    transaction(writer, table, 1)
-    cut = writer.end()
-    for number in range(2, 40):  # frames of one size, so that leftovers stand exactly where new frames end
-        transaction(writer, table, number)
-    segment = tmp_path / f"{0:020}.seg"
-    data = bytearray(segment.read_bytes())
-    end, state = writer.end(), writer.state()
-    del writer
-    data[cut : cut + 4] = bytes(4)  # as if the first frame after the cut had never been completed
-    segment.write_bytes(data)
-    again = JournalWriter(tmp_path, SEGMENT)
-    assert (again.end(), again.state().sequence) == (cut, 3)
-    assert not any(segment.read_bytes()[cut:])
-    table = again.define(packed())
-    transaction(again, table, 2)
-    third = JournalWriter(tmp_path, SEGMENT)
-    assert third.end() == again.end() < end
-    assert third.state().gtid_set == "0-1-2" != state.gtid_set
-
-
-def test_damage_is_cut_away_with_all_that_follows(tmp_path: Path, writer: JournalWriter) -> None:
-    table = writer.define(packed())
-    ends = [writer.end()]
-    for number in range(1, 20):
-        transaction(writer, table, number)
-        ends.append(writer.end())
-    del writer
-    segment = tmp_path / f"{0:020}.seg"
-    data = bytearray(segment.read_bytes())
-    data[ends[9] + FRAME_HEADER + 20] ^= 1
-    segment.write_bytes(data)
-    assert JournalWriter(tmp_path, SEGMENT).end() == ends[9]
-
-
-def test_damage_to_what_was_flushed_is_refused(tmp_path: Path, writer: JournalWriter) -> None:
-    """Others may stand there: to cut it away and write it anew would change what they have read."""
-    table = writer.define(packed())
-    for number in range(1, 20):
-        transaction(writer, table, number)
-    middle = writer.end()
-    for number in range(20, 120):
-        transaction(writer, table, number, 1000)
-        writer.flush()
-    del writer
-    segment = tmp_path / f"{0:020}.seg"
-    data = bytearray(segment.read_bytes())
-    data[middle + FRAME_HEADER + 20] ^= 1
-    segment.write_bytes(data)
-    with pytest.raises(JournalError, match="damaged before position") as caught:
-        JournalWriter(tmp_path, SEGMENT)
-    assert caught.value.code == StopCode.JOURNAL_CORRUPT
-
-
-def test_unfinished_segments_are_removed(tmp_path: Path, writer: JournalWriter) -> None:
-    unfinished = tmp_path / f"{SEGMENT:020}.seg.new"
-    unfinished.write_bytes(b"half a segment")
-    assert JournalWriter(tmp_path, SEGMENT).state() == writer.state()
-    assert not unfinished.exists()
-
-
-def test_a_journal_without_anything_readable_is_refused(tmp_path: Path, writer: JournalWriter) -> None:
-    del writer
-    segment = tmp_path / f"{0:020}.seg"
-    data = bytearray(segment.read_bytes())
-    data[80] ^= 1
-    segment.write_bytes(data)
-    with pytest.raises(JournalError) as caught:
-        JournalWriter(tmp_path, SEGMENT)
-    assert caught.value.code == StopCode.JOURNAL_CORRUPT
-
-
-def test_a_wiped_journal_is_another_generation(tmp_path: Path) -> None:
-    first = JournalWriter(tmp_path / "a", SEGMENT)
-    second = JournalWriter(tmp_path / "b", SEGMENT)
-    assert first.generation() != second.generation()
-    assert JournalWriter(tmp_path / "c", SEGMENT, 77).generation() == 77
-    assert JournalWriter(tmp_path / "c", SEGMENT, 78).generation() == 77
-
-
 def test_a_full_disk_is_an_error_that_can_be_got_over(
     tmp_path: Path, writer: JournalWriter, limit_files: Callable[[int], None]
 ) -> None:
@@ -430,115 +303,6 @@ def test_a_full_disk_is_an_error_that_can_be_got_over(
     assert writer.committed() > complete
     assert len(rows_of(tmp_path, writer)) == before + 1
     assert JournalWriter(tmp_path, SEGMENT).state() == writer.state()
-
-
-def killed_writer(directory: Path, word: ctypes.c_uint64, seed: int) -> int:
-    """A child that appends transactions of 1 to 5 frames without end; killed after a random while, its pid reaped.
-
-    With an even seed the while begins at its first commit, however slow the machine is.
-    """
-    before = JournalWriter(directory, SEGMENT).committed()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            chance = random.Random(seed)
-            writer = JournalWriter(directory, SEGMENT)
-            writer.publish_to(ctypes.addressof(word))
-            number = writer.state().position
-            tables = [writer.define(packed(f"t{i}", extra=i * 50)) for i in range(3)]
-            while True:
-                number += 1
-                for _ in range(chance.randint(1, 5)):
-                    body = number.to_bytes(8, "little") * chance.randint(1, 400)
-                    writer.rows(chance.choice(tables), 1, number, number & 0xFFFF, 1, body)
-                if chance.random() < 0.05:
-                    writer.rollback()
-                writer.commit(number, number & 0xFFFF, f"0-1-{number}")
-                if chance.random() < 0.01:
-                    writer.flush()
-                if chance.random() < 0.003:
-                    writer.file(number, f"binlog.{number:06}")
-                if chance.random() < 0.02:
-                    writer.drop_before(max(0, writer.committed() - 10 * SEGMENT))
-        finally:
-            os._exit(1)
-    try:
-        if seed % 2 == 0:
-            until(lambda: word.value > before, what=f"nothing committed after byte {before}", pause=0.001)
-        time.sleep(random.Random(seed).uniform(0.002, 0.03))
-    finally:
-        os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
-    return os.waitstatus_to_exitcode(status)
-
-
-def check_whole(directory: Path, published: int) -> tuple[int, str]:
-    """After a recovery: whole transactions one after the other up to the end, no fewer than were published."""
-    flushed = JournalReader(directory).flushed()
-    writer = JournalWriter(directory, SEGMENT)
-    assert writer.committed() == writer.end() >= published
-    assert JournalReader(directory).flushed() == writer.committed() >= flushed
-    previous, bodies = None, set[bytes]()
-    sequence = None
-    for _, payload in JournalReader(directory).frames(writer.first(), writer.committed()):
-        frame = frames.decode(payload)
-        if isinstance(frame, frames.Rows):
-            bodies.add(frame.body[:8])
-            assert sequence in (None, frame.sequence)
-            sequence = frame.sequence + frame.rows
-        elif isinstance(frame, frames.Commit):
-            assert previous is None or frame.position == previous + 1
-            if previous is not None:
-                assert bodies <= {frame.position.to_bytes(8, "little")}
-            previous, bodies = frame.position, set()
-            sequence = frame.sequence
-    assert not bodies
-    assert previous is None or writer.state().gtid_set == f"0-1-{previous}"
-    assert previous is None or writer.state().sequence == sequence
-    return writer.state().position, str(writer.generation())
-
-
-def kill_often(directory: Path, times: int) -> None:
-    word = multiprocessing.RawValue(ctypes.c_uint64, 0)
-    generation = None
-    for seed in range(times):
-        assert killed_writer(directory, word, seed) == -signal.SIGKILL
-        position, found = check_whole(directory, word.value)
-        assert generation in (None, found)
-        generation = found
-    assert position >= times / 2
-
-
-@pytest.mark.parametrize("times", [40, pytest.param(1000, marks=pytest.mark.slow)])
-def test_killed_writers_leave_whole_transactions(tmp_path: Path, times: int) -> None:
-    kill_often(tmp_path, times)
-
-
-def test_readers_follow_while_the_writer_runs(tmp_path: Path) -> None:
-    word = multiprocessing.RawValue(ctypes.c_uint64, 0)
-    count = 4000
-    pid = os.fork()
-    if pid == 0:
-        try:
-            writer = JournalWriter(tmp_path, SEGMENT)
-            writer.publish_to(ctypes.addressof(word))
-            table = writer.define(packed())
-            for number in range(1, count + 1):
-                transaction(writer, table, number, 400)
-        finally:
-            os._exit(0)
-    reader, at, seen = JournalReader(tmp_path), 0, 0
-    while seen < count:
-        end = word.value
-        for position, payload in reader.frames(at, end):
-            frame = frames.decode(payload)
-            if isinstance(frame, frames.Rows):
-                assert frame.sequence == 2 * seen + 1
-                seen += 1
-            assert position < end
-        at = end
-        reader.release_before(at)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 def test_checksums_are_those_of_zlib_and_castagnoli() -> None:

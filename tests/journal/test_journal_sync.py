@@ -19,11 +19,11 @@ from relay._native import JournalError, JournalReader, JournalWriter, settle_syn
 from relay.client import RelayClient
 from relay.errors import StopCode
 from tests.faults.shim import ALLOCATE, SYNC, Shim, Watch
-from tests.journal.test_journal import packed, transaction
 from tests.support import ROOT
 from tests.support.journal_builder import SEGMENT
 from tests.support.relay_process import SECRET, RelayProcess
 from tests.support.waiting import patience, until
+from tests.support.written_journal import packed, transaction
 
 NOTE = struct.Struct("<QQQQ")  # boot, begun, done, failed
 

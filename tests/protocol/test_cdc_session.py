@@ -11,10 +11,9 @@ import pytest
 
 from relay.protocol import cdc_messages as words
 from relay.protocol.cdc_framing import MAX_COMMAND
-from relay.protocol.cdc_messages import Form, Gtid, Request
+from relay.protocol.cdc_messages import Gtid, Request
 from relay.protocol.cdc_session import (
     COMMAND_GAP,
-    LOGIN_PATIENCE,
     MAX_PENDING,
     Action,
     Check,
@@ -27,43 +26,22 @@ from relay.protocol.cdc_session import (
 from relay.protocol.cdc_states import REPLIES, TRANSITIONS, Message, Outcome, State
 from tests.support import ROOT
 from tests.support.cdc_client import credentials
+from tests.support.cdc_sessions import (
+    ANSWER,
+    DENIED,
+    DIGEST,
+    FOOBAR,
+    REGISTER,
+    STRANGER,
+    UNKNOWN,
+    registered,
+    streaming,
+    unregistered,
+)
 from tests.support.chance import seeds
 from tests.support.state_tables import CDC_REPLIES, cdc_table
 
 DOCUMENT = (ROOT / "docs" / "cdc.md").read_text()
-FOOBAR = b"666f6f6261723a96c86eb4479c9e3142111cf29d931bcddf248783"
-DIGEST = bytes.fromhex("96c86eb4479c9e3142111cf29d931bcddf248783")
-REGISTER = b"REGISTER UUID=XXX-YYY_YYY, TYPE=JSON"
-ANSWER = b'{"GTID": "0-1-178"}\n'
-DENIED: list[Action] = [Send(b"ERROR: Authentication failed\n"), Close()]
-STRANGER: list[Action] = [Send(b"ERR, code 12, msg: Registration failed\n"), Close()]
-UNKNOWN = Send(b"ERR: Unknown command\n")
-
-
-def unregistered() -> Session:
-    session = Session()
-    session.feed(FOOBAR)
-    session.checked(True)
-    assert session.state is State.UNREGISTERED
-    return session
-
-
-def registered(form: Form = Form.JSON) -> Session:
-    session = unregistered()
-    assert session.feed(b"REGISTER UUID=a, TYPE=" + form.encode()) == [Send(b"OK\n")]
-    assert (session.uuid, session.form) == ("a", form)
-    assert session.state is State.REGISTERED
-    return session
-
-
-def streaming() -> Session:
-    session = registered()
-    session.feed(b"REQUEST-DATA shop.orders\n")
-    assert session.found() == []
-    assert session.state is State.STREAMING
-    return session
-
-
 SESSIONS: dict[State, Callable[[], Session]] = {
     State.WAIT_AUTH: Session,
     State.UNREGISTERED: unregistered,
@@ -129,166 +107,6 @@ def test_replies_are_whole_lines_and_only_ok_does_not_say_err() -> None:
         assert reply.startswith(b"ERR") and reply.endswith(b"\n") and reply.count(b"\n") == 1
     assert words.OK == b"OK\n"
     assert words.fatal("two\nlines \x00") == b"ERR fatal error: two lines \\x00\n"
-
-
-class TestCredentials:
-    """The first message."""
-
-    @pytest.mark.parametrize("cut", range(1, len(FOOBAR)))
-    def test_may_come_in_two_writes(self, cut: int) -> None:
-        session = Session()
-        assert session.feed(FOOBAR[:cut]) == []
-        assert session.patience == LOGIN_PATIENCE
-        assert session.feed(FOOBAR[cut:]) == [Check("foobar", DIGEST)]
-        assert session.patience is None
-        assert session.checked(True) == [Send(b"OK\n")]
-        assert session.user == "foobar"
-
-    @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\r", b"\n\n"])
-    def test_may_be_of_either_case_and_have_a_line_end(self, end: bytes) -> None:
-        session = Session()
-        assert session.feed(FOOBAR.upper() + end) == [Check("foobar", DIGEST)]
-        assert session.checked(True) == [Send(b"OK\n")]
-        assert session.patience is None
-
-    def test_may_be_spread_over_lines(self) -> None:
-        broken = b"\r\n".join((FOOBAR[:16], FOOBAR[16:40], FOOBAR[40:]))
-        assert Session().feed(b"\n" + broken + b"\r\n") == [Check("foobar", DIGEST)]
-
-    def test_may_have_colons_in_the_digest(self) -> None:
-        digest = b":" * 20
-        assert Session().feed((b"a:" + digest).hex().encode()) == [Check("a", digest)]
-
-    def test_may_have_a_name_of_43_bytes_and_no_longer_one(self) -> None:
-        longest = "u" * words.MAX_USER
-        assert len(longest) == 43
-        assert Session().feed(credentials(longest, "p")) == [Check(longest, words.digest_of(b"p"))]
-        assert Session().feed(credentials(longest + "u", "p")) == DENIED
-
-    def test_may_have_a_name_that_is_no_text(self) -> None:
-        [check] = Session().feed((b"\xff\xfe:" + DIGEST).hex().encode())
-        assert isinstance(check, Check)
-        assert check.user.encode("utf-8", "surrogateescape") == b"\xff\xfe"
-
-    @pytest.mark.parametrize(
-        "message",
-        [
-            b":".hex().encode() + DIGEST.hex().encode(),  # no name
-            b"QUIT",
-            b"666f6f6261723a96c8-",
-            b"66" * 64,  # no colon
-            b"GET / HTTP/1.1\r\n\r\n",
-            b"\x16\x03\x01\x02\x00",  # TLS
-            b"\n" * 5000,
-        ],
-    )
-    def test_are_denied_at_once_if_they_cannot_become_right(self, message: bytes) -> None:
-        session = Session()
-        assert session.feed(message) == DENIED
-        assert session.state is State.CLOSED and session.patience is None
-        assert session.feed(FOOBAR) == [] == session.eof() == session.gap() == session.checked(True)
-
-    def test_are_denied_after_a_while_if_they_do_not_go_on(self) -> None:
-        session = Session()
-        assert session.patience == LOGIN_PATIENCE
-        session.feed(b"666f6f6261723a3137336363643535253331")  # the example of MaxScale's documentation
-        assert session.patience == LOGIN_PATIENCE
-        assert session.gap() == DENIED
-
-    def test_are_denied_if_the_connection_ends_before_they_do(self) -> None:
-        session = Session()
-        session.feed(FOOBAR[:-1])
-        assert session.eof() == DENIED
-        assert Session().eof() == DENIED
-
-    def test_that_are_wrong_are_denied_and_nothing_behind_them_is_read(self) -> None:
-        session = Session()
-        assert session.feed(FOOBAR + REGISTER) == [Check("foobar", DIGEST)]
-        assert session.checked(False) == DENIED
-        assert session.checked(True) == []
-
-    def test_that_fail_in_one_piece_with_their_neighbour_are_told_so_once(self) -> None:
-        session = Session()
-        session.feed(FOOBAR)
-        assert session.eof() == []
-        assert session.checked(True) == [Send(b"OK\n"), Close()]
-
-
-class TestRegister:
-    """The second message."""
-
-    @pytest.mark.parametrize(
-        ("message", "uuid", "form"),
-        [
-            (b"REGISTER UUID=XXX-YYY_YYY, TYPE=JSON", "XXX-YYY_YYY", Form.JSON),
-            (b"REGISTER UUID=11ec2300-2e23-11e6-8308-0002a5d5c51b, TYPE=AVRO", "11ec2300-2e23-11e6-8308-0002a5d5c51b",
-             Form.AVRO),
-            (b"REGISTER UUID=a,TYPE=JSON", "a", Form.JSON),
-            (b"REGISTER UUID=a TYPE=JSON", "a", Form.JSON),
-            (b"REGISTER UUID=, TYPE=JSON", "", Form.JSON),
-            (b"REGISTER UUID= TYPE=AVRO", "", Form.AVRO),
-            (b"REGISTER UUID=TYPE=JSON, TYPE=AVRO", "TYPE=JSON", Form.AVRO),
-            (b"REGISTER UUID=a, TYPE=JSONx", "a", Form.JSON),
-            (b"please REGISTER UUID=a, TYPE=JSON", "a", Form.JSON),
-            (b"REGISTER UUID=\xff, TYPE=JSON\r\n", "\ufffd", Form.JSON),
-            (b"REGISTER TYPE=JSON, UUID=XXX-YYY_YYY\n", "XXX-YYY_YYY", Form.JSON),
-            (b"REGISTER TYPE=AVRO UUID=a\r\n", "a", Form.AVRO),
-        ],
-    )  # fmt: skip
-    def test_is_taken_in_all_forms_that_clients_use(self, message: bytes, uuid: str, form: Form) -> None:
-        session = unregistered()
-        assert session.feed(message) == [Send(b"OK\n")]
-        assert (session.uuid, session.form, session.patience) == (uuid, form, None)
-
-    @pytest.mark.parametrize("cut", range(1, len(REGISTER)))
-    def test_may_come_in_pieces_with_a_silence_between_them(self, cut: int) -> None:
-        session = unregistered()
-        assert session.feed(REGISTER[:cut]) == []
-        assert session.patience == LOGIN_PATIENCE
-        assert session.feed(REGISTER[cut:])[-1] == Send(b"OK\n")
-
-    def test_that_names_the_form_first_ends_as_any_command(self) -> None:
-        session = unregistered()
-        assert session.feed(b"REGISTER TYPE=AVRO, UUID=a") == []
-        assert session.patience == COMMAND_GAP
-        assert session.gap() == [Send(b"OK\n")]
-        assert (session.uuid, session.form) == ("a", Form.AVRO)
-
-    @pytest.mark.parametrize(
-        "message",
-        [
-            b"REGISTER UUID=a, TYPE=json",
-            b"REGISTER UUID=a b, TYPE=JSON",
-            b"register UUID=a, TYPE=JSON",
-            b"REGISTER TYPE=JSON",
-            b"REQUEST-DATA shop.orders",
-            b"R" * 5000,
-        ],
-    )
-    def test_that_is_none_is_refused_after_the_gap_or_at_its_line_end(self, message: bytes) -> None:
-        session = unregistered()
-        assert session.feed(message) == []
-        assert session.patience == COMMAND_GAP
-        assert session.gap() == STRANGER
-        session = unregistered()
-        assert session.feed(message + b"\r\n" + REGISTER) == STRANGER
-
-    def test_that_stops_halfway_is_refused_after_a_while(self) -> None:
-        session = unregistered()
-        session.feed(b"REGISTER UUID=a, ")
-        assert session.patience == LOGIN_PATIENCE
-        assert session.gap() == STRANGER
-
-    def test_may_be_followed_by_anything_with_nothing_between(self) -> None:
-        said = FOOBAR + REGISTER + b"REQUEST-DATA a.b\nCLOSE"
-        for at in range(len(said)):
-            session = Session()
-            actions = session.feed(said[:at]) + session.feed(said[at:])
-            actions += session.checked(True) + session.found() + session.gap()
-            assert actions == [
-                Check("foobar", DIGEST), Send(b"OK\n"), Send(b"OK\n"),
-                Request("a", "b"), Close(),
-            ]  # fmt: skip
 
 
 class TestRequest:

@@ -6,127 +6,25 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pymysql.connections import Connection
 
-from examples.dbserver import PASSWORD, USER, DatabaseServer
-from relay._native import JournalWriter
-from relay.binlog.events import QueryStatus
 from relay.binlog.events.column_types import Type
-from relay.binlog.events.position import BinlogPosition
-from relay.ddl import Dialect, parse_statement
-from relay.ddl.syntax import CreateTable, TableName
+from relay.ddl import Dialect
+from relay.ddl.syntax import TableName
 from relay.errors import RelayError, StopCode
-from relay.ingest.assumptions import Assumptions
-from relay.ingest.definitions import Definitions, Resolution, Verdict, without_excluded
-from relay.ingest.reader_state import ReaderState
+from relay.ingest.definitions import Resolution, without_excluded
 from relay.ingest.rules import Rules
 from relay.journal.frames import Column, Definition
-from relay.schema import source_tables
-from relay.schema.create import created_table
-from relay.schema.facts import Reply
-from relay.schema.history import History
-from relay.schema.matching import definition
-from relay.schema.queries import Session, query
-from relay.schema.store import SCHEMA_FILE, Store
-from relay.schema.table import ABSENT, Absent, State, Table, Unknown
-from relay.source.connect import Account, connect
-from relay.source.facts import ServerFacts, query_facts
-from tests.binlog.test_table_map import CHARSETS, field, names, table_map
-
-pytestmark = pytest.mark.brands
+from relay.schema.table import ABSENT, State, Unknown
+from tests.binlog.test_table_map import field, names, table_map
+from tests.support.schema_world import CREATE, MARIADB, NOT_UNDERSTOOD, SAID, World, at, column_names, made, sql_types
 
 USERS = TableName("shop", "users")
-MYSQL, MARIADB = Dialect(False, 90_700), Dialect(True, 101_108)
 COLUMNS = [(Type.LONG, b""), (Type.VARCHAR, b"\x28\x00")]
 PLAIN = table_map(COLUMNS, nullable=0b10)
 FULL = table_map(COLUMNS, names("id", "name") + field(1, b"\x80") + field(2, b"\x2d"), nullable=0b10)
 RENAMED = table_map(COLUMNS, names("id", "nom") + field(1, b"\x80") + field(2, b"\x2d"), nullable=0b10)
-
-
-def made(columns: str, dialect: Dialect = MYSQL) -> Table:
-    """The table that a statement with these columns makes."""
-    [change] = parse_statement(f"CREATE TABLE users ({columns})", "shop", dialect).changes
-    assert isinstance(change, CreateTable)
-    return created_table(change, "utf8mb4", dialect)
-
-
-SAID = made("id INT UNSIGNED PRIMARY KEY, name VARCHAR(10)")
-
-
-CREATE = "CREATE TABLE users (id INT UNSIGNED PRIMARY KEY, name VARCHAR(10)) CHARSET utf8mb4"
-NOT_UNDERSTOOD = "ALTER TABLE users FROBNICATE"
-
-
-def at(position: int, file: str = "binlog.000001") -> BinlogPosition:
-    return BinlogPosition(file, position)
-
-
-class World:
-    """Definitions on a history and a catalog in a folder, what they ask, and what they log.
-
-    The source says `said`; its binlog stands at `begin` when it is asked, and at `end` when it has answered.
-    """
-
-    def __init__(
-        self, folder: Path, rules: Rules | None = None, *, mariadb: bool = False, names_expected: bool = False
-    ) -> None:
-        self.said: State = SAID
-        self.begin = self.end = at(500)
-        self.asked: list[str] = []
-        self.logged: list[str] = []
-        self.dialect = MARIADB if mariadb else MYSQL
-        self.folder = folder
-        self._reader_state = ReaderState(folder / "state.db")
-        self._store = Store(folder / SCHEMA_FILE)
-        self._sequence = 1
-        self.history = History(self._store, lambda *_: None)
-        self.history.set_lower_case(0)
-        self.definitions = Definitions(
-            self._reader_state, self.history, rules or Rules(), CHARSETS, self._ask, self._log,
-            assumptions=Assumptions(self._reader_state, JournalWriter(folder / "journal", 1 << 20), folder, self._log),
-            incomplete_types=mariadb, names_expected=names_expected,
-        )  # fmt: skip
-
-    def close(self) -> None:
-        self._store.close()
-        self._reader_state.close()
-
-    def restarted(self) -> World:
-        """What comes after this one."""
-        self._store.commit()
-        self.close()
-        return World(self.folder, mariadb=self.dialect.mariadb)
-
-    def _ask(self, table: TableName) -> None:
-        self.asked.append(str(table))
-        self._store.put_replies([Reply(table, self.said, min(self.begin, self.end), self.end)])
-
-    def _log(self, event: str, **fields: object) -> None:
-        self.logged.append(event)
-
-    def decide(self, body: bytes, place: BinlogPosition) -> Verdict:
-        """The verdict on a table map; if it is pending, its handle in the journal is 7."""
-        verdict = self.definitions.decide(body, place, self._sequence, self.dialect)
-        if verdict.pending is not None:
-            self.definitions.add_pending(7, verdict.pending)
-        return verdict
-
-    def known(self, body: bytes, place: BinlogPosition) -> Definition:
-        """What a table map means if its definition is not pending."""
-        verdict = self.decide(body, place)
-        assert verdict.pending is None and verdict.definition is not None
-        return verdict.definition
-
-    def execute(self, statement: str, place: BinlogPosition) -> list[Resolution]:
-        """A statement that stands just before that place."""
-        version = "11.8.1-MariaDB" if self.dialect.mariadb else "9.7.0"
-        found = query(statement, Session("shop", 0, 0, QueryStatus()), version, CHARSETS)
-        outcomes = self.definitions.outcomes(found, BinlogPosition(place.file, place.position - 1))
-        self._sequence += 1
-        return self.definitions.apply_statement(outcomes, found, place, self._sequence, "")
 
 
 @pytest.fixture
@@ -150,16 +48,6 @@ def world(make_world: Callable[..., World]) -> World:
 @pytest.fixture
 def mariadb(make_world: Callable[..., World]) -> World:
     return make_world(mariadb=True)
-
-
-def column_names(definition: Definition | None) -> list[str]:
-    assert definition is not None
-    return [column.name for column in definition.columns]
-
-
-def sql_types(definition: Definition | None) -> list[str]:
-    assert definition is not None
-    return [column.sql_type for column in definition.columns]
 
 
 # -- what the event tells
@@ -502,101 +390,3 @@ def test_versions_and_ids_stay_and_change_with_the_content(world: World) -> None
     ids = {first.schema_id, first.table_id, *(c.name_id for c in first.columns), *(c.name_id for c in other.columns)}
     assert len(ids) == 5
     assert 0 not in ids
-
-
-# -- what real servers say
-
-
-class Asking:
-    """A connection for schema queries, to a real server."""
-
-    def __init__(self, connection: Connection[Any]) -> None:
-        self._connection = connection
-        self.server: ServerFacts = query_facts(connection)
-        source_tables.prepare(connection, self.server)
-
-    def __call__(self, schema: str, table: str) -> State:
-        return source_tables.query_tables(self._connection, self.server, [TableName(schema, table)])[0].state  # type: ignore[return-value]
-
-    def definition(self, schema: str, table: str) -> Definition:
-        found = self(schema, table)
-        assert isinstance(found, Table), found
-        return definition(found, source_tables.dialect_of(self.server))
-
-
-@pytest.fixture
-def asking(server: DatabaseServer) -> Iterator[Asking]:
-    with closing(connect(Account("127.0.0.1", server.port, USER, PASSWORD))) as connection:
-        yield Asking(connection)
-
-
-def test_a_servers_answer_becomes_a_definition(server: DatabaseServer, db: str, asking: Asking) -> None:
-    server.execute(
-        f"CREATE TABLE {db}.t (id BIGINT UNSIGNED PRIMARY KEY,"
-        " e ENUM('a','it''s','x\\\\y','é','b\\nc','(',')','c,d','') CHARACTER SET latin1,"
-        " n VARCHAR(5) CHARACTER SET latin1, t TEXT CHARACTER SET utf8mb4, b BLOB, d DECIMAL(7,3) NOT NULL, j JSON)"
-    )
-    number, label, *_ = found = asking.definition(db, "t").columns
-    json = Type.JSON if server.kind.mysql else Type.BLOB
-    assert [c.name for c in found] == ["id", "e", "n", "t", "b", "d", "j"]
-    assert [c.type for c in found] == [
-        Type.LONGLONG, Type.ENUM, Type.VARCHAR, Type.BLOB, Type.BLOB, Type.NEWDECIMAL, json,
-    ]  # fmt: skip
-    assert (number.unsigned, number.primary) == (True, True)
-    assert label.labels == ["a", "it's", "x\\y", "é", "b\nc", "(", ")", "c,d", ""]
-    assert [c.charset for c in found][:6] == ["", "", "latin1", "utf8mb4", "binary", ""]
-
-
-def test_labels_that_are_no_text_are_bytes_or_logged(server: DatabaseServer, db: str, asking: Asking) -> None:
-    """MariaDB shows question marks for them; the statement tells them everywhere."""
-    column = "v ENUM(X'FF', 0x61, b'01100010', 'ö') CHARACTER SET binary"
-    server.execute(f"CREATE TABLE {db}.t ({column})")
-    expected = ("binary", ["\xff", "a", "b", "\xc3\xb6"])
-    [told] = definition(made(column), MYSQL).columns
-    assert (told.charset, told.labels) == expected
-    shown = asking(db, "t")
-    assert isinstance(shown, Table)
-    [seen] = asking.definition(db, "t").columns
-    if server.kind.mysql:
-        assert (seen.charset, seen.labels, source_tables.uncertain_labels(shown)) == (*expected, [])
-    else:
-        assert (seen.charset, seen.labels) == ("binary", ["?", "a", "b", "\xc3\xb6"])
-        assert source_tables.uncertain_labels(shown) == ["v"]
-
-
-def test_labels_given_as_digits_are_text_of_their_character_set(
-    server: DatabaseServer, db: str, asking: Asking
-) -> None:
-    columns = (
-        "a ENUM(X'E9', 0x61) CHARACTER SET latin1, b ENUM(0x61, X'20AC') CHARACTER SET ucs2,"
-        " c ENUM(X'C3A920', 'b ') CHARACTER SET utf8mb4, d ENUM(0x61) CHARACTER SET utf32"
-    )
-    server.execute(f"CREATE TABLE {db}.t ({columns})")
-    told = [column.labels for column in definition(made(columns), MYSQL).columns]
-    assert told == [["é", "a"], ["a", "€"], ["é", "b"], ["a"]]
-    assert [column.labels for column in asking.definition(db, "t").columns] == told
-
-
-def test_a_versioned_table_has_two_columns_that_are_not_shown(
-    mariadb118: DatabaseServer, make_db: Callable[[DatabaseServer], str]
-) -> None:
-    db = make_db(mariadb118)
-    mariadb118.execute(
-        f"CREATE TABLE {db}.t (id INT) WITH SYSTEM VERSIONING",
-        f"CREATE TABLE {db}.k (id INT PRIMARY KEY) WITH SYSTEM VERSIONING",
-        f"CREATE TABLE {db}.u (id INT)",
-    )
-    with closing(connect(Account("127.0.0.1", mariadb118.port, USER, PASSWORD))) as connection:
-        asking = Asking(connection)
-        plain, keyed = asking.definition(db, "t"), asking.definition(db, "k")
-        assert column_names(asking.definition(db, "u")) == ["id"]
-    assert column_names(plain) == column_names(keyed) == ["id", "row_start", "row_end"]
-    assert not any(column.primary for column in plain.columns)
-    assert [column.name for column in keyed.columns if column.primary] == ["id", "row_end"], "as FULL metadata has it"
-
-
-def test_what_is_no_table_is_absent(server: DatabaseServer, db: str, asking: Asking) -> None:
-    server.execute(f"CREATE TABLE {db}.t (id INT)", f"CREATE VIEW {db}.v AS SELECT * FROM {db}.t")
-    for name in ("nothing", "it's", "`", "v"):
-        assert isinstance(asking(db, name), Absent)
-    assert isinstance(asking("no schema", "t"), Absent)

@@ -15,7 +15,7 @@ import pytest
 from relay._native import Columns, Poller, Server, Session
 from relay.protocol import classic
 from relay.protocol.classic import Command, Format
-from tests.queues.test_queue import Line
+from tests.support.queue_line import Line
 
 POLL = classic.encode_request(Command.POLL, client_id=1, token=7)
 LATER = 60.0

@@ -12,7 +12,7 @@ import pytest
 
 from relay._native import Server, Session
 from relay.protocol import classic
-from tests.queues.test_queue import Line
+from tests.support.queue_line import Line
 
 ROWS_AT_A_TIME = (1, 7, 100)
 

@@ -32,7 +32,11 @@ PLACES += [("3.11", "amd64", "oldest"), ("3.13", "amd64", "oldest")]
 PLACES += [(musl.VERSION, processor, "musl") for processor in MACHINES]
 IN_CHECK = ("3.13", "arm64", "newest")  # `make test-arm`
 # They need no compiler, and with RELAY_TEST_SKIP no database.
-TESTS = ("tests/journal/test_journal.py", "tests/values/test_gtid.py", "tests/protocol", "tests/queues/test_queue.py")
+TESTS = (
+    *("tests/journal/test_journal.py", "tests/journal/test_journal_recovery.py", "tests/values/test_gtid.py"),
+    *("tests/protocol", "tests/queues/test_queue.py", "tests/queues/test_checkpoints.py"),
+    "tests/queues/test_queue_damage.py",
+)
 ITS_OWN_PYTHON = "tests/queues/test_queue.py::test_the_module_starts_no_thread"  # it would start it without a loader
 
 
