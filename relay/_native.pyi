@@ -532,7 +532,15 @@ class Ingest:
 class Intake:
     heard: float
     def __init__(
-        self, ingest: Ingest, arena: Arena, fd: int, receive: Callable[[memoryview], int], broker_wake: int, ahead: int
+        self,
+        ingest: Ingest,
+        arena: Arena,
+        fd: int,
+        receive: Callable[[memoryview], int],
+        broker_wake: int,
+        ahead: int,
+        *,
+        pause: float = 0.001,
     ) -> None: ...
     def run(self, until: float, once: bool, wait: bool = True) -> Attention | None: ...
 

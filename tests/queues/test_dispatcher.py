@@ -15,6 +15,7 @@ import pytest
 
 from relay._native import Dispatcher
 from tests.queues.test_broker_native import Stage
+from tests.support import held_interpreter
 from tests.support.signals import signalled
 
 STEP = 1 << 20
@@ -95,6 +96,15 @@ def test_it_sleeps_until_it_is_woken_and_goes_on_by_itself(desk: Desk) -> None:
         done.result()
     assert seen == [(True, 0)]
     assert not desk.arena.broker_waiting, "who does not sleep need not be woken"
+
+
+def test_a_server_is_woken_without_the_interpreter(desk: Desk) -> None:
+    """Its code and data may be in no cache."""
+    desk.stage.queue(0).wait()
+    with held_interpreter.blocked(lambda: desk.run(0.0, patience=LONG), desk.epoll.fileno()):
+        desk.write()
+        assert held_interpreter.brings(desk.wake, (1).to_bytes(8, "little"), desk.servers[1])
+    assert desk.waiting(0) == 1
 
 
 @pytest.mark.parametrize("what_ends_it", ["its time", "a request"])

@@ -59,7 +59,7 @@ class Reader:
 
     def streaming(self) -> Self:
         """Waits until it reads."""
-        self.until(lambda: self.arena.source_state == "streaming")
+        self.until(lambda: self.arena.source_state == "streaming", 60)  # it may call a program for each password
         return self
 
     def until(self, condition: Callable[[], object], seconds: float = 20) -> None:

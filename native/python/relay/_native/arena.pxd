@@ -8,8 +8,8 @@ from relay._native.base cimport raise_queue_failure
 
 cdef extern from "queue/arena.hpp" namespace "relay":
     cdef cppclass CWord "relay::Word":
-        uint64_t get()
-        void set(uint64_t v)
+        uint64_t get() nogil
+        void set(uint64_t v) nogil
 
     cdef cppclass CCounts "relay::Counts":
         uint64_t kept, limited
@@ -135,7 +135,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
         CClientBlock& client(size_t slot)
         size_t max_clients()
         void release_holds()
-        bint broker_sleeps()
+        bint broker_sleeps() nogil
         string name(size_t slot)
         CClientView view(size_t slot)
 

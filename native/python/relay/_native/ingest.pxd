@@ -72,7 +72,7 @@ cdef extern from "binlog/ingest.hpp" namespace "relay":
         void moved() except +raise_failure
         void start(string_view file, uint64_t position, cbool by_gtid) except +raise_failure
         CRoom room(size_t least) except +raise_failure
-        void received(size_t n)
+        void received(size_t n) nogil
         cbool step(CAttention* out) except +raise_failure nogil
         void ddl(string statement, string dialect, string tables)
         void define(uint64_t table_id, Bytes definition, Bytes published,
@@ -103,4 +103,5 @@ cdef class Ingest:
     cdef object parts  # iterator over the transaction that is being decompressed
     cdef object inflating  # the exception that decompression raised, or None
 
-    cpdef step(self)
+    cdef object explained(self, error)
+    cdef object attention(self, const CAttention& a)

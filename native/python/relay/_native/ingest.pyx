@@ -206,7 +206,7 @@ cdef class Ingest:
         """Takes the first `n` bytes of `buffer()` as received."""
         self.c.received(n)
 
-    cpdef step(self):
+    def step(self):
         """Processes the received bytes; returns an Attention, or None if it needs more."""
         cdef CAttention a
         cdef cbool asks
@@ -215,11 +215,16 @@ cdef class Ingest:
             with nogil:
                 asks = self.c.step(&a)
         except RelayError as error:
-            if self.inflating is not None:
-                raise error from self.inflating
-            raise
-        if not asks:
-            return None
+            raise self.explained(error)
+        return self.attention(a) if asks else None
+
+    cdef object explained(self, error):
+        """The error of `c.step`; its cause is what decompression raised."""
+        if self.inflating is not None:
+            error.__cause__ = self.inflating
+        return error
+
+    cdef object attention(self, const CAttention& a):
         return Attention(
             ASKS[<int>a.asks], text_of(a.file), a.start, a.position, a.timestamp, a.type, a.table_id, <bytes>a.body,
             shown(a.schema), shown(a.statement), a.flags, text_of(a.gtid), a.unfinished, a.in_transaction, a.code,

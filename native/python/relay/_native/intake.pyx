@@ -1,20 +1,19 @@
 """The part of the reader's loop that needs no Python: receives from the source, fills the journal, wakes the broker."""
 
 import os
-import time
 
 from libc.errno cimport EAGAIN, EINTR, errno
 from libc.stdint cimport uint64_t
+from libcpp cimport bool as cbool
 
-from relay._native.arena cimport Arena
-from relay._native.ingest cimport CRoom, Ingest
-from relay._native.system cimport c_eventfd_write, c_recv
+from relay._native.arena cimport Arena, CArena
+from relay._native.ingest cimport CAttention, CRoom, Ingest
+from relay._native.system cimport c_eventfd_write, c_recv, monotonic
+
+from relay.base.errors import RelayError
 
 cdef enum:
     RECEIVED_BYTES = 1 << 20  # least space for a receive
-
-cdef double PAUSE = 0.001
-"""Seconds without bytes after which broker and servers are woken ahead: code and data are in no cache by then."""
 
 cdef uint64_t MAX_DUMP_POSITION = 0xffffffff  # COM_BINLOG_DUMP has 32 bits for a position
 
@@ -24,8 +23,9 @@ cdef class Intake:
 
     `fd` is a blocking socket with a receive time limit (SO_RCVTIMEO). If it is negative, `receive(buffer)` is called
     instead; it returns the number of bytes that it put there, 0 if none came in time. `broker_wake` is the broker's
-    eventfd. `ahead` is one that wakes broker and servers: this writes it when bytes come after a pause, so that these
-    processes wake up while it processes the bytes, and not after each other.
+    eventfd. `ahead` is one that wakes broker and servers: this writes it when bytes come after `pause` seconds, so that
+    these processes wake up while it processes the bytes, and not after each other. By then their code and data are in
+    no cache.
     """
 
     cdef Ingest ingest
@@ -33,18 +33,21 @@ cdef class Intake:
     cdef int fd
     cdef object receive
     cdef int broker_wake, ahead
+    cdef double pause
     cdef uint64_t reported  # committed position at the last wake-up of the broker
     cdef readonly double heard
     """When the last bytes came, or when this object was made; monotonic seconds."""
 
-    def __cinit__(self, Ingest ingest not None, Arena arena not None, int fd, receive, int broker_wake, int ahead):
+    def __cinit__(self, Ingest ingest not None, Arena arena not None, int fd, receive, int broker_wake, int ahead, *,
+                  double pause=0.001):
         self.ingest = ingest
         self.arena = arena
         self.fd = fd
         self.receive = receive
         self.broker_wake = broker_wake
         self.ahead = ahead
-        self.heard = time.monotonic()
+        self.pause = pause
+        self.heard = monotonic()
 
     def run(self, double until, once, wait=True):
         """Receives and processes the stream. Without `wait` it processes what has come.
@@ -55,49 +58,67 @@ cdef class Intake:
         was closed, and the errors of `Ingest.step`.
         """
         cdef Py_ssize_t n = 0
-        cdef double heard
-        while True:
-            attention = self.ingest.step()
-            self.wake_broker()
-            if attention is not None:
-                return attention
-            if not wait or n and (once or self.heard >= until or self.must_end()):
-                return None
-            n = self.take()
+        attention = self.process(False, &n)
+        while attention is None and wait and not (n and (once or self.heard >= until or self.must_end())):
+            attention = self.process(True, &n)
             if n == 0:
-                return None
-            heard = time.monotonic()
-            if heard - self.heard > PAUSE:
-                c_eventfd_write(self.ahead, 1)
-            self.heard = heard
-            self.ingest.c.received(<size_t>n)
+                break
+        return attention
 
     cdef bint must_end(self):
         words = &self.arena.c.control().supervisor
         return words.draining.get() != 0 or words.paused.get() != 0 or self.ingest.c.position() > MAX_DUMP_POSITION
 
-    cdef Py_ssize_t take(self) except -1:
-        """Receives; returns the number of bytes, 0 after the time limit or a signal."""
+    cdef object process(self, bint receive, Py_ssize_t* received):
+        """Receives if asked, and processes what has come. `received`: the bytes, 0 after the time limit or a signal.
+
+        From the receive to the broker's wake-up this runs without the interpreter, whose code would have to be fetched
+        into the caches first.
+        """
         cdef CRoom room
-        cdef Py_ssize_t n
-        cdef int reason
-        if self.fd < 0:
-            return self.receive(self.ingest.buffer(RECEIVED_BYTES))
-        room = self.ingest.c.room(RECEIVED_BYTES)
-        with nogil:
-            n = c_recv(self.fd, room.data, room.size, 0)
-            reason = errno
-        if n == 0:
+        cdef CAttention asked
+        cdef cbool asks = False
+        cdef Py_ssize_t n = 0
+        cdef int reason = 0
+        cdef bint by_socket = receive and self.fd >= 0
+        ingest, writer, arena = self.ingest.c, self.ingest.writer.c, self.arena.c
+        if by_socket:
+            room = ingest.room(RECEIVED_BYTES)
+        elif receive:
+            n = self.receive(self.ingest.buffer(RECEIVED_BYTES))
+        received[0] = 0
+        self.ingest.inflating = None
+        try:
+            with nogil:
+                if by_socket:
+                    n = c_recv(self.fd, room.data, room.size, 0)
+                    reason = errno
+                if n > 0:
+                    self.came()
+                    ingest.received(<size_t>n)
+                if n > 0 or not receive:
+                    asks = ingest.step(&asked)
+                    self.wake_broker(writer.committed(), arena)
+        except RelayError as error:
+            raise self.ingest.explained(error)
+        if by_socket and n == 0:
             raise ConnectionError("the source closed the connection")
         if n < 0 and reason not in (EAGAIN, EINTR):
             raise OSError(reason, os.strerror(reason))
-        return max(n, 0)
+        received[0] = max(n, 0)
+        return self.ingest.attention(asked) if asks else None
 
-    cdef void wake_broker(self):
+    cdef void came(self) noexcept nogil:
+        """Notes that bytes have come, and wakes the others ahead after a pause."""
+        cdef double heard = monotonic()
+        if heard - self.heard > self.pause:
+            c_eventfd_write(self.ahead, 1)
+        self.heard = heard
+
+    cdef void wake_broker(self, uint64_t committed, CArena* arena) noexcept nogil:
         """Wakes the broker if it sleeps and `committed` has moved."""
-        cdef uint64_t committed = self.ingest.writer.c.committed()
         if committed == self.reported:
             return
         self.reported = committed
-        if self.arena.broker_waiting:
+        if arena.broker_sleeps():
             c_eventfd_write(self.broker_wake, 1)

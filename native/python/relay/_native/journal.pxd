@@ -53,7 +53,7 @@ cdef extern from "journal/journal_writer.hpp" namespace "relay":
         const CJournalState& state()
         uint64_t first()
         uint64_t end()
-        uint64_t committed()
+        uint64_t committed() nogil
         cbool in_transaction()
         void publish_to(CSharedWord* word)
         uint32_t define(Bytes definition, cbool pending) except +raise_failure

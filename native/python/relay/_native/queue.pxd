@@ -43,8 +43,8 @@ cdef extern from "queue/broker.hpp" namespace "relay":
         void remove_client(size_t slot) except +raise_queue_failure
         CExtent plan_list(size_t slot, const vector[CFilter]& filters, uint64_t entries) except +raise_queue_failure
         void set_filters(size_t slot, vector[CFilter] filters) except +raise_queue_failure
-        CStep step(uint64_t max_bytes) except +raise_queue_failure
-        bint pending()
+        CStep step(uint64_t max_bytes) except +raise_queue_failure nogil
+        bint pending() nogil
         uint64_t flush(size_t slot) except +raise_queue_failure
         void seek(size_t slot, uint64_t position) except +raise_queue_failure
         void cut(uint64_t position) except +raise_queue_failure
@@ -72,6 +72,5 @@ cdef class Broker:
     cdef Arena arena
     cdef object allocate
 
-    cpdef bint pending(self) except *
     cdef _restore(self, size_t slot, bytes packed, uint64_t position)
     cdef _allocate(self, CExtent extent)

@@ -1,7 +1,6 @@
 """The clients' queues: Broker, its Dispatcher, and ClientQueue, with which tests read queues."""
 
 import os
-import time
 
 from libc.errno cimport EINTR, errno
 from libc.stdint cimport uint32_t, uint64_t
@@ -10,7 +9,7 @@ from libcpp.vector cimport vector
 
 from relay._native.arena cimport IN_FLIGHT_RANGES, Arena, CArena, CRange
 from relay._native.base cimport encoded, raise_queue_failure, raw, text_of, view
-from relay._native.system cimport c_epoll_event, c_epoll_wait, c_eventfd_write
+from relay._native.system cimport c_epoll_event, c_epoll_wait, c_eventfd_write, monotonic
 
 cdef extern from "queue/queue.hpp" namespace "relay":
     cdef cppclass CPeek "relay::Peek":
@@ -75,7 +74,7 @@ cdef class Broker:
         cdef uint64_t wake = self.c.get().step(max_bytes).wake
         return [i for i in range(64) if wake >> i & 1] if wake else []
 
-    cpdef bint pending(self) except *:
+    def pending(self):
         """Whether `step` has work. If it is False after `broker_waiting` was set, the broker may sleep."""
         return self.c.get().pending()
 
@@ -264,42 +263,44 @@ cdef class Dispatcher:
         frames, which is for the caller. Whatever ends it, the frames that were committed by then are decided first, up
         to `step_bytes`: no row waits for what the caller does next.
         """
-        cdef int n, reason
+        cdef int n, reason, fd
         cdef bint idle, woken, more, early
         cdef list ready = []
+        broker, words = self.broker.c.get(), &self.arena.c.control().broker
         while True:
             idle = not (step_bytes and self.has_work())
-            with nogil:
+            woken = early = False
+            with nogil:  # until the servers are woken: the interpreter's code would have to come into the caches first
                 n = c_epoll_wait(self.epoll, self.events, DISPATCHED_EVENTS, <int>(patience * 1000) if idle else 0)
                 reason = errno
-            self.arena.broker_waiting = False
+                words.waiting.set(False)
+                for i in range(n):
+                    fd = self.events[i].data.fd
+                    woken = woken or fd == self.wake
+                    early = early or n == 1 and fd == self.ahead
+                more = early or not idle or (step_bytes and woken and broker.pending())
+                if step_bytes and (n >= 0 or reason == EINTR):
+                    self.wake_servers(broker.step(step_bytes).wake)
             if n < 0 and reason != EINTR:
                 raise OSError(reason, os.strerror(reason))
-            woken = early = False
             for i in range(n):
-                if self.events[i].data.fd == self.wake:
-                    woken = True
-                elif self.events[i].data.fd == self.ahead:
-                    early = n == 1
-                else:
-                    ready.append(self.events[i].data.fd)
-            more = early or not idle or (step_bytes and woken and self.broker.pending())
-            if step_bytes:
-                self.decide(step_bytes)
-            if ready or n < 0 or not more or time.monotonic() >= until:
+                fd = self.events[i].data.fd
+                if fd != self.wake and fd != self.ahead:
+                    ready.append(fd)
+            if ready or n < 0 or not more or monotonic() >= until:
                 return ready
 
-    cdef int decide(self, uint64_t step_bytes) except -1:
-        cdef uint64_t wake = self.broker.c.get().step(step_bytes).wake
+    cdef void wake_servers(self, uint64_t which) noexcept nogil:
+        cdef size_t server
         for server in range(self.server_wakes.size()):
-            if wake >> server & 1:
+            if which >> server & 1:
                 c_eventfd_write(self.server_wakes[server], 1)
-        return 0
 
     cdef bint has_work(self) except -1:
         """Whether there is more to decide. If not, the processes that add work wake the broker from now on."""
-        if self.arena.committed != self.arena.broker_scan:
+        words = &self.arena.c.control()
+        if words.reader.committed.get() != words.broker.scan.get():
             return True
         # Reader and servers read the flag after they have added work. The later side sees the store of the other.
-        self.arena.broker_waiting = True
-        return self.broker.pending()
+        words.broker.waiting.set(True)
+        return self.broker.c.get().pending()

@@ -1,6 +1,7 @@
-# System calls of the loops. Declarations only: there is no module `system` at run time.
+# System calls of the loops. There is no module `system` at run time.
 
 from libc.stdint cimport uint32_t, uint64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from "<sys/socket.h>" nogil:
     enum: MSG_DONTWAIT, MSG_NOSIGNAL
@@ -19,3 +20,10 @@ cdef extern from "<sys/epoll.h>" nogil:
         c_epoll_data data
     int c_epoll_wait "epoll_wait"(int, c_epoll_event*, int, int)
     int c_epoll_ctl "epoll_ctl"(int, int, int, c_epoll_event*)
+
+
+# Seconds of the clock of time.monotonic().
+cdef inline double monotonic() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <double>now.tv_sec + <double>now.tv_nsec * 1e-9
