@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import struct
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -16,11 +15,6 @@ import pytest
 from relay.journal import frames
 from tests.support import binlogs
 from tests.support.binlogs import Fed, StreamPosition
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 from tests.support.made_streams import START, plain, transaction
 
 

@@ -18,12 +18,12 @@ from relay.errors import RelayError, StopCode
 from relay.journal import frames
 from tests.support import binlogs
 from tests.support.binlogs import Fed, StreamPosition
+from tests.support.made_streams import START, plain, transaction
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-from tests.support.made_streams import START, plain, transaction
 
 INSERT = 1
 

@@ -18,8 +18,8 @@ _KEEPING = ctypes.PyDLL(None, use_errno=True)  # calls that keep the lock
 
 @contextmanager
 def blocked(call: Callable[[], object], fd: int) -> Iterator[None]:
-    """A thread that calls, and has begun to wait for this descriptor; its end is awaited."""
-    thread = Thread(target=call)
+    """A thread makes the call, and waits for this descriptor. At the end of the block the call must return."""
+    thread = Thread(target=call, daemon=True)
     thread.start()
 
     def waits() -> bool:
@@ -33,7 +33,7 @@ def blocked(call: Callable[[], object], fd: int) -> Iterator[None]:
 
 
 def brings(fd: int, data: bytes, eventfd: int) -> bool:
-    """Write `data` to a descriptor that takes it at once. Whether the eventfd is written thereupon, by native code."""
+    """Write `data` to a descriptor that takes it at once. Returns whether native code then writes the eventfd."""
     waiting = ctypes.create_string_buffer(struct.pack("@ihh", eventfd, select.POLLIN, 0))
     assert _KEEPING.write(fd, data, len(data)) == len(data), os.strerror(ctypes.get_errno())
     return bool(_KEEPING.poll(waiting, 1, int(patience(5) * 1000)) == 1)

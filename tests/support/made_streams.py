@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from tests.support import binlogs
 from tests.support.binlogs import StreamPosition
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
-
 
 START = StreamPosition("binlog.000001", 4)
 
