@@ -96,7 +96,7 @@ def take_objects(client: RelayClient, count: int, release: Callable[[], float]) 
     """Seconds until the client library has made objects of all rows."""
     rows, begin = 0, release()
     while rows < count:
-        rows += len(client.poll_many(BATCH_ROWS, WAIT_MS / 1000))
+        rows += len(client.poll_many(wait=WAIT_MS / 1000))
     return time.monotonic() - begin
 
 

@@ -26,10 +26,9 @@ void add_string(std::string* out, const std::string& s) {
   out->push_back('\0');
 }
 
-void add_packed(std::string* out, const std::string& s) {
-  std::string bytes(s.size() + 5, '\0');
-  msgpack::put_str(reinterpret_cast<uint8_t*>(&bytes[0]), s);
-  *out += bytes;
+void add_name(std::string* out, const std::string& s) {
+  std::vector<uint8_t> bytes(s.size() + 5);
+  out->append(bytes.data(), msgpack::put_name(bytes.data(), s));
 }
 
 class Spans {
@@ -198,11 +197,10 @@ std::shared_ptr<const Layout> make_layout(const Definition& d) {
   add_u32(text, columns);
   layout->front2 = spans.end();
   spans.begin();
-  add_packed(text, d.schema);
-  add_packed(text, d.table);
+  add_name(text, d.schema);
+  add_name(text, d.table);
   uint8_t version[5];
-  msgpack::put_u32(version, d.version);
-  text->append(reinterpret_cast<const char*>(version), sizeof version);
+  text->append(version, msgpack::put_int(version, uint64_t{d.version}));
   layout->packed_front = spans.end();
   for (size_t i = 0; i < d.columns.size(); ++i) {
     const Column& c = d.columns[i];
@@ -213,7 +211,7 @@ std::shared_ptr<const Layout> make_layout(const Definition& d) {
     step.head = spans.end();
     add_string(text, "");
     spans.begin();
-    add_packed(text, c.name);
+    add_name(text, c.name);
     step.key = spans.end();
     layout->steps.push_back(step);
     constexpr size_t kAround =

@@ -212,7 +212,7 @@ bool put_map(Output& out, const Row& row, const uint8_t* present, Bytes bytes, c
   if (image.broken()) return cut_short(*row.definition, error);
   const Target to{out, room_for(row, options)};
   out.ensure(to.row_room);
-  uint8_t* p = msgpack::put_head32(out.p, msgpack::kMap32, image.columns());
+  uint8_t* p = msgpack::put_map(out.p, image.columns());
   const auto put = image.whole() ? put_pairs<put_value, true> : put_pairs<put_value, false>;
   return put(to, p, row, &image, options, error);
 }
@@ -246,7 +246,7 @@ bool append_many(Output& out, uint64_t sequence, const Row& row, const RenderOpt
   uint8_t* p = msgpack::put_array(out.p, 8);
   p = msgpack::put_u64(p, sequence);
   p = msgpack::put_small(p, static_cast<unsigned>(row.kind));
-  p = msgpack::put_u64(p, row.position);
+  p = msgpack::put_int(p, row.position);
   out.p = copy_padded(p, layout.at(layout.packed_front), layout.packed_front.size);
   return end_with_sides<put_value>(out, start, row, options, error);
 }

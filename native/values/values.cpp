@@ -122,26 +122,6 @@ uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {
   return p + 2;
 }
 
-uint8_t* put_packed(uint8_t* p, uint64_t v) {
-  if (v < 0x80) return msgpack::put_small(p, static_cast<unsigned>(v));
-  return v <= UINT32_MAX ? msgpack::put_u32(p, static_cast<uint32_t>(v)) : msgpack::put_u64(p, v);
-}
-
-uint8_t* put_packed(uint8_t* p, int64_t v) {
-  constexpr uint8_t kInt32 = 0xd2, kInt64 = 0xd3;
-  auto bits = static_cast<uint64_t>(v);
-  if (v >= 0) return put_packed(p, bits);
-  if (v >= -32) return msgpack::put_small(p, static_cast<uint8_t>(v));
-  if (v < INT32_MIN) {
-    msgpack::put_u64(p, bits);
-    *p = kInt64;
-    return p + 9;
-  }
-  msgpack::put_u32(p, static_cast<uint32_t>(bits));
-  *p = kInt32;
-  return p + 5;
-}
-
 // Writes a str, or a bin for binary strings, whose length is known only after it is written.
 uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
   size_t start = to.out.offset(p);
@@ -193,7 +173,7 @@ uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
 uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& options) {
   const uint8_t* image = cell.bytes.data;
   switch (cell.step.value) {
-    case Value::year: return put_packed(p, uint64_t{*image ? 1900u + *image : 0});
+    case Value::year: return msgpack::put_int(p, uint64_t{*image ? 1900u + *image : 0});
     case Value::float32:
       msgpack::put_u32(p, load<uint32_t>(image));
       *p = msgpack::kFloat32;
@@ -207,10 +187,10 @@ uint8_t* put_packed_bounded(uint8_t* p, const Cell& cell, const RenderOptions& o
     case Value::padded: return put_packed_image(p, cell);
     case Value::enumeration:
     case Value::set:
-      return cell.column.labels.empty() ? put_packed(p, bits_of(cell.bytes)) : put_packed_text(p, cell, options);
+      return cell.column.labels.empty() ? msgpack::put_int(p, bits_of(cell.bytes)) : put_packed_text(p, cell, options);
     default:
       return with_integer(
-          cell, [p](auto v) { return put_packed(p, v); }, [&] { return put_packed_text(p, cell, options); });
+          cell, [p](auto v) { return msgpack::put_int(p, v); }, [&] { return put_packed_text(p, cell, options); });
   }
 }
 

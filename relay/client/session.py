@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError:  # the client needs nothing but the standard library
     from relay.protocol.msgpack import DecodeError, Decoder, Struct  # type: ignore[assignment]
 
-BATCH_ROWS: Final = 1000
+BATCH_ROWS: Final = 2000
 """The number of rows that an iteration fetches at a time."""
 
 ITERATION_WAIT: Final = 30.0
@@ -151,9 +151,9 @@ class Session:
         """Confirm what has been received, and ask for the next rows."""
 
         def result(payload: bytes) -> list[Row]:
-            count = int.from_bytes(payload[:4], "little")
+            count, rows = int.from_bytes(payload[:4], "little"), memoryview(payload)[4:]
             try:
-                return _decode_rows(b"\xdd" + count.to_bytes(4, "big") + payload[4:])
+                return _decode_rows(b"".join((b"\xdd", count.to_bytes(4, "big"), rows)))
             except (DecodeError, ValueError) as error:
                 raise self._failure("read rows", f"the relay sent rows that cannot be read: {error}") from None
 

@@ -191,6 +191,26 @@ def test_what_cannot_be_decoded_is_refused() -> None:
             render_one(msgspec.msgpack.encode(["shop", "t", 1, 1, 1, True, [changed]]), b"")
 
 
+def test_names_have_the_shortest_heads_that_decoders_know() -> None:
+    sequence_end = 10
+    names = ["a", "b" * 31, "c" * 32, "d" * 255]
+    row = render_tinies(names, position=70_000)
+    parts = [1, 70_000, "shop", "t", 1, None, dict.fromkeys(names, 1)]
+    assert row[sequence_end:] == b"".join(map(msgspec.msgpack.encode, parts))
+    for names in (["e" * 300], [f"c{number}" for number in range(16)]):
+        assert msgspec.msgpack.decode(render_tinies(names))[7] == dict.fromkeys(names, 1)
+
+
+def render_tinies(names: list[str], **options: Any) -> bytes:
+    """The row of an insert in msgpack, in which each of these columns is 1."""
+    columns = [[name, 1, 1, 0, False, True, False, "", [], "tinyint"] for name in names]
+    definition = msgspec.msgpack.encode(["shop", "t", 1, 1, 1, True, columns])
+    bitmap = (len(names) + 7) // 8
+    body = bytes([len(names)]) + b"\xff" * bitmap + b"\0" * bitmap + b"\1" * len(names)
+    [row] = RowImages(definition, 1, body).render("msgpack", **options)
+    return row
+
+
 def render_one(definition: bytes, body: bytes) -> bytes:
     [payload] = RowImages(definition, 1, body).render("poll")
     return cells(payload)[0][0].after
