@@ -189,7 +189,9 @@ void ColumnBatch::begin(const Origin& origin) {
   if (origin.version == origin_.version) return;
   origin_.version = origin.version;
   origin_.timestamp = origin.timestamp;
-  file_ = code_of(column_buffers_[meta_ + kFile], origin.file);
+  ColumnBuffer& files = column_buffers_[meta_ + kFile];
+  const bool same_file = count_items(files) > 0 && item_at(files, static_cast<size_t>(file_)) == origin.file;
+  if (!same_file) file_ = code_of(files, origin.file);
   gtid_ = origin.gtid.empty() ? -1 : code_of(column_buffers_[meta_ + kGtid], origin.gtid);
 }
 

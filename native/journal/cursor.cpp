@@ -1,27 +1,27 @@
 // Finding and reading rows in frames.
 #include "journal/cursor.hpp"
 
+#include <utility>
+
+#include "journal/runs.hpp"
+
 namespace relay {
 
-bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::string* error) {
-  if (frame != frame_ || row < row_) {
-    frame_ = kNone;
-    rows_ = parsed<RowsFrame>(journal.verified(frame));
-    definition_ = journal.definition(rows_.table);
-    if (!definition_ || !RowsBody::parse(rows_.body, rows_.kind, &body_) ||
-        body_.columns != definition_->columns.size()) {
-      *error = "the rows at journal position " + std::to_string(frame) + " do not fit their table definition";
-      return false;
-    }
-    sizes_ = RowSizes(*definition_, body_);
-    frame_ = frame;
-    row_ = 0;
-    at_ = body_.images.data;
-    next_ = nullptr;
+bool RowCursor::seek(JournalReader& journal, uint64_t run, uint32_t row, std::string* error) {
+  if (run != run_ || row < row_) {
+    run_ = kNone;
+    frame_ = run;
+    first_ = 0;
+    definition_.reset();
+    const FrameView view = journal.verified(run);
+    if (!open(journal, view, parsed<RowsFrame>(view), error)) return false;
+    run_ = run;
   }
+  while (row - first_ >= rows_.rows)
+    if (!open_next(journal, error)) return false;
   while (row_ < row) {
     if (!measure()) {
-      *error = "row " + std::to_string(row_) + " at journal position " + std::to_string(frame) + " is malformed";
+      *error = "row " + std::to_string(row_ - first_) + where() + " is malformed";
       reset();
       return false;
     }
@@ -29,6 +29,43 @@ bool RowCursor::seek(JournalReader& journal, uint64_t frame, uint32_t row, std::
     advance();
   }
   return true;
+}
+
+std::string RowCursor::where() const { return " at journal position " + std::to_string(frame_); }
+
+// Goes to the first row of a frame, which is row first_ of its run. A run has one definition.
+bool RowCursor::open(JournalReader& journal, const FrameView& view, const RowsFrame& rows, std::string* error) {
+  frame_ = view.position;
+  if (!definition_) definition_ = journal.definition(rows.table);
+  if (!definition_ || !RowsBody::parse(rows.body, rows.kind, &body_) || body_.columns != definition_->columns.size()) {
+    *error = "the rows" + where() + " do not fit their table definition";
+    return false;
+  }
+  rows_ = rows;
+  sizes_ = RowSizes(*definition_, body_);
+  after_ = view.next;
+  row_ = first_;
+  at_ = body_.images.data;
+  next_ = nullptr;
+  return true;
+}
+
+// Goes to the first row of the run's next frame.
+bool RowCursor::open_next(JournalReader& journal, std::string* error) {
+  const uint64_t run = std::exchange(run_, kNone);  // until the frame is open
+  for (uint64_t position = after_; in_one_block(run, position);) {
+    const FrameView view = journal.verified(position);  // a damaged one must not look like another kind, and be passed
+    position = view.next;
+    if (view.kind() != FrameKind::rows) continue;
+    const auto rows = parsed<RowsFrame>(view);
+    if (rows.table != rows_.table) continue;
+    first_ += rows_.rows;
+    if (!open(journal, view, rows, error)) return false;
+    run_ = run;
+    return true;
+  }
+  *error = "row " + std::to_string(rows_.rows) + where() + " is malformed: it has no such row, and ends its run";
+  return false;
 }
 
 bool RowCursor::measure() {
@@ -42,7 +79,7 @@ bool RowCursor::measure() {
 
 bool RowCursor::read(EventPosition event_position, Row* row, std::string* error) {
   if (!measure()) {
-    *error = "row " + std::to_string(row_) + " at journal position " + std::to_string(frame_) + " is malformed";
+    *error = "row " + std::to_string(row_ - first_) + where() + " is malformed";
     return false;
   }
   row->definition = definition_.get();
@@ -54,7 +91,7 @@ bool RowCursor::read(EventPosition event_position, Row* row, std::string* error)
   switch (event_position) {
     case EventPosition::position: row->position = rows_.end_position; break;
     case EventPosition::timestamped: row->position = (uint64_t{rows_.timestamp} << 32) + rows_.end_position; break;
-    case EventPosition::sequence: row->position = rows_.sequence + row_; break;
+    case EventPosition::sequence: row->position = rows_.sequence + row_ - first_; break;
   }
   return true;
 }

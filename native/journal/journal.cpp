@@ -99,16 +99,24 @@ bool RowsFrame::parse(Bytes payload, RowsFrame* out) {
 }
 
 bool CommitFrame::parse(Bytes payload, CommitFrame* out) {
+  constexpr size_t kGtid = 30;
+  const uint8_t* p = payload.data;
   // Journals without a server here have five fields. Fields that later versions may append are ignored.
-  const unsigned fields = payload.size ? payload.data[0] & 0x0f : 0;
-  const bool has_server = fields >= 6;
-  Fields in(payload, std::max(fields, 5u), FrameKind::commit);
-  out->position = in.u64();
-  out->timestamp = in.u32();
-  out->sequence = in.u64();
-  out->gtid = in.str();
-  out->server = has_server ? in.u32() : 0;
-  return in.ok() && is_sequence(out->sequence);
+  if (payload.size < kGtid || p[0] < 0x95 || p[0] > 0x9f || p[1] != static_cast<uint8_t>(FrameKind::commit) ||
+      p[2] != 0xcf || p[11] != 0xce || p[16] != 0xcf || p[25] != 0xdb)
+    return false;
+  Reader rest(payload.from(kGtid));
+  out->position = load_be64(p + 3);
+  out->timestamp = load_be32(p + 12);
+  out->sequence = load_be64(p + 17);
+  out->gtid = rest.take(load_be32(p + 26)).text();
+  out->server = 0;
+  if (p[0] >= 0x96) {
+    const Bytes server = rest.take(5);
+    if (!server.data || server.data[0] != 0xce) return false;
+    out->server = load_be32(server.data + 1);
+  }
+  return rest.ok() && is_sequence(out->sequence);
 }
 
 bool FileFrame::parse(Bytes payload, FileFrame* out) {
@@ -205,6 +213,14 @@ uint64_t JournalReader::first() {
 uint64_t JournalReader::generation() { return segment_of(first()).generation; }
 
 FrameView JournalReader::frame(uint64_t position, bool check) {
+  FrameView view;
+  const bool is_near = last_ && position >= last_->base + kSegmentHeader && position < last_->end();
+  if (is_near && read_frame(*last_, position, check, &view) == Reading::frame) return view;
+  return find_frame(position, check);
+}
+
+// Reads a frame wherever it is, or says why it cannot be read.
+FrameView JournalReader::find_frame(uint64_t position, bool check) {
   FrameView view;
   for (;;) {
     const Mapping& segment = segment_of(position);

@@ -144,6 +144,7 @@ class JournalReader {
   uint64_t locate(std::string_view file, uint64_t position, uint64_t committed);
 
  private:
+  FrameView find_frame(uint64_t position, bool check);
   const Mapping& segment_of(uint64_t position);
   const Mapping* find_segment(uint64_t position);
   FrameView table_frame(uint64_t table, TableFrame* out);

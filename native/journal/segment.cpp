@@ -11,8 +11,6 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "base/crc.hpp"
-#include "base/words.hpp"
 #include "journal/system_calls.hpp"
 #include "journal/unreadable.hpp"
 
@@ -176,19 +174,6 @@ void Mapping::appear(const std::string& directory) {
   std::string path = segment_path(directory, base);
   if (rename(temporary_path(directory, base).c_str(), path.c_str()) != 0)
     throw_system("sync_failed", "name journal segment", path, errno);
-}
-
-Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out) {
-  if (position % 8 || position + kFrameHeader > segment.end()) return Reading::damaged;
-  const uint8_t* p = segment.at(position);
-  uint32_t length = load_length(p);
-  if (length == 0) return Reading::end;
-  if (length == kContinues) return Reading::next_segment;
-  if (length < 2 || frame_size(length) > segment.end() - position) return Reading::damaged;
-  Bytes payload(p + kFrameHeader, length);
-  if (check && crc32c(payload) != load<uint32_t>(p + 4)) return Reading::damaged;
-  *out = {position, position + frame_size(length), segment.base, payload};
-  return Reading::frame;
 }
 
 }  // namespace relay

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/crc.hpp"
+#include "base/words.hpp"
 #include "journal/journal.hpp"
 
 namespace relay {
@@ -52,7 +54,18 @@ struct Mapping {
 enum class Reading { frame, end, next_segment, damaged };
 
 // Reads the frame at `position` of a segment. Checks lengths against the segment's end, and the CRC if asked to.
-Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out);
+inline Reading read_frame(const Mapping& segment, uint64_t position, bool check, FrameView* out) {
+  if (position % 8 || position + kFrameHeader > segment.end()) return Reading::damaged;
+  const uint8_t* p = segment.at(position);
+  uint32_t length = load_length(p);
+  if (length == 0) return Reading::end;
+  if (length == kContinues) return Reading::next_segment;
+  if (length < 2 || frame_size(length) > segment.end() - position) return Reading::damaged;
+  Bytes payload(p + kFrameHeader, length);
+  if (check && crc32c(payload) != load<uint32_t>(p + 4)) return Reading::damaged;
+  *out = {position, position + frame_size(length), segment.base, payload};
+  return Reading::frame;
+}
 
 std::string segment_path(const std::string& directory, uint64_t base);
 std::vector<uint64_t> list_segments(

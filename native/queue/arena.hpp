@@ -96,7 +96,7 @@ struct ServerRecord {
   Counts taken() const { return {hi - limited, limited}; }
 };
 
-// Rows [first, first + rows) of the ROWS frame at journal position `frame`.
+// Rows [first, first + rows) of the run (journal/runs.hpp) that begins with the ROWS frame at journal position `frame`.
 struct Range {
   uint64_t frame = 0;
   uint32_t first = 0;
@@ -110,7 +110,7 @@ struct RowSpan {
   static uint32_t rows_of(uint64_t packed) { return static_cast<uint32_t>(packed >> 32); }
 };
 
-// The first rows of a frame, as they were queued.
+// The first rows of a frame, or all rows of a run, as they were queued.
 struct Queued {
   uint64_t frame = 0;
   uint64_t before = 0;  // rows of the same class that were queued before
@@ -314,7 +314,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 9;
+  static constexpr uint64_t kLayout = 10;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t ring_slots = kRingSlots);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxTables = 100000;  // cached TABLE frames; each segment repeats them
 constexpr uint64_t kAhead = 15;  // slots of a full ring that are known to be free after a check of the last of them
-constexpr size_t kRun = 1024;    // frames; several times a usual limit, and still fits the processor's cache
+constexpr size_t kBatch = 1024;  // frames; several times a usual limit, and still fits the processor's cache
 
 }  // namespace
 
@@ -97,15 +97,44 @@ bool Broker::push(size_t slot, const Queued& queued, uint64_t scan) {
   return true;
 }
 
+// Whether a frame belongs to a run of so many rows, if no frame of the table lies between.
+bool Broker::continues_run(const Rows& run, uint64_t rows, uint64_t position, const FrameSource::Frame& frame) const {
+  return frames_.has_runs() && frame.table == run.frame.table && in_one_block(run.position, position) &&
+         rows + frame.rows <= UINT32_MAX;
+}
+
+// Queues all rows of a frame or run.
+void Broker::keep(size_t slot, uint64_t position, uint64_t rows, uint64_t scan) {
+  BrokerRecord& w = clients_[slot].w;
+  const Queued queued{position, w.queued.kept, static_cast<uint32_t>(rows), false, false};
+  if (!w.lag && !push(slot, queued, scan)) begin_lag(slot, position);
+  w.queued.kept += rows;
+  queued_rows_ += rows;
+}
+
+// Decides the frame batch_[first], which the client keeps, and those that continue its run. Returns the index after them.
+size_t Broker::keep_run(const Interest& who, size_t first) {
+  touch(who.slot);
+  uint64_t rows = batch_[first].frame.rows;
+  size_t end = first + 1;
+  for (; end < batch_.size(); ++end) {
+    const auto& [position, frame] = batch_[end];
+    const bool kept = who.verdicts[index_of(frame.kind)].rule == Rule::keep;
+    if (!kept || !continues_run(batch_[first], rows, position, frame)) break;
+    rows += frame.rows;
+  }
+  keep(who.slot, batch_[first].position, rows, batch_[first].position);
+  clients_[who.slot].w.scan = batch_[end - 1].frame.next;
+  return end;
+}
+
 void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish) {
   if (v.rule == Rule::none) return;
   touch(slot);
   BrokerRecord& w = clients_[slot].w;
   const uint64_t scan = may_publish ? position : 0;
   if (v.rule == Rule::keep) {
-    if (!w.lag && !push(slot, {position, w.queued.kept, frame.rows, false, false}, scan)) begin_lag(slot, position);
-    w.queued.kept += frame.rows;
-    queued_rows_ += frame.rows;
+    keep(slot, position, frame.rows, scan);
   } else if (v.rule == Rule::newest) {
     let_in(slot, v.limit, position, frame, scan);
   } else {
@@ -186,20 +215,20 @@ Broker::Step Broker::step(uint64_t max_bytes) {
 }
 
 // Decides the frames from position() on. Returns where it ended, which is where it failed if it did. Works client by
-// client on a run of frames, since loading a client's record and ring costs more than deciding a frame.
+// client on a batch of frames, since loading a client's record and ring costs more than deciding a frame.
 uint64_t Broker::walk(uint64_t committed, uint64_t max_bytes, Step* out, std::exception_ptr* failure) {
   uint64_t position = position_;
-  run_.clear();
+  batch_.clear();
   try {
     while (position < committed && position - position_ < max_bytes) {
       const FrameSource::Frame frame = frames_.frame(position);
       Audience* who = frame.rows ? &audience(frame.table) : nullptr;
       if (who && !who->interests.empty()) {
         const bool settled = who->from <= position && position < who->to;
-        if (who != run_for_ || !settled || run_.size() == kRun) decide_run();
+        if (who != batch_for_ || !settled || batch_.size() == kBatch) decide_batch();
         if (!settled) settle(who, position);
-        run_for_ = who;
-        run_.push_back({position, frame});
+        batch_for_ = who;
+        batch_.push_back({position, frame});
       }
       position = frame.next;
       ++out->frames;
@@ -208,20 +237,20 @@ uint64_t Broker::walk(uint64_t committed, uint64_t max_bytes, Step* out, std::ex
     *failure = std::current_exception();  // decisions before it stand
   }
   try {
-    decide_run();
+    decide_batch();
   } catch (...) {
     *failure = std::current_exception();
   }
-  // After a failed run, each client's own scan says what was decided.
-  return run_.empty() ? position : run_.front().position;
+  // After a failed batch, each client's own scan says what was decided.
+  return batch_.empty() ? position : batch_.front().position;
 }
 
-// Skips rows that a drop-oldest limit drops within their run, unless more rows than the limit wait. They need no slots:
+// Skips rows that a drop-oldest limit drops within their batch, unless more rows than the limit wait. They need no slots:
 // they are counted, and the floor rises to their end before any later row is in a slot. Returns the number of these
 // frames.
 size_t Broker::pass_over(const Interest& who) {
   Client& c = clients_[who.slot];
-  if (run_.size() == 1 || run_.front().position < c.w.scan) return 0;
+  if (batch_.size() == 1 || batch_.front().position < c.w.scan) return 0;
   if (c.w.lag && c.w.lag_rows.kept != c.w.queued.kept) return 0;  // rows that stay are not all in slots yet
   const uint64_t limit = common_limit(who.verdicts);
   if (!limit) return 0;
@@ -231,14 +260,14 @@ size_t Broker::pass_over(const Interest& who) {
   };
   uint64_t kept = 0;
   uint64_t last = 0;  // position of the last frame that matches
-  size_t first = run_.size();
+  size_t first = batch_.size();
   while (first && kept < limit) {
-    const uint64_t rows = matching(run_[--first].frame);
+    const uint64_t rows = matching(batch_[--first].frame);
     kept += rows;
-    if (rows) last = std::max(last, run_[first].position);
+    if (rows) last = std::max(last, batch_[first].position);
   }
   uint64_t passed = 0;
-  for (size_t i = 0; i < first; ++i) passed += matching(run_[i].frame);
+  for (size_t i = 0; i < first; ++i) passed += matching(batch_[i].frame);
   if (!passed) return 0;
   touch(who.slot);
   note_length(who.slot, done(who.slot));
@@ -246,22 +275,28 @@ size_t Broker::pass_over(const Interest& who) {
   c.w.floor_limit = c.w.queued.limited;
   c.w.oldest_at = last;
   if (c.w.lag) end_lag(who.slot);
-  c.w.scan = run_[first].position;
+  c.w.scan = batch_[first].position;
   queued_rows_ += passed;
   return first;
 }
 
-void Broker::decide_run() {
-  if (run_.empty()) return;
-  for (const Interest& each : run_for_->interests) {
+void Broker::decide_batch() {
+  if (batch_.empty()) return;
+  for (const Interest& each : batch_for_->interests) {
     const Client& c = clients_[each.slot];
-    for (size_t i = pass_over(each); i < run_.size(); ++i) {
-      const auto& [position, frame] = run_[i];
+    for (size_t next = pass_over(each); next < batch_.size();) {
+      const size_t i = next++;
+      const auto& [position, frame] = batch_[i];
+      const Verdict& v = each.verdicts[index_of(frame.kind)];
       if (position < c.w.scan) continue;
-      decide(each.slot, each.verdicts[index_of(frame.kind)], position, frame, true);
+      if (v.rule == Rule::keep) {
+        next = keep_run(each, i);
+      } else {
+        decide(each.slot, v, position, frame, true);
+      }
     }
   }
-  run_.clear();
+  batch_.clear();
 }
 
 void Broker::publish_touched(uint64_t position) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "journal/runs.hpp"
 #include "queue/arena.hpp"
 
 namespace relay {
@@ -33,6 +34,8 @@ class FrameSource {
   // The frame at a position below the committed watermark. Throws if it is gone or damaged.
   virtual Frame frame(uint64_t position) = 0;
   virtual Names names(uint64_t table) = 0;
+  // Whether servers find the frames of a run: they read the same journal.
+  virtual bool has_runs() const { return false; }
 };
 
 constexpr uint32_t kDropOldest = 1;  // the discard type; all others drop the newest
@@ -130,7 +133,7 @@ class Broker {
   // frame cannot be read, it throws and the queue is empty.
   void seek(size_t slot, uint64_t position);
   // Drops rows that need frames below `position`, or below position() if that is less. Call it before those are
-  // deleted.
+  // deleted. No run crosses the position: it is that of a segment.
   void cut(uint64_t position);
   // The lowest journal position that the client's waiting or in-flight rows need.
   uint64_t needed(size_t slot);
@@ -224,7 +227,7 @@ class Broker {
   static uint64_t common_limit(const std::array<Verdict, 3>& verdicts);
   Verdict judge_one(size_t slot, uint64_t position, const FrameSource::Frame& frame);
   uint64_t walk(uint64_t committed, uint64_t max_bytes, Step* out, std::exception_ptr* failure);
-  void decide_run();
+  void decide_batch();
   size_t pass_over(const Interest& who);
   void touch(size_t slot);
   void publish(size_t slot, uint64_t scan);
@@ -236,12 +239,16 @@ class Broker {
   bool is_reusable(size_t slot, const Counts& reach);
   void note_length(size_t slot, const Counts& from);
   bool push(size_t slot, const Queued& queued, uint64_t scan);
+  bool continues_run(const Rows& run, uint64_t rows, uint64_t position, const FrameSource::Frame& frame) const;
+  void keep(size_t slot, uint64_t position, uint64_t rows, uint64_t scan);
+  size_t keep_run(const Interest& who, size_t first);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
   void begin_lag(size_t slot, uint64_t position);
   void end_lag(size_t slot);
   Queued accepted(size_t slot, uint64_t index) const;
   void accept(size_t slot, const Queued& queued);
   Queued behind_lag(size_t slot, const FrameSource::Frame& frame);
+  uint64_t extend_run(size_t slot, const FrameSource::Frame& first, uint64_t end, Queued* queued);
   void let_in(size_t slot, uint64_t limit, uint64_t position, const FrameSource::Frame& frame, uint64_t scan);
   void queue_limited(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, uint64_t scan);
   void refill(size_t slot, uint64_t end);
@@ -262,6 +269,7 @@ class Broker {
   void list_mixed(size_t slot, Checkpoint* from);
   void class_rows(size_t slot, Checkpoint* from);
   void find_lag(size_t slot, Checkpoint* out) const;
+  uint64_t rows_of_run(uint64_t position, uint64_t most, uint64_t committed) const;
   std::string frame_flaw(uint64_t position, uint64_t rows, uint64_t committed) const;
 
   Arena arena_;
@@ -275,8 +283,8 @@ class Broker {
   std::unordered_map<std::string, Audience> audiences_;      // by schema and table
   std::unordered_map<uint64_t, Audience*> tables_;           // the same by TABLE frame, which each segment repeats
   std::array<std::pair<uint64_t, Audience*>, 64> recent_{};  // the last tables
-  std::vector<Rows> run_;  // consecutive ROWS frames with one audience, still to be decided
-  Audience* run_for_ = nullptr;
+  std::vector<Rows> batch_;  // consecutive ROWS frames with one audience, still to be decided
+  Audience* batch_for_ = nullptr;
   uint64_t queued_rows_ = 0;
   std::unique_ptr<Snapshot> snapshot_;
   uint64_t stored_position_ = 0;

@@ -60,12 +60,36 @@ Queued Broker::behind_lag(size_t slot, const FrameSource::Frame& frame) {
   return q;
 }
 
+// Adds the rows of frames before `end` that continue the run of `queued`, whose first frame is `first`. Returns the
+// position after the frames that need no other slot.
+uint64_t Broker::extend_run(size_t slot, const FrameSource::Frame& first, uint64_t end, Queued* queued) {
+  const Rows run{queued->frame, first};
+  uint64_t position = first.next;
+  try {
+    while (position < end && frames_.has_runs() && in_one_block(queued->frame, position)) {
+      const FrameSource::Frame frame = frames_.frame(position);
+      const Rule rule = judge_one(slot, position, frame).rule;
+      if (rule == Rule::keep && continues_run(run, queued->rows, position, frame)) {
+        queued->rows += frame.rows;
+      } else if (rule != Rule::none || (frame.rows && frame.table == first.table)) {
+        break;
+      }
+      position = frame.next;
+    }
+  } catch (const std::exception&) {
+    return position;  // met again when the rows before it have their slot
+  }
+  return position;
+}
+
 // Moves rows that are in no slot yet, from the frames [lag, end), to the ring as far as it has room.
 void Broker::refill(size_t slot, uint64_t end) {
   Client& c = clients_[slot];
   while (c.w.lag && c.w.lag < end) {
     const FrameSource::Frame frame = frames_.frame(c.w.lag);
-    const Queued q = behind_lag(slot, frame);
+    Queued q = behind_lag(slot, frame);
+    uint64_t next = frame.next;
+    if (q.rows && !q.is_limited) next = extend_run(slot, frame, end, &q);
     if (q.rows) {
       if (q.end() > c.w.floor().of(q.is_limited)) {
         if (!push(slot, q, end)) return;
@@ -74,7 +98,7 @@ void Broker::refill(size_t slot, uint64_t end) {
       c.w.lag_rows.of(q.is_limited) = q.end();
       if (q.is_newest) ++c.w.accepted_head;
     }
-    c.w.lag = frame.next;
+    c.w.lag = next;
   }
   if (!c.w.lag) return;
   if (c.w.lag_rows != c.w.queued) {

@@ -40,13 +40,25 @@ std::string queue_flaw(const Checkpoint& c) {
 
 }  // namespace
 
+// The rows of the run at `position`; at most `most` are counted.
+uint64_t Broker::rows_of_run(uint64_t position, uint64_t most, uint64_t committed) const {
+  const FrameSource::Frame first = frames_.frame(position);
+  uint64_t rows = first.rows;
+  for (uint64_t at = first.next; rows < most && at < committed && in_one_block(position, at);) {
+    const FrameSource::Frame frame = frames_.frame(at);
+    if (frame.rows && frame.table == first.table) rows += frame.rows;
+    at = frame.next;
+  }
+  return rows;
+}
+
 // An unreadable frame is damage of the journal, not of the checkpoint; it is reported when the frame is needed.
 std::string Broker::frame_flaw(uint64_t position, uint64_t rows, uint64_t committed) const {
   const std::string text = "it has rows at journal position " + std::to_string(position);
   if (position >= committed) return text + ", and the journal ends at " + std::to_string(committed);
   uint64_t there = 0;
   try {
-    there = frames_.frame(position).rows;
+    there = rows_of_run(position, rows, committed);
   } catch (const std::exception&) {
     there = rows;
   }

@@ -27,6 +27,8 @@ class JournalFrames final : public FrameSource {
     return {definition->schema, definition->table, definition->proven};
   }
 
+  bool has_runs() const override { return true; }
+
   uint64_t generation() { return journal_.generation(); }
   void release_before(uint64_t position) { journal_.release_before(position); }
 

@@ -161,18 +161,18 @@ void QueueServer::skip_in_flight(uint64_t frame) {
   block_.server.publish(s);
 }
 
-void QueueServer::skip_row(uint64_t number) {
+void QueueServer::skip_row(uint64_t number, const std::function<uint64_t(const Range&)>& frame_of) {
   ServerRecord s = block_.server.read();
   Range first[kInFlightRanges];
   if (s.lo != s.hi) {
-    if (s.lo == number && copy_in_flight(block_, s, first)) skip_in_flight(first[0].frame);
+    if (s.lo == number && copy_in_flight(block_, s, first)) skip_in_flight(frame_of(first[0]));
     return;
   }
   const Peek next = peek(first, 1, 1);
   if (!next.rows || next.number != number) return;
   skip_first(&s, next);
   s.skipped += 1;
-  s.skipped_at = first[0].frame;
+  s.skipped_at = frame_of(first[0]);
   block_.server.publish(s);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bitset>
+#include <functional>
 
 #include "queue/arena.hpp"
 
@@ -50,8 +51,9 @@ class QueueServer {
   uint64_t repeats() const;
   // Skips the first row in flight. `frame` is its frame.
   void skip_in_flight(uint64_t frame);
-  // Skips row `number`, if it is the first in flight, or the next one if nothing is in flight.
-  void skip_row(uint64_t number);
+  // Skips row `number`, if it is the first in flight, or the next one if nothing is in flight. `frame_of` finds the frame
+  // of the first row of a range.
+  void skip_row(uint64_t number, const std::function<uint64_t(const Range&)>& frame_of);
 
   // Confirms in-flight rows below row number `through`; returns their number.
   uint64_t confirm(uint64_t through);

@@ -35,7 +35,8 @@ const RowCache::Rows* RowCache::find(RowFormat format, const Range& range, uint3
   ++hits_;
   const uint8_t* start = ring_.get() + entry.at % kRing;
   const size_t head = (size_t{entry.count} + 1) * sizeof(uint32_t);
-  found_ = {start + head, reinterpret_cast<const uint32_t*>(start), entry.count, entry.kind};
+  const RowOrigin origin{entry.frame + entry.into, entry.kind};
+  found_ = {start + head, reinterpret_cast<const uint32_t*>(start), entry.count, origin};
   return &found_;
 }
 
@@ -52,7 +53,8 @@ void RowCache::keep(RowFormat format, const Range& range, const Rows& rows) {
   uint8_t* to = ring_.get() + end_ % kRing;
   std::memcpy(to, rows.starts, head);
   std::memcpy(to + head, rows.bytes, rows.starts[rows.count]);
-  entries_[place(range)] = {range.frame, end_, range.first, rows.count, format, rows.kind};
+  const auto into = static_cast<uint32_t>(rows.origin.frame - range.frame);
+  entries_[place(range)] = {range.frame, end_, range.first, rows.count, into, format, rows.origin.kind};
   end_ += size;
 }
 

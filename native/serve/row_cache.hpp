@@ -20,6 +20,12 @@ struct RowNumbers {
   uint64_t waiting = 0;  // rows that wait after this one
 };
 
+// Where a row comes from.
+struct RowOrigin {
+  uint64_t frame = 0;
+  RowKind kind = RowKind::insert;
+};
+
 // A ring of bytes with the newest rows, and a table that finds them by frame. It uses memory only while it helps.
 class RowCache {
  public:
@@ -28,7 +34,7 @@ class RowCache {
     const uint8_t* bytes = nullptr;
     const uint32_t* starts = nullptr;
     uint32_t count = 0;
-    RowKind kind = RowKind::insert;
+    RowOrigin origin;  // of the first
   };
 
   // Whether a reply to this client should use the cache: several clients poll, and have had rows in common.
@@ -52,6 +58,7 @@ class RowCache {
     uint64_t at = 0;  // its bytes: starts, then rows
     uint32_t first = 0;
     uint32_t count = 0;  // 0: an empty entry
+    uint32_t into = 0;   // from `frame` to the frame of the first row, which is in the same block
     RowFormat format = RowFormat::text;
     RowKind kind = RowKind::insert;
   };

@@ -11,14 +11,12 @@ namespace {
 constexpr int kMaxPassed = 4096;
 constexpr uint64_t kWholeRepeats = 2;  // repeats of all rows in flight: a connection may break at any time
 
-enum class Fit : uint8_t { taken, full, failed };
-
 // Encodes rows one by one.
 template <typename EncodeRow>
 struct Each {
   EncodeRow row;
-  bool copies(const Range&, uint64_t, RowNumbers, RowKind*) { return false; }
-  void ends(const Range&, uint64_t, RowKind) {}
+  bool copies(const Range&, uint64_t, RowNumbers, RowOrigin*) { return false; }
+  void ends(const Range&, uint64_t, RowOrigin) {}
 };
 
 template <typename EncodeRow>
@@ -43,6 +41,8 @@ uint64_t rows_again(uint64_t in_flight, uint64_t repeats) {
 
 }  // namespace
 
+enum class Server::Fit : uint8_t { taken, full, failed };
+
 // Rows being put into a reply.
 struct Server::Batch {
   Range* ranges = nullptr;
@@ -52,8 +52,10 @@ struct Server::Batch {
   uint64_t max_rows = 0;
 
   uint64_t rows = 0;     // encoded
-  uint32_t kind = 0;     // kind of the first row
+  RowOrigin origin;      // of the first one
   size_t used = 0;       // ranges that they use; the last one is shortened to fit
+  uint32_t got = 0;      // rows of the next range that are encoded
+  RowOrigin begin;       // of the first one of that range
   bool full = false;     // the next row did not fit
   bool lost = false;     // the journal lacks the next row,
   bool damaged = false;  // because that part is damaged,
@@ -83,7 +85,7 @@ class Server::ManyRows {
   }
 
   // Takes `count` rows of a range from the cache. False if it does not have them, or if they do not fit.
-  bool copies(const Range& range, uint64_t count, RowNumbers numbers, RowKind* kind) {
+  bool copies(const Range& range, uint64_t count, RowNumbers numbers, RowOrigin* origin) {
     if (!cache_) return false;
     server_.starts_.clear();
     begin_ = out_.size();
@@ -96,7 +98,7 @@ class Server::ManyRows {
       --numbers.waiting;
     }
     rows_ += static_cast<uint32_t>(count);
-    *kind = found->kind;
+    *origin = found->origin;
     return true;
   }
 
@@ -119,11 +121,11 @@ class Server::ManyRows {
   }
 
   // Keeps the rows of a range that were encoded one by one.
-  void ends(const Range& range, uint64_t count, RowKind kind) {
+  void ends(const Range& range, uint64_t count, RowOrigin origin) {
     if (!cache_) return;
     std::vector<uint32_t>& starts = server_.starts_;
     starts.push_back(static_cast<uint32_t>(out_.size() - begin_));
-    cache_->keep(format_, range, {out_.at(begin_), starts.data(), static_cast<uint32_t>(count), kind});
+    cache_->keep(format_, range, {out_.at(begin_), starts.data(), static_cast<uint32_t>(count), origin});
   }
 
   // Puts the number of rows before them.
@@ -142,46 +144,70 @@ class Server::ManyRows {
 
 template <typename Encode>
 void Server::fill(Batch& batch, RowCursor& at, Encode& encode) {
+  Fit fit = Fit::taken;
   try {
-    for (; batch.used < batch.count && batch.rows < batch.max_rows; ++batch.used) {
+    while (fit == Fit::taken && batch.used < batch.count && batch.rows < batch.max_rows) {
       Range& range = batch.ranges[batch.used];
       batch.frame = range.frame;
-      uint64_t want = std::min<uint64_t>(range.rows, batch.max_rows - batch.rows);
+      const uint64_t want = std::min<uint64_t>(range.rows, batch.max_rows - batch.rows);
       const RowNumbers numbers{batch.number + batch.rows + 1, batch.waiting - batch.rows - 1};
-      RowKind kind = RowKind::insert;
-      if (encode.copies(range, want, numbers, &kind)) {
-        if (batch.used == 0) batch.kind = static_cast<uint32_t>(kind);
+      if (encode.copies(range, want, numbers, &batch.begin)) {
         batch.rows += want;
-        range.rows = static_cast<uint32_t>(want);
-        continue;
+        batch.got = static_cast<uint32_t>(want);
+      } else {
+        fit = fill_range(batch, at, encode, want);
+        if (batch.got > 0) encode.ends(range, batch.got, batch.begin);
       }
-      uint32_t got = 0;
-      Fit fit = at.seek(journal_, range.frame, range.first, &batch.error) ? Fit::taken : Fit::failed;
-      if (batch.used == 0) batch.kind = static_cast<uint32_t>(at.kind());
-      for (; fit == Fit::taken && got < want; ++got) {
-        Row row;
-        if (!at.read(options_.event_position, &row, &batch.error)) {
-          fit = Fit::failed;
-          break;
-        }
-        fit = encode.row(row, batch.number + batch.rows, batch.waiting - batch.rows - 1, &batch.error);
-        if (fit != Fit::taken) break;
-        at.advance();
-        ++batch.rows;
-      }
-      if (got > 0) encode.ends(range, got, at.kind());
-      if (got < range.rows) {
-        range.rows = got;
-        if (got > 0) ++batch.used;
-        batch.full = fit == Fit::full;
-        return;
-      }
+      end_range(batch);
     }
   } catch (const JournalError& error) {
+    end_range(batch);
+    batch.frame = at.frame();
     batch.lost = true;
     batch.damaged = error.code == "journal_corrupt";
     batch.later = error.code == "environment";
     batch.error = error.what();
+  }
+  batch.full = fit == Fit::full;
+}
+
+// Shortens the range under way to its rows that were encoded.
+void Server::end_range(Batch& batch) {
+  if (batch.used == batch.count) return;
+  batch.ranges[batch.used].rows = batch.got;
+  if (batch.used == 0) batch.origin = batch.begin;
+  if (batch.got > 0) ++batch.used;
+  batch.got = 0;
+}
+
+// Encodes `want` rows of the next range.
+template <typename Encode>
+Server::Fit Server::fill_range(Batch& batch, RowCursor& at, Encode& encode, uint64_t want) {
+  const Range& range = batch.ranges[batch.used];
+  while (batch.got < want) {
+    const bool found = at.seek(journal_, range.frame, range.first + batch.got, &batch.error);
+    batch.frame = at.frame();
+    if (batch.got == 0) batch.begin = {at.frame(), at.kind()};
+    if (!found) return Fit::failed;
+    for (; batch.got < want && !at.at_end(); ++batch.got, ++batch.rows) {
+      Row row;
+      if (!at.read(options_.event_position, &row, &batch.error)) return Fit::failed;
+      const Fit fit = encode.row(row, batch.number + batch.rows, batch.waiting - batch.rows - 1, &batch.error);
+      if (fit != Fit::taken) return fit;
+      at.advance();
+    }
+  }
+  return Fit::taken;
+}
+
+// The frame of the first row of a range; that of its run, if the journal cannot be read.
+uint64_t Server::frame_of(const ClientHandle& handle, const Range& range) {
+  RowCursor& at = cursor(handle);
+  std::string ignored;
+  try {
+    return at.seek(journal_, range.frame, range.first, &ignored) ? at.frame() : range.frame;
+  } catch (const JournalError&) {
+    return range.frame;
   }
 }
 
@@ -204,7 +230,7 @@ Outcome Server::hand_out(ClientHandle& handle, uint64_t max_rows, std::string* e
       batch.max_rows = std::min(max_rows, rows_again(view.in_flight(), repeats));
       const bool alone = repeats > 0 && rows_again(view.in_flight(), repeats - 1) == 1;  // as it was last handed out
       if (options_.max_repeats && repeats >= options_.max_repeats && alone) {
-        queue.skip_in_flight(ranges_[0].frame);
+        queue.skip_in_flight(frame_of(handle, ranges_[0]));
         continue;
       }
     } else {
@@ -227,7 +253,8 @@ Outcome Server::hand_out(ClientHandle& handle, uint64_t max_rows, std::string* e
         broker_wake_ |= queue.broker_must_wake();
       }
       if (!options_.at_most_once) handle.handed = batch.number + batch.rows;
-      queue.deliveries().add({now, ranges_[0].frame, batch.kind, static_cast<uint32_t>(batch.rows)});
+      const auto kind = static_cast<uint32_t>(batch.origin.kind);
+      queue.deliveries().add({now, batch.origin.frame, kind, static_cast<uint32_t>(batch.rows)});
       return Outcome::rows;
     }
     if (batch.later) return Outcome::empty;
@@ -269,7 +296,7 @@ Outcome Server::poll(ClientHandle& handle, int version, Output& out, std::string
 void Server::skip_row(const ClientHandle& handle, uint64_t number) {
   if (gone(handle)) return;
   QueueServer queue(arena_, handle.slot);
-  queue.skip_row(number);
+  queue.skip_row(number, [&](const Range& range) { return frame_of(handle, range); });
   if (!queue.line().connected.relaxed()) queue.release(handle.client_id);
 }
 

@@ -81,6 +81,7 @@ class Server {
  private:
   struct Batch;
   class ManyRows;
+  enum class Fit : uint8_t;
 
   // Whether the client was forgotten. If not, this process holds its block from now on.
   bool gone(const ClientHandle& handle) { return !QueueServer(arena_, handle.slot).enter(handle.client_id); }
@@ -90,6 +91,10 @@ class Server {
   Outcome hand_out(ClientHandle& handle, uint64_t max_rows, std::string* error, Encode& encode);
   template <typename Encode>
   void fill(Batch& batch, RowCursor& at, Encode& encode);
+  template <typename Encode>
+  Fit fill_range(Batch& batch, RowCursor& at, Encode& encode, uint64_t want);
+  static void end_range(Batch& batch);
+  uint64_t frame_of(const ClientHandle& handle, const Range& range);
 
   Arena arena_;
   JournalReader journal_;

@@ -120,7 +120,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a row more than the limit drops needs no slot",
-        (Edit("queue/broker.cpp", "kept += rows;", "kept += kept ? rows : rows + 1;"),),
+        (Edit("queue/broker.cpp", "\n    kept += rows;", "\n    kept += kept ? rows : rows + 1;"),),
     ),
     Mutant(
         "a refill does not wake",

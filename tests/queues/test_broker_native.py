@@ -14,6 +14,7 @@ import pytest
 
 from relay._native import Arena, Broker, ClientQueue, JournalReader, JournalWriter, QueueError
 from tests.support.chance import seeds
+from tests.support.queue_line import RowsFrame, rows_frames, rows_of
 
 OPEN = 2**64 - 1
 POOL = 1 << 20
@@ -85,10 +86,6 @@ class Model:
         del self.queue[: len(rows)]
 
 
-def expand(ranges: list[tuple[int, int, int]]) -> list[Row]:
-    return [(frame, first + i) for frame, first, rows in ranges for i in range(rows)]
-
-
 class Stage:
     """A journal, an arena and a broker in this process, and what must be true of them."""
 
@@ -102,6 +99,7 @@ class Stage:
             for i, name in enumerate(TABLES)
         ]
         self.names: dict[int, str] = {}  # by TABLE frame
+        self.frames: list[RowsFrame] = []  # all that were written
         self.position = 100
         self.models = [Model() for _ in range(clients)]
         self.seen = self.writer.committed()
@@ -119,6 +117,9 @@ class Stage:
 
     def start_broker(self) -> None:
         self.broker = Broker(self.arena, self.folder, lambda offset, size: None)
+
+    def expand(self, ranges: list[tuple[int, int, int]]) -> list[Row]:
+        return rows_of(self.frames, ranges)
 
     def queue(self, client: int) -> ClientQueue:
         return ClientQueue(self.arena, client)
@@ -139,6 +140,7 @@ class Stage:
             elif values[0] == 2:
                 for model in self.models:
                     model.offer(frame, self.names[values[2]], values[1], values[5])
+        self.frames += rows_frames(self.folder, self.seen, self.writer.committed())
         self.seen = self.writer.committed()
 
     def set_filters(self, client: int, filters: list[Filter]) -> None:
@@ -163,10 +165,10 @@ class Stage:
             assert sum(stats["dropped"].values()) == sum(model.dropped.values()), i
             for reason in ("limit_newest", "undecodable"):
                 assert stats["dropped"][reason] == model.dropped[reason], (i, reason)
-            ready = expand(self.queue(i).peek()[1])
+            ready = self.expand(self.queue(i).peek()[1])
             assert ready == model.queue[: len(ready)], i
             assert len(ready) == len(model.queue) or stats["lagging"], i
-            assert expand(self.queue(i).in_flight()[1]) == model.in_flight, i
+            assert self.expand(self.queue(i).in_flight()[1]) == model.in_flight, i
 
     def drain(self, client: int) -> None:
         """Take everything, with the refills that it needs."""
@@ -174,8 +176,8 @@ class Stage:
         self.confirm(client, 2**62)
         while model.queue:
             self.broker.step(1)
-            assert expand(queue.take(1 << 30)[1]), "nothing to take"
-            taken = expand(queue.in_flight()[1])
+            assert self.expand(queue.take(1 << 30)[1]), "nothing to take"
+            taken = self.expand(queue.in_flight()[1])
             assert taken == model.queue[: len(taken)]
             model.take(taken)
             self.confirm(client, 2**62)
@@ -211,7 +213,7 @@ def act(stage: Stage, rng: random.Random, client: int) -> str:
             stage.write(rng.randrange(3), rng.choice((1, 2, 4)), rng.choice((1, 1, 2, 3, 40)))
         stage.step()
     elif deed == "take" and not model.in_flight:
-        taken = expand(queue.take(rng.randrange(1, 60))[1])
+        taken = stage.expand(queue.take(rng.randrange(1, 60))[1])
         assert taken == model.queue[: len(taken)]
         model.take(taken)
     elif deed == "confirm":
@@ -329,7 +331,7 @@ def test_rows_that_a_limit_drops_within_a_step_are_counted_as_if_each_had_waited
         assert told == stage.models[0].queue[-1][0]
         for client, model in enumerate(stage.models[:2]):
             stage.confirm(client, 2**62)
-            taken = expand(stage.queue(client).take(7)[1])
+            taken = stage.expand(stage.queue(client).take(7)[1])
             assert taken == model.queue[: len(taken)]
             model.take(taken)
         stage.check()

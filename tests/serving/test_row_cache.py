@@ -3,56 +3,28 @@
 from __future__ import annotations
 
 import random
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from relay._native import Server, Session
+from relay._native import Server
 from relay.protocol import classic
+from tests.support.many_poller import ManyPoller
 from tests.support.queue_line import Line
 
 ROWS_AT_A_TIME = (1, 7, 100)
 
 
-class Client:
-    """A connection to a server of the queue's memory."""
-
-    def __init__(self, line: Line, server: Server, id: int) -> None:
-        slot, _ = line.client(id)
-        self._ours, self._theirs = socket.socketpair()
-        self._theirs.setblocking(False)
-        self._session = Session(server, 1 << 16)
-        self._session.identify(id, slot, 7, 0, "192.0.2.1")
-        self._id = id
-        self.confirmed = 0
-
-    def poll(self, rows: int, most: int, format: classic.Format) -> bytes:
-        """The reply to a PollMany that confirms everything before it."""
-        payload = classic.encode_poll_many(classic.PollMany(rows, most, 0, self.confirmed, format))
-        request = classic.encode_request(classic.Command.POLL_MANY, payload, client_id=self._id, token=7)
-        self._theirs.sendall(request)
-        self._session.exchange(self._ours.fileno())
-        reply = self._theirs.recv(1 << 20)
-        assert len(reply) == 9 + int.from_bytes(reply[1:5], "little"), "the socket did not take the reply whole"
-        self.confirmed += int.from_bytes(reply[9:13], "little")
-        return reply
-
-    def close(self) -> None:
-        self._ours.close()
-        self._theirs.close()
-
-
 @contextmanager
-def three(line: Line) -> Iterator[tuple[Client, Client, Client]]:
+def three(line: Line) -> Iterator[tuple[ManyPoller, ManyPoller, ManyPoller]]:
     """Two clients of one server, the first with rows from before, and one that has a server for itself."""
     shared, alone = (Server(line.arena, str(line.folder / "journal")) for _ in range(2))
-    first = Client(line, shared, 1)
+    first = ManyPoller(line, shared, 1)
     line.write(3)
     line.broker.step(1 << 30)
-    clients = first, Client(line, shared, 2), Client(line, alone, 3)
+    clients = first, ManyPoller(line, shared, 2), ManyPoller(line, alone, 3)
     yield clients
     for client in clients:
         client.close()
@@ -67,7 +39,7 @@ def write(line: Line, rng: random.Random, events: int = 20) -> int:
             rows += 1
         else:
             many = rng.choice((1, 3, 50))
-            line.write(1, many)
+            line.write(1, many, together=rng.random() < 0.9)
             rows += many
     line.broker.step(1 << 30)
     return rows
