@@ -87,11 +87,14 @@ def test_limits_drop_and_count(serving: Serving) -> None:
         assert (stats["matched"], stats["confirmed"], stats["dropped"][reason]) == (6, 3, 3)
 
 
-def test_long_queue_is_delivered_whole_though_it_does_not_fit_its_ring(serving: Serving) -> None:
-    client = serving.client("long", "long.t")
+@pytest.mark.parametrize("tables", ["t", "tu"])  # rows of one table share slots of the ring, those of two do not
+def test_long_queue_is_delivered_whole_though_it_does_not_fit_its_ring(serving: Serving, tables: str) -> None:
+    schema = f"long_{tables}"
+    client = serving.client(schema, *(f"{schema}.{table}" for table in tables))
     for number in range(3000):
-        serving.insert((number, "x"), schema="long", table="t")
+        serving.insert((number, "x"), schema=schema, table=tables[number % len(tables)])
     until(lambda: serving.stats(client)["matched"] >= 3000)  # from here on the queue only gets shorter
+    assert serving.stats(client)["lagging"] or tables == "t"
     rows: list[int] = []
     sizes: list[int] = []
     while len(rows) < 3000:
