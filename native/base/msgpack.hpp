@@ -51,7 +51,7 @@ inline uint8_t* put_bytes(uint8_t* p, uint8_t tag, Bytes b) {
   return p + b.size;
 }
 inline uint8_t* put_str(uint8_t* p, std::string_view s) { return put_bytes(p, kStr32, Bytes(s)); }
-// A str with the shortest head. Only by that do decoders recognize a key that they had before (msgspec: below 32 bytes).
+// A str with a short head. Decoders recognize a key that they had before if it has one (msgspec: one below 32 bytes).
 inline uint8_t* put_name(uint8_t* p, std::string_view s) {
   if (s.size() >= 0x100) return put_str(p, s);
   if (s.size() >= 32) *p++ = kStr8;

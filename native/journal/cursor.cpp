@@ -64,7 +64,7 @@ bool RowCursor::open_next(JournalReader& journal, std::string* error) {
     run_ = run;
     return true;
   }
-  *error = "row " + std::to_string(rows_.rows) + where() + " is malformed: it has no such row, and ends its run";
+  *error = "the frame" + where() + " has " + std::to_string(rows_.rows) + " rows, and no frame of its run follows";
   return false;
 }
 
