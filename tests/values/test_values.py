@@ -191,7 +191,7 @@ def test_what_cannot_be_decoded_is_refused() -> None:
             render_one(msgspec.msgpack.encode(["shop", "t", 1, 1, 1, True, [changed]]), b"")
 
 
-def test_names_have_the_shortest_heads_that_decoders_know() -> None:
+def test_names_have_short_heads_which_decoders_know() -> None:
     sequence_end = 10
     names = ["a", "b" * 31, "c" * 32, "d" * 255]
     row = render_tinies(names, position=70_000)
