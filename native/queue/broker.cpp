@@ -112,20 +112,25 @@ void Broker::keep(size_t slot, uint64_t position, uint64_t rows, uint64_t scan) 
   queued_rows_ += rows;
 }
 
-// Decides the frame batch_[first], which the client keeps, and those that continue its run. Returns the index after them.
-size_t Broker::keep_run(const Interest& who, size_t first) {
-  touch(who.slot);
-  uint64_t rows = batch_[first].frame.rows;
-  size_t end = first + 1;
-  for (; end < batch_.size(); ++end) {
-    const auto& [position, frame] = batch_[end];
-    const bool kept = who.verdicts[index_of(frame.kind)].rule == Rule::keep;
-    if (!kept || !continues_run(batch_[first], rows, position, frame)) break;
-    rows += frame.rows;
+// The frame batch_[first] and those that continue its run for a client that keeps rows of these kinds.
+Broker::Run Broker::run_of(size_t first, uint32_t kinds) const {
+  Run run{kinds, batch_[first].frame.rows, first + 1};
+  for (; run.end < batch_.size(); ++run.end) {
+    const auto& [position, frame] = batch_[run.end];
+    if (!(frame.kind & kinds) || !continues_run(batch_[first], run.rows, position, frame)) break;
+    run.rows += frame.rows;
   }
-  keep(who.slot, batch_[first].position, rows, batch_[first].position);
-  clients_[who.slot].w.scan = batch_[end - 1].frame.next;
-  return end;
+  return run;
+}
+
+// Decides the run that begins with batch_[first]. Returns the index after it.
+size_t Broker::keep_run(size_t slot, size_t first, uint32_t kinds) {
+  touch(slot);
+  Run& run = runs_[first];  // most clients of a table keep the same rows
+  if (run.kinds != kinds) run = run_of(first, kinds);
+  keep(slot, batch_[first].position, run.rows, batch_[first].position);
+  clients_[slot].w.scan = batch_[run.end - 1].frame.next;
+  return run.end;
 }
 
 void Broker::decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish) {
@@ -282,7 +287,11 @@ size_t Broker::pass_over(const Interest& who) {
 
 void Broker::decide_batch() {
   if (batch_.empty()) return;
+  uint32_t kinds = 0;
+  for (const Rows& each : batch_) kinds |= each.frame.kind;
+  runs_.assign(batch_.size(), {});
   for (const Interest& each : batch_for_->interests) {
+    if (!(each.wanted & kinds)) continue;
     const Client& c = clients_[each.slot];
     for (size_t next = pass_over(each); next < batch_.size();) {
       const size_t i = next++;
@@ -290,7 +299,7 @@ void Broker::decide_batch() {
       const Verdict& v = each.verdicts[index_of(frame.kind)];
       if (position < c.w.scan) continue;
       if (v.rule == Rule::keep) {
-        next = keep_run(each, i);
+        next = keep_run(each.slot, i, each.kept & kinds);
       } else {
         decide(each.slot, v, position, frame, true);
       }

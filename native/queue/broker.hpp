@@ -201,8 +201,10 @@ class Broker {
   };
   struct Interest {
     size_t slot = 0;
-    std::array<Verdict, 3> verdicts;  // by kind; valid where the audience says
     std::vector<size_t> filters;      // filters that name the table, in force at any time
+    std::array<Verdict, 3> verdicts;  // by kind; valid where the audience says, as are the kinds of rows
+    uint32_t wanted = 0;              // that a filter matches, and
+    uint32_t kept = 0;                // that are all queued
   };
   // The clients that asked for a table, by ascending slot.
   struct Audience {
@@ -213,6 +215,11 @@ class Broker {
   struct Rows {
     uint64_t position;
     FrameSource::Frame frame;
+  };
+  struct Run {
+    uint32_t kinds = 0;  // of its rows; 0: not known
+    uint64_t rows = 0;
+    size_t end = 0;  // of its frames
   };
 
   void begin(uint64_t committed);
@@ -241,7 +248,8 @@ class Broker {
   bool push(size_t slot, const Queued& queued, uint64_t scan);
   bool continues_run(const Rows& run, uint64_t rows, uint64_t position, const FrameSource::Frame& frame) const;
   void keep(size_t slot, uint64_t position, uint64_t rows, uint64_t scan);
-  size_t keep_run(const Interest& who, size_t first);
+  Run run_of(size_t first, uint32_t kinds) const;
+  size_t keep_run(size_t slot, size_t first, uint32_t kinds);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
   void begin_lag(size_t slot, uint64_t position);
   void end_lag(size_t slot);
@@ -284,6 +292,7 @@ class Broker {
   std::unordered_map<uint64_t, Audience*> tables_;           // the same by TABLE frame, which each segment repeats
   std::array<std::pair<uint64_t, Audience*>, 64> recent_{};  // the last tables
   std::vector<Rows> batch_;  // consecutive ROWS frames with one audience, still to be decided
+  std::vector<Run> runs_;    // by the first frame in the batch: runs of the last client that began there
   Audience* batch_for_ = nullptr;
   uint64_t queued_rows_ = 0;
   std::unique_ptr<Snapshot> snapshot_;

@@ -68,7 +68,13 @@ void Broker::settle(Audience* who, uint64_t position) {
         }
       }
     }
-    for (uint32_t kind : {1u, 2u, 4u}) each.verdicts[index_of(kind)] = judge(c, each.filters, position, kind);
+    each.wanted = each.kept = 0;
+    for (uint32_t kind : {1u, 2u, 4u}) {
+      const Verdict v = judge(c, each.filters, position, kind);
+      each.verdicts[index_of(kind)] = v;
+      if (v.rule != Rule::none) each.wanted |= kind;
+      if (v.rule == Rule::keep) each.kept |= kind;
+    }
   }
 }
 
