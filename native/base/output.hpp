@@ -44,6 +44,10 @@ class Output {
   void ensure(size_t n) {
     if (static_cast<size_t>(end_ - p) < n + kSlack) grow(n + kSlack);
   }
+  // The same, but without room for growth.
+  void reserve(size_t n) {
+    if (static_cast<size_t>(end_ - p) < n + kSlack) resize(size() + n + kSlack);
+  }
 
   void append(Bytes bytes) {
     ensure(bytes.size);
@@ -63,9 +67,10 @@ class Output {
   uint8_t* p = nullptr;
 
  private:
-  void grow(size_t n) {
-    size_t used = size();
-    size_t room = (used + n) * 2;
+  void grow(size_t n) { resize((size() + n) * 2); }
+
+  __attribute__((noinline)) void resize(size_t room) {
+    const size_t used = size();
     auto* moved = static_cast<uint8_t*>(std::realloc(begin_, room));
     if (!moved) throw std::bad_alloc();
     begin_ = moved;

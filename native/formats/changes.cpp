@@ -2,6 +2,7 @@
 #include "formats/changes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/failure.hpp"
 #include "journal/segment.hpp"
@@ -75,6 +76,12 @@ void ChangeReader::start_at(uint64_t segment) {
   if (journal_.torn(segment, journal_.flushed(), &view)) finish(parsed<CommitFrame>(view), view.next);
 }
 
+// The next frame. A transaction's first and last are read and verified once, when its end is looked for.
+const FrameView& ChangeReader::here() {
+  if (here_.position != at_) here_ = at_ == end_.position ? end_ : journal_.frame(at_, true);
+  return here_;
+}
+
 Reached ChangeReader::read(uint64_t until, uint64_t max_bytes, uint64_t max_within) {
   Reached result;
   scanned_ = 0;
@@ -84,7 +91,7 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes, uint64_t max_with
     if (pending_.table) {
       if (full || !collect(max_within)) return reached(Reached::Why::full);
     } else if (open_) {
-      FrameView view = journal_.frame(at_, true);
+      const FrameView& view = here();
       const bool ends = view.kind() == FrameKind::commit;
       if (ends && !statements_.empty()) {
         result = std::move(statements_.front());
@@ -101,7 +108,7 @@ Reached ChangeReader::read(uint64_t until, uint64_t max_bytes, uint64_t max_with
     } else if (full) {
       return reached(Reached::Why::full);
     } else {
-      FrameView view = journal_.frame(at_, true);
+      const FrameView& view = here();
       const bool transaction = begins(view) || view.kind() == FrameKind::commit;
       if (transaction ? !look_ahead(until, &result) : pass_over(view, &result)) return result;
     }
@@ -148,7 +155,7 @@ bool ChangeReader::pass_over(const FrameView& view, Reached* result) {
 
 void ChangeReader::pass_within(const FrameView& view) {
   switch (view.kind()) {
-    case FrameKind::commit: finish(parsed<CommitFrame>(view), view.next); return;
+    case FrameKind::commit: finish(commit_, view.next); return;
     case FrameKind::rows: begin_rows(view); break;
     case FrameKind::ddl: {
       auto ddl = parsed<DdlFrame>(view);
@@ -183,16 +190,21 @@ void ChangeReader::finish(const CommitFrame& commit, uint64_t next) {
 // Finds the end of the transaction that begins here, which has the origin of its rows, and opens it. False, with the
 // reason, if it does not end before `until`, if the proof of a definition is pending, or if a table has to be decided.
 bool ChangeReader::look_ahead(uint64_t until, Reached* result) {
-  if (!ahead_.at) ahead_ = {at_, sequence_};
+  if (!ahead_.at) {
+    ahead_ = {at_, sequence_};
+    ++search_;
+  }
   while (ahead_.at < until) {
     if (scanned_enough()) {
       *result = reached(Reached::Why::more);
       return false;
     }
-    FrameView view = journal_.frame(ahead_.at);
+    const FrameView view = ahead_.at == at_ ? here() : journal_.frame(ahead_.at);
     if (view.kind() == FrameKind::rows) {
       auto rows = parsed<RowsFrame>(view);
       if (!load_table(rows.table, result)) return false;
+      if (std::exchange(last_->search, search_) != search_) last_->ahead = 0;
+      last_->ahead += rows.rows;
       ahead_.next += rows.rows;
     } else if (view.kind() == FrameKind::ddl) {
       ++ahead_.next;
@@ -209,22 +221,20 @@ bool ChangeReader::look_ahead(uint64_t until, Reached* result) {
 }
 
 void ChangeReader::open(const FrameView& view) {
-  const auto commit = parsed<CommitFrame>(view);
-  if (commit.sequence != ahead_.next) throw_corrupt(view, "counts other changes than its transaction has");
+  end_ = view;
+  commit_ = parsed<CommitFrame>(view);
+  if (commit_.sequence != ahead_.next) throw_corrupt(view, "counts other changes than its transaction has");
   ahead_ = {};
-  origin_.version = base_ + commit.sequence - 1;
-  origin_.timestamp = commit.timestamp;
-  origin_.file = file_;
-  own_gtid_ = commit.gtid;
-  origin_.gtid = own_gtid_;
+  origin_ = {base_ + commit_.sequence - 1, commit_.timestamp, file_, commit_.gtid};
   open_ = true;
 }
 
 // Loads the table of a TABLE frame.
 bool ChangeReader::load_table(uint64_t position, Reached* result) {
   if (position == last_table_) return true;
-  if (tables_.count(position)) {
+  if (const auto known = tables_.find(position); known != tables_.end()) {
     last_table_ = position;
+    last_ = &known->second;
     return true;
   }
   TableFrame frame = journal_.table(position);
@@ -244,7 +254,8 @@ bool ChangeReader::load_table(uint64_t position, Reached* result) {
   table.definition = std::move(definition);
   table.packed = frame.definition.text();
   table.wanted = !choose_ || decided->second;
-  tables_.emplace(position, std::move(table));
+  last_table_ = position;
+  last_ = &tables_.emplace(position, std::move(table)).first->second;
   return true;
 }
 
@@ -286,6 +297,7 @@ bool ChangeReader::collect(uint64_t most_bytes) {
   std::string error;
   size_t bytes = columns.stream_bytes();
   columns.begin(origin_);
+  columns.expect(p.table->ahead * (p.frame.kind == RowKind::update ? 2 : 1), most_bytes);
   const RowSizes sizes(d, p.body);
   while (p.row < p.frame.rows) {
     const uint8_t *middle, *next;
@@ -306,6 +318,7 @@ bool ChangeReader::collect(uint64_t most_bytes) {
     ++rows_;
     if (bytes_ >= most_bytes && p.row < p.frame.rows) return false;
   }
+  p.table->ahead -= p.frame.rows;
   p.table = nullptr;
   return true;
 }

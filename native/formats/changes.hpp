@@ -92,9 +92,11 @@ class ChangeReader {
     std::shared_ptr<const Definition> definition;
     std::string packed;
     bool wanted = true;
-    size_t batch = 0;    // batch of its last rows,
-    int64_t day = 0;     // their day,
-    uint64_t taken = 0;  // and the number of `take` calls before them
+    size_t batch = 0;     // batch of its last rows,
+    int64_t day = 0;      // their day,
+    uint64_t taken = 0;   // and the number of `take` calls before them
+    uint64_t ahead = 0;   // rows of the transaction that are still to come, as search number
+    uint64_t search = 0;  // `search` for its end found
   };
   // Rows of a frame that are still to be collected.
   struct Pending {
@@ -109,6 +111,7 @@ class ChangeReader {
   static constexpr uint64_t kMostScanned = 64 << 20;  // bytes of the journal in one `read`
 
   [[noreturn]] static void refuse(const char* code, uint64_t position, const std::string& cause, const char* hint);
+  const FrameView& here();
   void start_at(uint64_t segment);
   bool pass_over(const FrameView& view, Reached* result);
   void pass_within(const FrameView& view);
@@ -129,7 +132,8 @@ class ChangeReader {
   const Form form_;
   const bool choose_;
   uint64_t position_ = 0;
-  uint64_t at_ = 0;        // position of the next frame
+  uint64_t at_ = 0;        // position of the next frame,
+  FrameView here_;         // and that frame, verified, if it has this position
   uint64_t sequence_ = 1;  // number of the next change, as in the journal
   std::string file_;
   uint64_t offset_ = 0;
@@ -143,12 +147,15 @@ class ChangeReader {
     uint64_t next = 0;
   };
   Ahead ahead_;
+  uint64_t search_ = 0;      // number of such searches
   uint64_t scanned_ = 0;     // bytes of the journal in this `read`
-  uint64_t last_table_ = 0;  // the last table that was found
+  uint64_t last_table_ = 0;  // the last table that was found,
+  Table* last_ = nullptr;    // and what is known of it
 
   bool open_ = false;  // within a transaction, of which:
+  FrameView end_;      // its COMMIT frame, verified,
+  CommitFrame commit_;
   Origin origin_;
-  std::string own_gtid_;
   Pending pending_;
   std::deque<Reached> statements_;  // reported at its end
 

@@ -17,7 +17,7 @@ struct Dictionary {
   std::vector<int32_t> of_number;  // by number of the ENUM; 0: the error value
 };
 
-// One column. Its memory doubles when it is full.
+// One column. Its memory doubles when it is full, unless the batch knows how many rows come.
 struct ColumnBuffer {
   enum class Shape : uint8_t {
     fixed,     // `values` has `width` bytes per row

@@ -27,15 +27,32 @@ const RenderOptions kPlain;
 
 }  // namespace
 
-// Makes room for `rows` more rows in memory that has an entry for each row.
+// Makes room for `rows` more rows: also in memory whose size depends on the values, if that is more than growth needs.
 void ColumnBatch::reserve(size_t rows) {
+  const bool ahead = rows_ > 0 && rows > rows_ + 2;
   for (ColumnBuffer& buffer : column_buffers_) {
     bool bits = buffer.shape == Shape::bits, begins = has_offsets(buffer.shape);
     buffer.values.p = buffer.values.at(bits ? bytes_for(rows_) : (rows_ + begins) * buffer.width);
-    buffer.values.ensure(bits ? bytes_for(rows) + 1 : rows * buffer.width);
+    const size_t more = bits ? bytes_for(rows) + 1 : rows * buffer.width;
+    if (!ahead) {
+      buffer.values.ensure(more);
+      continue;
+    }
+    buffer.values.reserve(more);
+    if (!begins) continue;
+    // Rows get longer, for example because their keys do.
+    for (Output* part : {&buffer.data, &buffer.items}) part->reserve(part->size() * rows / rows_ * 5 / 4);
   }
   if (form_ == Form::stream) column_buffers_[kChangeType].data.ensure(rows * kLongestChange);
   capacity_ = rows_ + rows;
+}
+
+// For how many more rows a full batch makes room: as many as it has, or all that are expected.
+size_t ColumnBatch::rows_ahead() const {
+  constexpr size_t kKnown = 64;  // rows that say how large the others are
+  const size_t again = rows_ + 2;
+  if (rows_ < kKnown || expected_ <= again) return again;
+  return std::max(again, std::min(expected_, most_bytes_ / (stream_bytes() / rows_ + 1)));
 }
 
 void ColumnBatch::take_memory(ColumnBatch* spare) {
@@ -61,7 +78,7 @@ size_t ColumnBatch::room() const {
 ColumnBatch::Added ColumnBatch::add(const Row& row, uint64_t sequence, std::string* error) {
   size_t before = rows_;
   bool two = row.kind == RowKind::update;
-  if (rows_ + 2 > capacity_) reserve(rows_ + 2);
+  if (rows_ + 2 > capacity_) reserve(rows_ahead());
   if (!put_image(row, false, sequence, error) || (two && !put_image(row, true, sequence, error))) {
     cut(before);
     return Added::undecodable;

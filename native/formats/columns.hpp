@@ -49,6 +49,12 @@ class ColumnBatch {
   // Adds a row of a definition with the same columns. Adds nothing if the batch would outgrow offsets of 31 bits or if
   // a value cannot be decoded; says why in `error`.
   Added add(const Row& row, uint64_t sequence, std::string* error);
+  // So many more flat rows come, or as many as take `most_bytes` of a stream. The batch then makes room for all of them
+  // at once, as soon as it has enough rows to know their size.
+  void expect(size_t rows, size_t most_bytes) {
+    expected_ = rows;
+    most_bytes_ = most_bytes;
+  }
   // Keeps only the first flat rows.
   void cut(size_t rows);
 
@@ -77,6 +83,7 @@ class ColumnBatch {
   int32_t code_of(ColumnBuffer& buffer, std::string_view text);
 
   void reserve(size_t rows);
+  size_t rows_ahead() const;
   bool put_image(const Row& row, bool after, uint64_t sequence, std::string* error);
   void put_leading(const Row& row, bool after, uint64_t sequence);
   void put_trailing(const Row& row, bool after, uint64_t sequence);
@@ -114,6 +121,8 @@ class ColumnBatch {
   int32_t gtid_ = -1;  // none
   size_t rows_ = 0;
   size_t capacity_ = 0;
+  size_t expected_ = 0;
+  size_t most_bytes_ = 0;
   size_t variable_ = 0;     // bytes in `data` and `items` of all columns
   size_t row_bits_ = 0;     // bits per row in all other memory
   size_t fixed_bytes_ = 0;  // of a stream: schema, headers, padding

@@ -21,6 +21,7 @@ from tests.support.journal_builder import (
     NAME,
     NOON,
     SEGMENT,
+    UPDATE,
     Made,
     body,
     column,
@@ -102,6 +103,25 @@ def test_columns_may_be_taken_within_a_large_transaction(made: Made) -> None:
     assert reached.why == "end" and not reader.in_transaction
     assert found + ids(reader) == list(range(3000))
     assert len(found) > 2000
+
+
+@pytest.mark.parametrize("most", [20_000, 200_000, ALL])
+def test_rows_may_be_of_any_size_whatever_size_the_first_ones_have(made: Made, most: int) -> None:
+    other = made.define(ID, NAME, table="other")
+    sizes = [0] * 70 + [250] * 900 + [1] * 400 + [200, 0]
+    for number, size in enumerate(sizes):
+        made.rows(UPDATE, row(number, None), row(number, b"y" * size))
+        made.rows(INSERT, row(number, b"z" * size), table=other)
+    made.commit()
+    reader = made.reader()
+    names: dict[str, list[str | None]] = {"t": [], "other": []}
+    reached = None
+    while reached != "end":
+        reached = read_all(reader, made, most).why
+        for batch in taken(reader):
+            names[batch.schema.metadata[b"table"].decode()] += batch.column("name").to_pylist()
+    assert names["other"] == ["z" * size for size in sizes]
+    assert names["t"] == [name for size in sizes for name in (None, "y" * size)]
 
 
 def test_the_least_that_is_read_is_a_row(made: Made) -> None:
