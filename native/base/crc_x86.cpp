@@ -63,8 +63,13 @@ RELAY_SSE void fold_all(const Folds& folds, uint32_t state, const uint8_t* p, si
 RELAY_SSE uint32_t instructed(uint32_t state, const uint8_t* p, size_t n) {
   uint64_t c = state;
   for (; n >= 8; p += 8, n -= 8) c = _mm_crc32_u64(c, load<uint64_t>(p));
-  for (; n; ++p, --n) c = _mm_crc32_u8(static_cast<uint32_t>(c), *p);
-  return static_cast<uint32_t>(c);
+  auto crc = static_cast<uint32_t>(c);
+  if (n & 4) {
+    crc = _mm_crc32_u32(crc, load<uint32_t>(p));
+    p += 4;
+  }
+  for (n &= 3; n; ++p, --n) crc = _mm_crc32_u8(crc, *p);
+  return crc;
 }
 
 }  // namespace

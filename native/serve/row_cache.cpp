@@ -58,13 +58,16 @@ void RowCache::keep(RowFormat format, const Range& range, const Rows& rows) {
   end_ += size;
 }
 
-void renumber(uint8_t* row, RowFormat format, RowNumbers numbers) {
+void renumber(uint8_t* rows, const uint32_t* starts, uint64_t count, RowFormat format, RowNumbers numbers) {
   if (format == RowFormat::text) {
     constexpr size_t kQueueSize = sizeof(uint64_t) + 9;  // behind the sequence, kind and position
-    store(row, numbers.sequence);
-    store(row + kQueueSize, queue_size(numbers.waiting));
+    for (uint64_t i = 0; i < count; ++i) {
+      store(rows + starts[i], numbers.sequence + i);
+      store(rows + starts[i] + kQueueSize, queue_size(numbers.waiting - i));
+    }
   } else {
-    msgpack::put_u64(row + 1, numbers.sequence);  // behind the head of the array
+    for (uint64_t i = 0; i < count; ++i)
+      msgpack::put_u64(rows + starts[i] + 1, numbers.sequence + i);  // behind the head of the array
   }
 }
 

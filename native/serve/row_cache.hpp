@@ -80,7 +80,7 @@ class RowCache {
 // The QueueSize of a reply.
 inline uint32_t queue_size(uint64_t waiting) { return static_cast<uint32_t>(std::min<uint64_t>(waiting, UINT32_MAX)); }
 
-// Puts the numbers of a client into a row of PollMany.
-void renumber(uint8_t* row, RowFormat format, RowNumbers numbers);
+// Puts the numbers of a client into rows of PollMany; `numbers` are those of the first.
+void renumber(uint8_t* rows, const uint32_t* starts, uint64_t count, RowFormat format, RowNumbers numbers);
 
 }  // namespace relay

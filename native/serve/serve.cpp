@@ -92,11 +92,7 @@ class Server::ManyRows {
     const RowCache::Rows* found = cache_->find(format_, range, static_cast<uint32_t>(count));
     if (!found || begin_ - start_ + found->starts[count] > most_) return false;
     out_.append({found->bytes, found->starts[count]});
-    for (uint64_t i = 0; i < count; ++i) {
-      renumber(out_.at(begin_ + found->starts[i]), format_, numbers);
-      ++numbers.sequence;
-      --numbers.waiting;
-    }
+    renumber(out_.at(begin_), found->starts, count, format_, numbers);
     rows_ += static_cast<uint32_t>(count);
     *origin = found->origin;
     return true;
