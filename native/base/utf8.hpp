@@ -2,11 +2,34 @@
 // print them encoded.
 #pragma once
 
+#include <algorithm>
+
 #include "base/bytes.hpp"
 
 namespace relay {
 
-constexpr uint64_t kHighBits = 0x8080808080808080;  // none set: eight ASCII characters
+// ASCII characters that follow each other: `count` of them, up to eight, which are the first of `bytes`.
+struct Ascii {
+  uint64_t bytes;
+  size_t count;
+};
+
+// The ASCII characters at p, which is in the text from `begin` to `end` and not at its end.
+inline Ascii ascii_at(const uint8_t* begin, const uint8_t* p, const uint8_t* end) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  constexpr size_t kWhole = sizeof(uint64_t);
+  const auto left = static_cast<size_t>(end - p);
+  uint64_t bytes;
+  if (left >= kWhole) {
+    bytes = load<uint64_t>(p);
+  } else if (static_cast<size_t>(end - begin) >= kWhole) {
+    bytes = load<uint64_t>(end - kWhole) >> 8 * (kWhole - left);
+  } else {
+    bytes = load_le(p, static_cast<unsigned>(left));
+  }
+  const uint64_t high = bytes & kHighBits;
+  return {bytes, high ? static_cast<size_t>(__builtin_ctzll(high)) / 8 : std::min(left, kWhole)};
+}
 
 // The length of the character at p, or 0 if no character begins there.
 inline size_t utf8_length(const uint8_t* p, size_t left) {
@@ -23,7 +46,12 @@ inline size_t utf8_length(const uint8_t* p, size_t left) {
 }
 
 inline bool is_utf8(const uint8_t* p, const uint8_t* end) {
+  const uint8_t* begin = p;
   while (p != end) {
+    if (const size_t plain = ascii_at(begin, p, end).count) {
+      p += plain;
+      continue;
+    }
     const size_t n = utf8_length(p, static_cast<size_t>(end - p));
     if (!n) return false;
     p += n;
@@ -34,13 +62,12 @@ inline bool is_utf8(const uint8_t* p, const uint8_t* end) {
 // Replaces each byte that is not part of a character by a question mark, for formats that require UTF-8. Returns
 // whether there was one.
 inline bool mend_utf8(uint8_t* p, size_t n) {
-  uint8_t* end = p + n;
+  const uint8_t *begin = p, *end = p + n;
   bool mended = false;
   while (p != end) {
-    auto left = static_cast<size_t>(end - p);
-    if (left >= sizeof(uint64_t) && !(load<uint64_t>(p) & kHighBits)) {
-      p += sizeof(uint64_t);
-    } else if (size_t length = utf8_length(p, left)) {
+    if (const size_t plain = ascii_at(begin, p, end).count) {
+      p += plain;
+    } else if (const size_t length = utf8_length(p, static_cast<size_t>(end - p))) {
       p += length;
     } else {
       *p++ = '?';

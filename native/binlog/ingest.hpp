@@ -178,6 +178,7 @@ class Ingest {
   // Defined in ingest_statements.cpp.
   bool query(const Event& event, Attention* out);
   bool statement(const Event& event, const QueryBody& query, std::string_view text, Attention* out);
+  bool begin();
   void collect_group();
   void xa_prepared(const Event& event);
   bool xa_end(const Event& event, bool commits, const std::string& xid, std::string_view text, Attention* out);

@@ -54,14 +54,17 @@ bool Ingest::query(const Event& e, Attention* out) {
   return statement(e, body, text, out);
 }
 
+bool Ingest::begin() {
+  if (group_.open && group_.begun && !group_.gtid) abandon_group();
+  if (!group_.open) open_group(Gtid());
+  group_.begun = true;
+  return true;
+}
+
 bool Ingest::statement(const Event& e, const QueryBody& query, std::string_view text, Attention* out) {
+  if (text == "BEGIN") return begin();  // of almost all transactions
   std::string_view words = trimmed(text);
-  if (same_word(words, "begin")) {
-    if (group_.open && group_.begun && !group_.gtid) abandon_group();
-    if (!group_.open) open_group(Gtid());
-    group_.begun = true;
-    return true;
-  }
+  if (same_word(words, "begin")) return begin();
   if (same_word(words, "commit")) {
     end_group(e);
     return true;

@@ -157,15 +157,12 @@ size_t Charset::convert(Bytes text, uint8_t* to) const {
   const uint8_t* p = text.data;
   const uint8_t* end = text.end();
   while (p != end) {
-    if (ascii_ && static_cast<size_t>(end - p) >= sizeof(uint64_t) && !(load<uint64_t>(p) & kHighBits)) {
-      store(out, load<uint64_t>(p));
-      p += sizeof(uint64_t);
-      out += sizeof(uint64_t);
-      continue;
-    }
-    if (ascii_ && *p < 0x80) {
-      *out++ = *p++;
-      continue;
+    if (ascii_) {
+      const Ascii plain = ascii_at(text.data, p, end);
+      store(out, plain.bytes);
+      p += plain.count;
+      out += plain.count;
+      if (plain.count) continue;
     }
     uint32_t c;
     p += character(p, static_cast<size_t>(end - p), &c);
@@ -190,7 +187,7 @@ bool charset_text(const std::string& name, Bytes text, std::string* out) {
     out->assign(text.text());
     return true;
   }
-  out->resize(text.size * Charset::kGrowth + 4);
+  out->resize(text.size * Charset::kGrowth + Charset::kRoom);
   out->resize(charset->convert(text, reinterpret_cast<uint8_t*>(&(*out)[0])));
   return true;
 }

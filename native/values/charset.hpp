@@ -14,12 +14,13 @@ class Charset {
  public:
   // UTF-8 takes at most this many times the bytes of the original text.
   static constexpr size_t kGrowth = 3;
+  static constexpr size_t kRoom = 8;  // bytes behind them that may be touched
 
   // Stores the converter of MySQL's `name` in `out`, or nullptr if the bytes need no conversion (UTF-8, binary, none).
   // False if there is no such character set.
   static bool find(const std::string& name, const Charset** out);
 
-  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + 4 bytes, and returns the number of bytes
+  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + kRoom bytes, and returns the number of bytes
   // written. Undefined characters become question marks, as in the server. Surrogates in UCS-2 and UTF-32 are encoded
   // one by one, as in the server; the result is then not valid UTF-8 (see utf8.hpp).
   size_t convert(Bytes text, uint8_t* to) const;

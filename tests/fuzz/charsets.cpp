@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   // Room for just as much as is promised.
-  std::vector<uint8_t> room(Charset::kGrowth * text.size + 4);
+  std::vector<uint8_t> room(Charset::kGrowth * text.size + Charset::kRoom);
   const size_t written = charset->convert(text, room.data());
   REQUIRE(written <= room.size());
   const std::string_view converted(reinterpret_cast<const char*>(room.data()), written);
