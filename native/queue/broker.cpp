@@ -13,7 +13,6 @@ namespace {
 
 constexpr size_t kMaxTables = 100000;  // cached TABLE frames; each segment repeats them
 constexpr uint64_t kAhead = 15;  // slots of a full ring that are known to be free after a check of the last of them
-constexpr size_t kBatch = 1024;  // frames; several times a usual limit, and still fits the processor's cache
 
 }  // namespace
 
@@ -112,22 +111,23 @@ void Broker::keep(size_t slot, uint64_t position, uint64_t rows, uint64_t scan) 
   queued_rows_ += rows;
 }
 
-// The frame batch_[first] and those that continue its run for a client that keeps rows of these kinds.
-Broker::Run Broker::run_of(size_t first, uint32_t kinds) const {
-  Run run{kinds, batch_[first].frame.rows, first + 1};
-  for (; run.end < batch_.size(); ++run.end) {
-    const auto& [position, frame] = batch_[run.end];
-    if (!(frame.kind & kinds) || !continues_run(batch_[first], run.rows, position, frame)) break;
-    run.rows += frame.rows;
+// Finds the frames that continue the run of batch_[first], for a client that keeps rows of these kinds.
+void Broker::find_run(size_t first, uint32_t kinds) {
+  uint64_t rows = batch_[first].frame.rows;
+  size_t end = first + 1;
+  for (; end < batch_.size(); ++end) {
+    const auto& [position, frame] = batch_[end];
+    if (!(frame.kind & kinds) || !continues_run(batch_[first], rows, position, frame)) break;
+    rows += frame.rows;
   }
-  return run;
+  runs_[first] = {batches_, kinds, rows, end};
 }
 
 // Decides the run that begins with batch_[first]. Returns the index after it.
 size_t Broker::keep_run(size_t slot, size_t first, uint32_t kinds) {
   touch(slot);
-  Run& run = runs_[first];  // most clients of a table keep the same rows
-  if (run.kinds != kinds) run = run_of(first, kinds);
+  const Run& run = runs_[first];  // most clients of a table keep the same rows
+  if (run.batch != batches_ || run.kinds != kinds) find_run(first, kinds);
   keep(slot, batch_[first].position, run.rows, batch_[first].position);
   clients_[slot].w.scan = batch_[run.end - 1].frame.next;
   return run.end;
@@ -289,7 +289,7 @@ void Broker::decide_batch() {
   if (batch_.empty()) return;
   uint32_t kinds = 0;
   for (const Rows& each : batch_) kinds |= each.frame.kind;
-  runs_.assign(batch_.size(), {});
+  ++batches_;
   for (const Interest& each : batch_for_->interests) {
     if (!(each.wanted & kinds)) continue;
     const Client& c = clients_[each.slot];
@@ -298,7 +298,7 @@ void Broker::decide_batch() {
       const auto& [position, frame] = batch_[i];
       const Verdict& v = each.verdicts[index_of(frame.kind)];
       if (position < c.w.scan) continue;
-      if (v.rule == Rule::keep) {
+      if (v.rule == Rule::keep && batch_.size() > 1) {
         next = keep_run(each.slot, i, each.kept & kinds);
       } else {
         decide(each.slot, v, position, frame, true);

@@ -212,12 +212,15 @@ class Broker {
     uint64_t to = 0;
     std::vector<Interest> interests;
   };
+  static constexpr size_t kBatch = 1024;  // frames; several times a usual limit, and still fits the processor's cache
+
   struct Rows {
     uint64_t position;
     FrameSource::Frame frame;
   };
   struct Run {
-    uint32_t kinds = 0;  // of its rows; 0: not known
+    uint64_t batch = 0;  // number of its batch
+    uint32_t kinds = 0;  // of its rows
     uint64_t rows = 0;
     size_t end = 0;  // of its frames
   };
@@ -248,7 +251,7 @@ class Broker {
   bool push(size_t slot, const Queued& queued, uint64_t scan);
   bool continues_run(const Rows& run, uint64_t rows, uint64_t position, const FrameSource::Frame& frame) const;
   void keep(size_t slot, uint64_t position, uint64_t rows, uint64_t scan);
-  Run run_of(size_t first, uint32_t kinds) const;
+  void find_run(size_t first, uint32_t kinds);
   size_t keep_run(size_t slot, size_t first, uint32_t kinds);
   void decide(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, bool may_publish);
   void begin_lag(size_t slot, uint64_t position);
@@ -292,7 +295,9 @@ class Broker {
   std::unordered_map<uint64_t, Audience*> tables_;           // the same by TABLE frame, which each segment repeats
   std::array<std::pair<uint64_t, Audience*>, 64> recent_{};  // the last tables
   std::vector<Rows> batch_;  // consecutive ROWS frames with one audience, still to be decided
-  std::vector<Run> runs_;    // by the first frame in the batch: runs of the last client that began there
+  uint64_t batches_ = 0;     // number of this batch
+  // Runs of the last client, by their first frame in the batch.
+  std::vector<Run> runs_ = std::vector<Run>(kBatch);
   Audience* batch_for_ = nullptr;
   uint64_t queued_rows_ = 0;
   std::unique_ptr<Snapshot> snapshot_;

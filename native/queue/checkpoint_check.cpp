@@ -40,7 +40,7 @@ std::string queue_flaw(const Checkpoint& c) {
 
 }  // namespace
 
-// The rows of the run at `position`; at most `most` are counted.
+// The rows of the run at `position`, counted until there are at least `most`.
 uint64_t Broker::rows_of_run(uint64_t position, uint64_t most, uint64_t committed) const {
   const FrameSource::Frame first = frames_.frame(position);
   uint64_t rows = first.rows;
