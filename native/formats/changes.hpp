@@ -95,8 +95,8 @@ class ChangeReader {
     size_t batch = 0;     // batch of its last rows,
     int64_t day = 0;      // their day,
     uint64_t taken = 0;   // and the number of `take` calls before them
-    uint64_t ahead = 0;   // rows of the transaction that are still to come, as search number
-    uint64_t search = 0;  // `search` for its end found
+    uint64_t ahead = 0;   // rows of the transaction that are still to come,
+    uint64_t search = 0;  // and the search for its end that counted them
   };
   // Rows of a frame that are still to be collected.
   struct Pending {

@@ -201,10 +201,11 @@ class Broker {
   };
   struct Interest {
     size_t slot = 0;
-    std::vector<size_t> filters;      // filters that name the table, in force at any time
-    std::array<Verdict, 3> verdicts;  // by kind; valid where the audience says, as are the kinds of rows
-    uint32_t wanted = 0;              // that a filter matches, and
-    uint32_t kept = 0;                // that are all queued
+    std::vector<size_t> filters;  // filters that name the table, in force at any time
+    // Valid where the audience says:
+    std::array<Verdict, 3> verdicts;  // by kind
+    uint32_t wanted = 0;              // kinds of rows that a filter matches
+    uint32_t kept = 0;                // kinds of rows that are all queued
   };
   // The clients that asked for a table, by ascending slot.
   struct Audience {
