@@ -217,12 +217,13 @@ class Relay {
     request.format = format;
     request.confirmed = confirmed_;
     Output out;
+    uint32_t sum;
     std::string error;
     do {
       confirmed_ = request.confirmed;
       for (ClientHandle& handle : handles_) {
         out.clear();
-        if (server_.poll_many(handle, request, out, &error) != Outcome::rows) continue;
+        if (server_.poll_many(handle, request, out, &sum, &error) != Outcome::rows) continue;
         request.confirmed = confirmed_ + load<uint32_t>(out.chars());
         server_.confirm(handle, request.confirmed);
       }

@@ -17,9 +17,15 @@ inline uint32_t byte_sum(Bytes bytes) {
   size_t left = bytes.size;
   uint64_t sum = 0;
 #if defined(__x86_64__)
-  __m128i sums = _mm_setzero_si128();  // two u64 lanes
-  for (; left >= 16; left -= 16, p += 16)
-    sums = _mm_add_epi64(sums, _mm_sad_epu8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)), _mm_setzero_si128()));
+  const auto sum_of_16 = [](const uint8_t* at) {  // in two u64 lanes
+    return _mm_sad_epu8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)), _mm_setzero_si128());
+  };
+  __m128i sums = _mm_setzero_si128();
+  for (; left >= 64; left -= 64, p += 64) {
+    const __m128i low = _mm_add_epi64(sum_of_16(p), sum_of_16(p + 16));
+    sums = _mm_add_epi64(sums, _mm_add_epi64(low, _mm_add_epi64(sum_of_16(p + 32), sum_of_16(p + 48))));
+  }
+  for (; left >= 16; left -= 16, p += 16) sums = _mm_add_epi64(sums, sum_of_16(p));
   uint64_t lanes[2];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(lanes), sums);
   sum = lanes[0] + lanes[1];

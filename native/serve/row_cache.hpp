@@ -35,6 +35,7 @@ class RowCache {
     const uint32_t* starts = nullptr;
     uint32_t count = 0;
     RowOrigin origin;  // of the first
+    uint32_t sum = 0;  // of all their bytes but those of RowNumbers, modulo 2^32
   };
 
   // Whether a reply to this client should use the cache: several clients poll, and have had rows in common.
@@ -59,6 +60,7 @@ class RowCache {
     uint32_t first = 0;
     uint32_t count = 0;  // 0: an empty entry
     uint32_t into = 0;   // from `frame` to the frame of the first row, which is in the same block
+    uint32_t sum = 0;    // as in Rows
     RowFormat format = RowFormat::text;
     RowKind kind = RowKind::insert;
   };
@@ -82,5 +84,7 @@ inline uint32_t queue_size(uint64_t waiting) { return static_cast<uint32_t>(std:
 
 // Puts the numbers of a client into rows of PollMany; `numbers` are those of the first.
 void renumber(uint8_t* rows, const uint32_t* starts, uint64_t count, RowFormat format, RowNumbers numbers);
+// The sum of the bytes that renumber() writes, modulo 2^32.
+uint32_t numbers_sum(uint64_t count, RowFormat format, RowNumbers numbers);
 
 }  // namespace relay

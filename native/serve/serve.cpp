@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "base/checksum.hpp"
+
 namespace relay {
 namespace {
 
@@ -16,7 +18,7 @@ template <typename EncodeRow>
 struct Each {
   EncodeRow row;
   bool copies(const Range&, uint64_t, RowNumbers, RowOrigin*) { return false; }
-  void ends(const Range&, uint64_t, RowOrigin) {}
+  void ends(const Range&, uint64_t, RowNumbers, RowOrigin) {}
 };
 
 template <typename EncodeRow>
@@ -82,6 +84,7 @@ class Server::ManyRows {
         most_(server.limit(request)),
         cache_(server.cache_.use(slot) ? &server.cache_ : nullptr) {
     out_.skip(sizeof rows_);
+    summed_ = out_.size();
   }
 
   // Takes `count` rows of a range from the cache. False if it does not have them, or if they do not fit.
@@ -93,6 +96,11 @@ class Server::ManyRows {
     if (!found || begin_ - start_ + found->starts[count] > most_) return false;
     out_.append({found->bytes, found->starts[count]});
     renumber(out_.at(begin_), found->starts, count, format_, numbers);
+    if (count == found->count) {
+      sum_up_to(begin_);
+      sum_ += found->sum + numbers_sum(count, format_, numbers);
+      summed_ = out_.size();
+    }
     rows_ += static_cast<uint32_t>(count);
     *origin = found->origin;
     return true;
@@ -117,17 +125,31 @@ class Server::ManyRows {
   }
 
   // Keeps the rows of a range that were encoded one by one.
-  void ends(const Range& range, uint64_t count, RowOrigin origin) {
+  void ends(const Range& range, uint64_t count, RowNumbers numbers, RowOrigin origin) {
     if (!cache_) return;
     std::vector<uint32_t>& starts = server_.starts_;
     starts.push_back(static_cast<uint32_t>(out_.size() - begin_));
-    cache_->keep(format_, range, {out_.at(begin_), starts.data(), static_cast<uint32_t>(count), origin});
+    sum_up_to(begin_);
+    const uint32_t sum = sum_up_to(out_.size()) - numbers_sum(count, format_, numbers);
+    cache_->keep(format_, range, {out_.at(begin_), starts.data(), static_cast<uint32_t>(count), origin, sum});
   }
 
-  // Puts the number of rows before them.
-  void finish() { store(out_.at(start_), rows_); }
+  // Puts the number of rows before them. Returns the sum of all bytes.
+  uint32_t finish() {
+    sum_up_to(out_.size());
+    store(out_.at(start_), rows_);
+    return sum_ + byte_sum({out_.at(start_), sizeof rows_});
+  }
 
  private:
+  // Adds the bytes up to there to the sum, and returns what they add.
+  uint32_t sum_up_to(size_t end) {
+    const uint32_t added = byte_sum({out_.at(summed_), end - summed_});
+    sum_ += added;
+    summed_ = end;
+    return added;
+  }
+
   Server& server_;
   Output& out_;
   size_t start_;  // where the payload begins
@@ -136,6 +158,8 @@ class Server::ManyRows {
   RowCache* cache_;
   size_t begin_ = 0;  // where the range under way begins
   uint32_t rows_ = 0;
+  uint32_t sum_ = 0;  // of the bytes of rows up to summed_, modulo 2^32
+  size_t summed_ = 0;
 };
 
 template <typename Encode>
@@ -152,7 +176,7 @@ void Server::fill(Batch& batch, RowCursor& at, Encode& encode) {
         batch.got = static_cast<uint32_t>(want);
       } else {
         fit = fill_range(batch, at, encode, want);
-        if (batch.got > 0) encode.ends(range, batch.got, batch.begin);
+        if (batch.got > 0) encode.ends(range, batch.got, numbers, batch.begin);
       }
       end_range(batch);
     }
@@ -304,13 +328,14 @@ void Server::confirm(const ClientHandle& handle, uint64_t through) {
   if (through > 0 && !gone(handle)) QueueServer(arena_, handle.slot).confirm(through);
 }
 
-Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, Output& out, std::string* error) {
+Outcome Server::poll_many(ClientHandle& handle, const ManyRequest& request, Output& out, uint32_t* sum,
+                          std::string* error) {
   if (gone(handle)) return Outcome::gone;
   const size_t start = out.size();
   ManyRows encode(*this, request, handle.slot, out);
   Outcome outcome = hand_out(handle, request.max_rows, error, encode);
   if (outcome == Outcome::rows)
-    encode.finish();
+    *sum = encode.finish();
   else
     out.truncate(start);
   return outcome;

@@ -47,9 +47,9 @@ class Server {
   // Confirms what this connection was given, and appends the payload of a Poll (version 1) or PollV2 (2) reply. `out`
   // is unchanged unless the outcome is `rows`.
   Outcome poll(ClientHandle& handle, int version, Output& out, std::string* error);
-  // Confirms first, then appends the payload of a PollMany reply in text or msgpack. `out` is unchanged unless the
-  // outcome is `rows`.
-  Outcome poll_many(ClientHandle& handle, const ManyRequest& request, Output& out, std::string* error);
+  // Confirms first, then appends the payload of a PollMany reply in text or msgpack; `sum` is that of its bytes. `out`
+  // is unchanged unless the outcome is `rows`.
+  Outcome poll_many(ClientHandle& handle, const ManyRequest& request, Output& out, uint32_t* sum, std::string* error);
   // The same as columns: `batches`, and the number of their rows, where an update counts once.
   Outcome poll_columns(ClientHandle& handle, const ManyRequest& request, ColumnBatches& batches, uint32_t* rows,
                        std::string* error);

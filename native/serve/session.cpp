@@ -25,6 +25,8 @@ void append_u32(Output& out, size_t v) {
   out.p += sizeof(uint32_t);
 }
 
+uint32_t payload_sum(const Output& out, size_t start) { return byte_sum(out.bytes().from(start + kReplyHeader)); }
+
 bool polls(uint16_t command) {
   auto c = static_cast<Command>(command);
   return c == Command::poll || c == Command::poll_v2 || c == Command::poll_many;
@@ -32,20 +34,19 @@ bool polls(uint16_t command) {
 
 }  // namespace
 
-void seal_reply(Output& out, size_t start, Result result) {
+void seal_reply(Output& out, size_t start, Result result, uint32_t sum) {
   auto size = static_cast<uint32_t>(out.size() - start - kReplyHeader);
   uint8_t* header = out.at(start);
-  uint32_t sum = static_cast<uint8_t>(result) + size + byte_sum({header + kReplyHeader, size});
   store(header, static_cast<uint8_t>(result));
   store(header + 1, size);
-  store(header + 5, sum);
+  store(header + 5, static_cast<uint8_t>(result) + size + sum);
 }
 
 void append_reply(Output& out, Result result, Bytes payload) {
   size_t start = out.size();
   out.skip(kReplyHeader);
   out.append(payload);
-  seal_reply(out, start, result);
+  seal_reply(out, start, result, byte_sum(payload));
 }
 
 void append_error(Output& out, std::string_view text) {
@@ -182,9 +183,9 @@ void Session::disconnect() {
 }
 
 // Completes a poll: seals the payload begun at `start` if there are rows; otherwise replies, unless there are no rows.
-bool Session::conclude(Outcome outcome, size_t start, const std::string& error) {
+bool Session::conclude(Outcome outcome, size_t start, uint32_t sum, const std::string& error) {
   if (outcome == Outcome::rows) {
-    seal_reply(out, start, Result::ok);
+    seal_reply(out, start, Result::ok, sum);
     return true;
   }
   out.truncate(start);
@@ -197,7 +198,8 @@ void Session::poll(int version) {
   size_t start = out.size();
   out.skip(kReplyHeader);
   std::string error;
-  if (!conclude(server_.poll(handle_, version, out, &error), start, error)) append_reply(out, Result::empty, {});
+  const Outcome outcome = server_.poll(handle_, version, out, &error);
+  if (!conclude(outcome, start, payload_sum(out, start), error)) append_reply(out, Result::empty, {});
 }
 
 void Session::poll_many() {
@@ -234,8 +236,10 @@ bool Session::answer_many() {
   if (many_.format == RowFormat::arrow) return wait_for_columns();
   size_t start = out.size();
   out.skip(kReplyHeader);
+  uint32_t sum = 0;
   std::string error;
-  if (!conclude(server_.poll_many(handle_, many_, out, &error), start, error)) return false;
+  const Outcome outcome = server_.poll_many(handle_, many_, out, &sum, &error);
+  if (!conclude(outcome, start, sum, error)) return false;
   waits_for_ = WaitsFor::no;
   return true;
 }
@@ -248,7 +252,7 @@ bool Session::wait_for_columns() {
     return true;
   }
   batches_.take();
-  if (!conclude(outcome, out.size(), error)) return false;
+  if (!conclude(outcome, out.size(), 0, error)) return false;
   waits_for_ = WaitsFor::no;
   return true;
 }
@@ -264,7 +268,7 @@ void Session::answer_columns(const std::vector<Bytes>& streams) {
     append_u32(out, stream.size);
     out.append(stream);
   }
-  seal_reply(out, start, Result::ok);
+  seal_reply(out, start, Result::ok, payload_sum(out, start));
   waits_for_ = WaitsFor::no;
 }
 

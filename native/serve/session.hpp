@@ -35,8 +35,9 @@ enum class Result : uint8_t { ok = 0x00, disconnected = 0xf0, empty = 0xfc, erro
 void append_reply(Output& out, Result result, Bytes payload);
 // Appends a whole error reply with the reason.
 void append_error(Output& out, std::string_view text);
-// Turns out[start, end) into a whole reply: the first kReplyHeader bytes are reserved, the rest is the payload.
-void seal_reply(Output& out, size_t start, Result result);
+// Turns out[start, end) into a whole reply: the first kReplyHeader bytes are reserved, the rest is the payload. `sum`
+// is that of the payload's bytes.
+void seal_reply(Output& out, size_t start, Result result, uint32_t sum);
 
 class Session {
  public:
@@ -108,7 +109,7 @@ class Session {
   void poll_many();
   bool answer_many();
   bool wait_for_columns();
-  bool conclude(Outcome outcome, size_t start, const std::string& error);
+  bool conclude(Outcome outcome, size_t start, uint32_t sum, const std::string& error);
   void disconnect();
   void refuse(std::string_view text) { append_error(out, text); }
   void refuse_and_close(std::string_view text);

@@ -20,6 +20,7 @@ PROGRAMS: Final = {
         *_CRC, *_ROWS, "base/gtid", "base/gtid_set", "journal/journal", "journal/journal_recovery",
         "journal/journal_writer", "journal/segment", "journal/sync_note", "journal/unreadable",
     ),
+    "row_cache": ("serve/row_cache",),
     "rows": _ROWS,
     "values": (*_ROWS, "base/numbers", "values/json", "values/json_format", "values/temporal"),
 }  # fmt: skip

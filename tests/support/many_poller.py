@@ -21,6 +21,7 @@ class ManyPoller:
         self._session = Session(server, 1 << 16)
         self._session.identify(id, slot, 7, 0, "192.0.2.1")
         self._id = id
+        self._parser = classic.ReplyParser()  # verifies checksums
         self.confirmed = 0
 
     def poll(self, rows: int, most: int, format: classic.Format) -> bytes:
@@ -30,7 +31,8 @@ class ManyPoller:
         self._theirs.sendall(request)
         self._session.exchange(self._ours.fileno())
         reply = self._theirs.recv(1 << 20)
-        assert len(reply) == 9 + int.from_bytes(reply[1:5], "little"), "the socket did not take the reply whole"
+        self._parser.feed(reply)
+        assert self._parser.next(), "the socket did not take the reply whole"
         if reply[0] == classic.Result.OK:
             self.confirmed += int.from_bytes(reply[9:13], "little")
         return reply
