@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 from bench.clients import Client, put_load, wait_queued
 from bench.delivery import BATCH_ROWS, WAIT_MS, stopped
@@ -46,24 +45,24 @@ def measure(run: Run) -> None:
 
 def _cost(
     run: Run, relay: RelayProcess, clients: Sequence[Client], table: str, first: int, rows: int, single: bool
-) -> int:
-    """Nanoseconds of CPU time in which clients that wait already get all rows."""
+) -> float:
+    """Nanoseconds of CPU time, of all threads, in which clients that wait already get all rows."""
     with ThreadPoolExecutor(1) as pool:
         if single:
             insert_each = one_by_one(run.server, table)
-            before = _cpu(relay)
+            before = relay.cpu_seconds()
             taken = pool.submit(_take, clients, rows)
             time.sleep(0.1)
             insert_each(first, rows)
         else:
             with stopped(relay) as release:
                 insert(run.server, table, NARROW_VALUES, first, rows)
-                before = _cpu(relay)
+                before = relay.cpu_seconds()
                 taken = pool.submit(_take, clients, rows)
                 time.sleep(0.1)
                 release()
         taken.result()
-    return _cpu(relay) - before
+    return (relay.cpu_seconds() - before) * 1e9
 
 
 def _take(clients: Sequence[Client], rows: int) -> None:
@@ -72,9 +71,3 @@ def _take(clients: Sequence[Client], rows: int) -> None:
         "many", 60, [each.socket for each in clients], [each.poll_many(BATCH_ROWS, WAIT_MS) for each in clients]
     )
     assert load.rows == rows * len(clients), f"{load.rows} of {rows * len(clients)} rows came"
-
-
-def _cpu(relay: RelayProcess) -> int:
-    """Nanoseconds of CPU time of all processes of the relay."""
-    pids = (relay.pid, *relay.pids().values())
-    return sum(int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) for pid in pids)

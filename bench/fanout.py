@@ -23,7 +23,7 @@ from relay._native import Arena
 from relay.client import RelayClient
 from relay.protocol.classic import Discard
 from relay.runtime.shm import find
-from tests.support.relay_process import SECRET, RelayProcess, write_conf
+from tests.support.relay_process import SECRET, RelayProcess, process_cpu_seconds, write_conf
 
 FEW, MANY, FILTERS = 100, 1000, 10
 LIMIT = 200  # rows
@@ -236,9 +236,9 @@ class Watched:
         """Continues it."""
         os.kill(self._pids[process], signal.SIGCONT)
 
-    def cpu(self, process: str) -> int:
-        """Nanoseconds of CPU time of one of its processes."""
-        return int(Path(f"/proc/{self._pids[process]}/schedstat").read_text().split()[0])
+    def cpu(self, process: str) -> float:
+        """Nanoseconds of CPU time of one of its processes, all its threads together."""
+        return process_cpu_seconds(self._pids[process]) * 1e9
 
     def wait_read(self, source: Source) -> None:
         """Waits until its reader has all rows."""
