@@ -21,8 +21,7 @@ from relay.runtime import ipc
 from relay.runtime.context import BrokerContext
 
 STEP_BYTES = 8 << 20  # journal bytes to read before control messages are handled
-CHECK_SECONDS = 0.1  # between two checks of everything else while there are always frames to decide
-CHECKPOINT_SECONDS = 1.0
+CHECKPOINT_SECONDS = 1.0  # also between two checks of everything else while there are always frames to decide
 IDLE_SECONDS = 1.0
 
 
@@ -77,7 +76,7 @@ class _Loop:
     def run(self) -> None:
         checkpoint_due = 0.0
         while not self._context.stopping:
-            ready = self._dispatch()
+            ready = self._dispatch(checkpoint_due)
             self._context.take_config()
             for fd in ready:
                 if fd in self._servers:
@@ -98,13 +97,12 @@ class _Loop:
         self._send_orders()
         self._registry.cut_queues()
 
-    def _dispatch(self) -> list[int]:
-        """Decide frames until servers send requests, or for a limited time. Returns the servers' descriptors.
+    def _dispatch(self, until: float) -> list[int]:
+        """Decide frames until servers send requests, or until that time. Returns the servers' descriptors.
 
         After a fatal error no frame is decided, but clients are served as before.
         """
         self._deciding_stopped = self._deciding_stopped and self._context.arena.stop() is not None
-        until = time.monotonic() + CHECK_SECONDS
         try:
             return self._dispatcher.run(until, IDLE_SECONDS, 0 if self._deciding_stopped else STEP_BYTES)
         except RelayError as error:

@@ -34,8 +34,8 @@ from relay.runtime.signals import Signals
 from relay.runtime.systemd import Notifier
 from relay.runtime.watchdog import Watchdog
 
-TICK = 0.25  # seconds between checks of the children
-STARTING_TICK = 0.01  # the same until all of them are up
+TICK = 1.0  # seconds between checks of the children; their ends, signals and commands wake the supervisor
+BUSY_TICK = 0.01  # the same until all of them are up, and until all have a new configuration
 STOP_WITHIN = 9.0  # seconds for a whole stop: the broker gets the time that the others leave, for its checkpoint
 STOP_PATIENCE = 3.0  # seconds for children to finish their current work
 EXPORT_PATIENCE = 5.0  # seconds for the exporter and the logger to save their data
@@ -88,7 +88,7 @@ class Supervisor:
         announced = False
         while not self._ending:
             self._start_due()
-            select.select([signals.fileno(), commands.fileno()], [], [], TICK if announced else STARTING_TICK)
+            select.select([signals.fileno(), commands.fileno()], [], [], self._patience(announced))
             for number in signals.received():  # first, because a whole process group may get the signal
                 self._ending |= number in (signal.SIGTERM, signal.SIGINT)
                 if number == signal.SIGHUP:
@@ -103,6 +103,11 @@ class Supervisor:
             if announced:  # before that, the service manager would not accept the end of a reload
                 self._reloads.step(time.monotonic())
         return self._end(signals)
+
+    def _patience(self, announced: bool) -> float:
+        if not announced or self._reloads.pending:
+            return BUSY_TICK
+        return min(TICK, self._children.due_in(time.monotonic()))
 
     def _start_due(self) -> None:
         now = time.monotonic()

@@ -236,6 +236,7 @@ struct alignas(64) BrokerWords {
   Word waiting;  // 1: wake me when there is something to do
   Word cut_done;
   Word generation;  // of the journal that the queues belong to
+  Word slots;       // clients have had these blocks only; looking at all of them would touch as many pages
 };
 
 struct alignas(64) ExporterWords {
@@ -314,7 +315,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 10;
+  static constexpr uint64_t kLayout = 11;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t ring_slots = kRingSlots);
@@ -328,6 +329,8 @@ class Arena {
   Control& control() const { return *reinterpret_cast<Control*>(base_ + control_offset()); }
   ClientBlock& client(size_t slot) const { return clients_[slot]; }
   size_t max_clients() const { return header().max_clients; }
+  // The blocks from this one on have had no client yet. An older value only hides a client that has just come.
+  size_t slots() const { return control().broker.slots.relaxed(); }
   uint64_t workers() const { return header().workers; }
   // The client id for which the server uses the block; 0: it does not use it. Written by that server.
   Word& lease(uint64_t worker, size_t slot) const { return leases_[worker * leases_row(max_clients()) + slot]; }

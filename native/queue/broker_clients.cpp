@@ -83,6 +83,8 @@ size_t Broker::add_client(uint64_t id, std::string_view name) {
     throw ArenaError("MaxClients (" + std::to_string(clients_.size()) +
                      ") is reached until the servers let go of clients that were forgotten; try again in a second");
   }
+  Word& slots = arena_.control().broker.slots;
+  if (slot >= slots.relaxed()) slots.put(slot + 1);
   ClientBlock& block = arena_.client(slot);
   Client& c = clients_[slot];
   c = Client{};

@@ -30,7 +30,7 @@ void QueueServer::release(uint64_t id) {
 }
 
 void release_forgotten(const Arena& arena, uint64_t worker) {
-  for (size_t slot = 0; slot < arena.max_clients(); ++slot) {
+  for (size_t slot = 0; slot < arena.slots(); ++slot) {
     Word& lease = arena.lease(worker, slot);
     const uint64_t id = lease.relaxed();
     if (id && arena.client(slot).identity.id.relaxed() != id) lease.set(0);
@@ -39,7 +39,7 @@ void release_forgotten(const Arena& arena, uint64_t worker) {
 
 void clear_connections(const Arena& arena, uint64_t worker) {
   release_forgotten(arena, worker);
-  for (size_t slot = 0; slot < arena.max_clients(); ++slot) {
+  for (size_t slot = 0; slot < arena.slots(); ++slot) {
     const uint64_t id = arena.client(slot).identity.id.relaxed();
     QueueServer queue(arena, slot);
     if (!id || id % arena.workers() != worker || !queue.enter(id)) continue;

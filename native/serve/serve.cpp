@@ -396,8 +396,8 @@ bool Server::take_broker_wake() {
 }
 
 void Server::release_before(uint64_t position) {
-  for (RowCursor& at : cursors_)
-    if (at.before(position)) at.reset();
+  for (size_t slot = 0; slot < arena_.slots(); ++slot)
+    if (cursors_[slot].before(position)) cursors_[slot].reset();
   journal_.release_before(position);
 }
 

@@ -8,7 +8,7 @@ from relay._native import Arena, Ingest, JournalState, JournalWriter
 from relay.base.log import Log
 from relay.binlog.events.position import BinlogPosition
 
-REPORT_SECONDS: Final = 0.1  # the least time between two reports
+REPORT_SECONDS: Final = 0.5  # the least time between two reports: meanwhile no row waits for Python
 PROGRESS_SECONDS: Final = 10.0  # between two log lines about the progress of reading again
 
 

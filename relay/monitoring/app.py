@@ -26,9 +26,8 @@ from relay.monitoring.views import Views
 from relay.net.addresses import Addresses, plain
 from relay.runtime.context import MonitorContext
 
-BEAT_SECONDS: Final = 1.0
 NICE: Final = 5
-CHECK_SECONDS: Final = 0.25
+WORK_SECONDS: Final = 0.5  # an idle process is woken no more often: waking costs more than the work
 
 
 async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
@@ -53,10 +52,8 @@ async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:
         os.nice(NICE)
     tasks = [
         asyncio.create_task(terminated.wait()),
-        asyncio.create_task(_repeat(BEAT_SECONDS, context.beat)),
-        asyncio.create_task(_repeat(CHECK_SECONDS, context.take_config)),
-        asyncio.create_task(_collect(collector)),
-        asyncio.create_task(_repeat(INTERVAL, lambda: _sample(latest.document(), recorder, repeats))),
+        asyncio.create_task(_work(context, collector)),
+        asyncio.create_task(_sample(latest.document, recorder, repeats)),
     ]
     if context.stopping:  # the signal came before its handler was set
         terminated.set()
@@ -76,24 +73,25 @@ def _admits(context: MonitorContext, address: str) -> bool:
     return False
 
 
-def _sample(document: Stat, recorder: Recorder, repeats: Repeats) -> None:
-    recorder.sample(document)
-    repeats.check(document.clients)
+async def _work(context: MonitorContext, collector: Collector) -> None:
+    """Send heartbeats, switch to new configurations, and collect.
 
-
-async def _collect(collector: Collector) -> None:
-    """Run the collector. Other tasks run between two steps, even while it catches up with a long journal."""
+    Other tasks run between two steps, even while the collector catches up with a long journal.
+    """
     while True:
-        await asyncio.sleep(CHECK_SECONDS if collector.step() else 0)
+        context.beat()
+        await asyncio.sleep(WORK_SECONDS if collector.step() else 0)
 
 
-async def _repeat(seconds: float, work: Callable[[], None]) -> None:
-    """Call `work` at once and then at an even pace. Do not make up for missed calls."""
+async def _sample(collect: Callable[[], Stat], recorder: Recorder, repeats: Repeats) -> None:
+    """Sample at once and then at an even pace. Do not make up for missed samples."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     while True:
-        work()
-        due = max(due + seconds, loop.time())
+        document = collect()
+        recorder.sample(document)
+        repeats.check(document.clients)
+        due = max(due + INTERVAL, loop.time())
         await asyncio.sleep(due - loop.time())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -72,6 +73,13 @@ class ChildGroup:
     def due(self, now: float) -> list[Child]:
         """Return the processes to start at that time."""
         return [child for child in self._children if not child.pid and not child.held and child.due <= now]
+
+    def due_in(self, now: float) -> float:
+        """Return the seconds until the next process is to be started."""
+        return max(
+            0.0,
+            min((child.due - now for child in self._children if not child.pid and not child.held), default=math.inf),
+        )
 
     def all_up(self) -> bool:
         """Whether all processes are up, or held."""

@@ -171,6 +171,11 @@ class Reloads:
         """Reload as soon as no other reload is under way. The outcome is shown under `name`, unless that is ""."""
         self._requests.append(name)
 
+    @property
+    def pending(self) -> bool:
+        """Whether `step` has something to do."""
+        return self._pending is not None or bool(self._requests)
+
     def step(self, now: float) -> None:
         """Continue the current reload; call it often. `now` is in monotonic seconds."""
         if self._pending is None:

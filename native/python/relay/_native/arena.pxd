@@ -134,6 +134,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
         CControl& control()
         CClientBlock& client(size_t slot)
         size_t max_clients()
+        size_t slots()
         void release_holds()
         bint broker_sleeps() nogil
         string name(size_t slot)

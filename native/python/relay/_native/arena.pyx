@@ -312,7 +312,7 @@ cdef class Arena:
     def client_slots(self):
         """The slots of all clients."""
         cdef size_t slot
-        return [slot for slot in range(self.c.max_clients()) if self.c.client(slot).identity.id.get()]
+        return [slot for slot in range(self.c.slots()) if self.c.client(slot).identity.id.get()]
 
     def client_id(self, size_t slot):
         self._check(slot)
