@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from relay.ingest import position_report
 from relay.monitoring.usage import Usage
 from relay.runtime.context import MonitorContext
 from relay.runtime.process_status import MonitorReport, Watch, write_report
@@ -70,7 +71,10 @@ class Collector:
         probe = SourceProbe()
         try:
             while not self._ending.is_set():
-                self._watch = probe.run(self._account(), self._position)
+                watch = probe.run(self._account(), self._position)
+                # Until the reader has reported what it had read, else the relay would seem to be behind.
+                self._ending.wait(position_report.REPORT_SECONDS)
+                self._watch = watch
                 self._ending.wait(PROBE_SECONDS)
         except Exception as failure:
             self._failure = failure

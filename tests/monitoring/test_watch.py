@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from examples.dbserver import PASSWORD, USER, DatabaseServer
+from relay.ingest import position_report
 from relay.monitoring import collector
 from relay.monitoring.collector import Collector
 from relay.monitoring.lag import lag_and_loss, unread_bytes
@@ -221,6 +222,24 @@ def test_the_document_tells_lag_and_time_to_data_loss(
         assert 0 < behind.loss_seconds < level.watch.expiry
     watched.reader.arena.paused = False
     assert watched.until(lambda source: source.lag_bytes == 0).lag_seconds == 0
+    watched.collector.close()
+
+
+def test_a_probe_counts_once_the_reader_has_reported_what_it_had_read(
+    mysql97: DatabaseServer, make_reader: Callable[..., Reader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(collector, "REPORT_SECONDS", 0.0)
+    watched = Watched(make_reader(mysql97).streaming())
+    ages: dict[float, float] = {}  # when a probe was first seen, by its time
+
+    def look(source: Source) -> bool:
+        if source.watch.at:
+            ages.setdefault(source.watch.at, time.time() - source.watch.at)
+        return len(ages) == 4
+
+    watched.until(look)
+    assert min(ages.values()) >= position_report.REPORT_SECONDS
     watched.collector.close()
 
 
