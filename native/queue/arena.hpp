@@ -236,7 +236,7 @@ struct alignas(64) BrokerWords {
   Word waiting;  // 1: wake me when there is something to do
   Word cut_done;
   Word generation;  // of the journal that the queues belong to
-  Word slots;       // clients have had these blocks only; looking at all of them would touch as many pages
+  Word slots;       // so many blocks, the first ones, have had a client: loops end there, as each block is a page
 };
 
 struct alignas(64) ExporterWords {
