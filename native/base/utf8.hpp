@@ -45,34 +45,30 @@ inline size_t utf8_length(const uint8_t* p, size_t left) {
   return overlong || beyond ? 0 : n;
 }
 
-inline bool is_utf8(const uint8_t* p, const uint8_t* end) {
-  const uint8_t* begin = p;
+// The first byte from p on that is not part of a character, or `end`. The text begins at `begin`.
+inline const uint8_t* find_mangled(const uint8_t* begin, const uint8_t* p, const uint8_t* end) {
   while (p != end) {
     if (const size_t plain = ascii_at(begin, p, end).count) {
       p += plain;
       continue;
     }
     const size_t n = utf8_length(p, static_cast<size_t>(end - p));
-    if (!n) return false;
+    if (!n) return p;
     p += n;
   }
-  return true;
+  return end;
 }
+
+inline bool is_utf8(const uint8_t* p, const uint8_t* end) { return find_mangled(p, p, end) == end; }
 
 // Replaces each byte that is not part of a character by a question mark, for formats that require UTF-8. Returns
 // whether there was one.
-inline bool mend_utf8(uint8_t* p, size_t n) {
-  const uint8_t *begin = p, *end = p + n;
+inline bool mend_utf8(uint8_t* text, size_t n) {
+  const uint8_t* end = text + n;
   bool mended = false;
-  while (p != end) {
-    if (const size_t plain = ascii_at(begin, p, end).count) {
-      p += plain;
-    } else if (const size_t length = utf8_length(p, static_cast<size_t>(end - p))) {
-      p += length;
-    } else {
-      *p++ = '?';
-      mended = true;
-    }
+  for (const uint8_t* p = text; (p = find_mangled(text, p, end)) != end; ++p) {
+    text[p - text] = '?';
+    mended = true;
   }
   return mended;
 }

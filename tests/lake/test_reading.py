@@ -25,6 +25,7 @@ from relay.lake.documents import Field, Table
 from relay.lake.log import LakeLog
 from relay.lake.query import query
 from relay.lake.storage import open_storage
+from tests.lake.open_table import ORDERS, lake, row
 from tests.spark.lakes import MadeLake
 from tests.support import ROOT
 from tests.support.chance import SEED
@@ -34,21 +35,7 @@ from tests.support.random_tables import RandomWorkload
 from tests.support.relay_process import RelayProcess
 from tests.support.waiting import patience
 
-ORDERS = "shop.orders"
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> MadeLake:
-    """A lake with the table ORDERS, empty."""
-    made = MadeLake(tmp_path / "lake")
-    made.define(ORDERS, {"id": "int", "item": "string"}, key=["id"])
-    made.mark(ORDERS, "create")
-    made.commit()
-    return made
-
-
-def row(number: int, item: str | None) -> dict[str, Any]:
-    return {"id": number, "item": item}
+__all__ = ["lake"]
 
 
 def current(lake: MadeLake, **options: Any) -> list[dict[str, Any]]:
