@@ -24,6 +24,7 @@ from relay.source.connect import Account, connect, query, take_socket
 from relay.source.facts import binlog_end, binlog_start, gtid_at, query_facts
 from relay.source.failures import SourceLost, classify
 from tests.support.purging import purge
+from tests.support.replicated_streams import some_id
 from tests.support.waiting import patience
 
 pytestmark = pytest.mark.brands
@@ -34,10 +35,6 @@ POLL_SECONDS = 0.1
 
 def account(server: DatabaseServer, **changes: Any) -> Account:
     return msgspec.structs.replace(Account("127.0.0.1", server.port, USER, PASSWORD), **changes)
-
-
-def some_id() -> int:
-    return secrets.randbelow(2**31) + 1000
 
 
 def start(server: DatabaseServer, request: Request | None = None) -> Dump:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,17 @@ AROUND = {
 def connect(server: DatabaseServer, **options: Any) -> Connection[Any]:
     """A connection as users of the API make it."""
     return pymysql.connect(host="127.0.0.1", port=server.port, user=USER, password=PASSWORD, **options)
+
+
+def some_id() -> int:
+    """The server_id of a replica that no other test has."""
+    return secrets.randbelow(2**31) + 1000
+
+
+def stream_id(stream: Stream) -> int:
+    """The server's number of the connection."""
+    connection: Any = stream._connection
+    return int(connection.thread_id())
 
 
 def here(server: DatabaseServer, flags: int = Flag.NON_BLOCK, server_id: int = 0) -> Replication:
