@@ -15,8 +15,9 @@ from relay.monitoring import stat, stat_collect
 from relay.monitoring.deliveries import Delivery, deliveries
 from relay.monitoring.stat_clients import clients
 from relay.runtime.process_status import StatusPages
+from tests.support.classic_client import Client
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.server_processes import Client, Serving
+from tests.support.server_processes import Serving
 from tests.support.waiting import patience, until
 
 

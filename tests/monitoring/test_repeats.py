@@ -12,7 +12,8 @@ from relay.errors import RelayError
 from relay.monitoring.repeats import Repeats
 from relay.protocol.classic import Result
 from tests.commands.test_render import client
-from tests.support.server_processes import ADMIN_SECRET, Client, Serving, many
+from tests.support.classic_client import Client, many
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import until
 
 

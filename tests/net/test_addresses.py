@@ -18,8 +18,9 @@ from relay.protocol.classic_keys import fnv1a64
 from tests.serving.test_admin import own_address
 from tests.support.cdc_client import CdcClient
 from tests.support.cdc_relay import CdcRelay
+from tests.support.classic_client import KEY, SECRET, Client
 from tests.support.relay_process import RelayProcess, run_relay
-from tests.support.server_processes import ADMIN_SECRET, KEY, SECRET, Client, Serving
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience, until
 
 OTHER = "127.0.0.2"  # the whole of 127.0.0.0/8 is this machine's

@@ -21,7 +21,8 @@ from relay.protocol.classic import Command, Result
 from tests.net.test_addresses import OTHER, log
 from tests.support.cdc_client import CdcClient, Refused
 from tests.support.cdc_relay import CdcRelay
-from tests.support.server_processes import ADMIN_SECRET, Client, Serving
+from tests.support.classic_client import Client
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience, until
 
 

@@ -20,11 +20,10 @@ from relay.protocol.classic import Command, Reply, Result
 from relay.serving import admission, listener
 from tests.net.test_addresses import log
 from tests.support.blocked import Blocked
+from tests.support.classic_client import PONG, SECRET, Client, many
 from tests.support.relay_process import process_cpu_seconds
-from tests.support.server_processes import ADMIN_SECRET, SECRET, Client, Serving, many
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience, until
-
-PONG = Reply(Result.OK, b"PONG\0")
 
 
 @pytest.fixture(scope="module")

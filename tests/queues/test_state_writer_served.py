@@ -16,7 +16,8 @@ import pytest
 from relay.datadir import sync
 from relay.protocol import classic
 from relay.protocol.classic import Command, FilterName, Result, TableFilter
-from tests.support.server_processes import Client, Serving
+from tests.support.classic_client import Client
+from tests.support.server_processes import Serving
 
 LONG = 60.0  # more than anything here takes
 

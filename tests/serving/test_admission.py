@@ -18,8 +18,9 @@ from relay.protocol.classic_keys import fnv1a64
 from relay.serving.admission import MOST_EXTRA
 from tests.net.test_addresses import log
 from tests.runtime.test_reload_live import edit, reload
+from tests.support.classic_client import Client
 from tests.support.relay_process import SECRET, RelayProcess
-from tests.support.server_processes import ADMIN_SECRET, Client, Serving
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience, until
 
 Start = Callable[..., RelayProcess]

@@ -21,9 +21,10 @@ from relay.protocol import classic
 from relay.protocol.classic import Reply, Result
 from tests.support.arrow_values import as_column
 from tests.support.blocked import Blocked
+from tests.support.classic_client import SECRET, Client, many
 from tests.support.relay_process import SECRET as RELAY_SECRET
 from tests.support.relay_process import RelayProcess
-from tests.support.server_processes import SECRET, Client, Serving, image, many
+from tests.support.server_processes import Serving, image
 from tests.support.waiting import patience, until
 from tests.support.workload import Workload
 

@@ -13,7 +13,8 @@ import pytest
 
 from relay.client import AsyncRelayClient
 from relay.errors import RelayError
-from tests.support.server_processes import SECRET, Serving
+from tests.support.classic_client import SECRET
+from tests.support.server_processes import Serving
 from tests.support.waiting import patience
 
 ROWS: Final = 20

@@ -13,10 +13,10 @@ import pytest
 
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, Reply, Result
-from tests.support.server_processes import ADMIN_SECRET, KEY, Client, Serving, many, parse_many
+from tests.support.classic_client import KEY, PONG, Client, many, parse_many
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience, until
 
-PONG = Reply(Result.OK, b"PONG\0")
 HEADER = struct.Struct("<HHIIIIIII")
 
 

@@ -18,7 +18,8 @@ from relay.errors import ErrorCode, ExitCode, RelayError
 from relay.protocol.classic import Discard, TableFilter
 from tests.support import ROOT
 from tests.support.blocked import Blocked
-from tests.support.server_processes import SECRET, Serving
+from tests.support.classic_client import SECRET
+from tests.support.server_processes import Serving
 from tests.support.waiting import patience
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from relay.client import RelayClient
+from tests.support.classic_client import SECRET
 from tests.support.recipe import Recipe
-from tests.support.server_processes import SECRET, Serving
+from tests.support.server_processes import Serving
 from tests.support.waiting import until
 
 PROGRAMS = ["printer", "worker"]  # of the page, by the name of the client

@@ -10,7 +10,8 @@ from relay.commands.admin_client import AdminClient
 from relay.protocol.classic import Command, Result, TableFilter, encode_filter, encode_poll_many
 from relay.protocol.classic import PollMany as Request
 from relay.protocol.classic_keys import fnv1a64
-from tests.support.server_processes import ADMIN_SECRET, Client, Serving
+from tests.support.classic_client import Client
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import until
 
 OWN = fnv1a64(b"own")

@@ -9,7 +9,8 @@ import pytest
 
 from relay.protocol.classic import Command, Result
 from tests.support.chance import seeds
-from tests.support.server_processes import Serving, many, parse_many
+from tests.support.classic_client import many, parse_many
+from tests.support.server_processes import Serving
 from tests.support.waiting import until
 
 

@@ -10,10 +10,9 @@ import pytest
 
 from relay.protocol import classic
 from relay.protocol.classic import Command, Reply, Result
-from tests.support.server_processes import KEY, Serving, many, parse_many, parse_row
+from tests.support.classic_client import KEY, PONG, many, parse_many, parse_row
+from tests.support.server_processes import Serving
 from tests.support.waiting import patience
-
-PONG = Reply(Result.OK, b"PONG\0")
 
 
 def test_poll_of_nothing_is_empty(serving: Serving, name: str) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from relay.commands.admin_client import AdminClient
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, Reply, Result
-from tests.support.server_processes import ADMIN_SECRET, Serving, many, parse_many
+from tests.support.classic_client import PONG, many, parse_many
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience, until
-
-PONG = Reply(Result.OK, b"PONG\0")
 
 
 def test_caps_change_for_those_who_come_and_for_what_they_ask(tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ import pytest
 from relay.monitoring.stat import Stat
 from relay.protocol import classic, classic_keys
 from relay.protocol.classic import Command, FilterName, Identity, Reply, Result, TableFilter
+from tests.support.classic_client import KEY, PONG, SECRET, Client, many, parse_row
 from tests.support.relay_process import process_cpu_seconds
-from tests.support.server_processes import ADMIN_SECRET, KEY, SECRET, Client, Serving, many, parse_row
+from tests.support.server_processes import ADMIN_SECRET, Serving
 from tests.support.waiting import patience
-
-PONG = Reply(Result.OK, b"PONG\0")
 
 
 class Ids(TypedDict):

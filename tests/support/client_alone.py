@@ -10,7 +10,8 @@ from pathlib import Path
 
 from relay.client import RelayClient
 from scripts.wheels import build_client
-from tests.support.server_processes import SECRET, Serving
+from tests.support.classic_client import SECRET
+from tests.support.server_processes import Serving
 from tests.support.waiting import patience
 
 _SCRIPT = """
