@@ -1,4 +1,4 @@
-"""What the broker hands over is stored in order, whichever process dies, and no row waits for it."""
+"""What the broker hands over is stored in order, whichever process dies."""
 
 from __future__ import annotations
 
