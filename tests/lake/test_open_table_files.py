@@ -127,15 +127,21 @@ def test_a_lost_or_damaged_file_stops_the_table_and_is_named(lake: MadeLake, sma
     assert "delete the" in raised.value.hint
 
 
-def test_replaced_files_stay_a_day_for_their_readers(
-    lake: MadeLake, small: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def changed_in_60_merges(lake: MadeLake) -> OpenTable:
+    """Each merge inserts a row and changes it."""
     table = opened(lake)
     for number in range(60):
         lake.insert(ORDERS, row(number, "x" * 50))
         lake.update(ORDERS, row(number, "x" * 50), row(number, "y" * 50))
         lake.commit()
         merged(lake, table)
+    return table
+
+
+def test_replaced_files_stay_a_day_for_their_readers(
+    lake: MadeLake, small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = changed_in_60_merges(lake)
     reader = deltalake.DeltaTable(path_of(lake), version=20)
     assert len(list(Path(path_of(lake)).iterdir())) > 60
     assert _read(reader).num_rows == 21
@@ -159,12 +165,7 @@ def test_replaced_files_go_sooner_if_they_take_more_than_the_table(
 ) -> None:
     monkeypatch.setattr(delta_vacuum, "_FREE_BYTES", 10_000)
     monkeypatch.setattr(delta_vacuum, "LEAST_SECONDS", 0.0)
-    table = opened(lake)
-    for number in range(60):
-        lake.insert(ORDERS, row(number, "x" * 50))
-        lake.update(ORDERS, row(number, "x" * 50), row(number, "y" * 50))
-        lake.commit()
-        merged(lake, table)
+    table = changed_in_60_merges(lake)
     every = sum(path.stat().st_size for path in Path(path_of(lake)).iterdir() if path.is_file())
     assert every < 3 * table.bytes + 10_000
     assert rows(lake).total() == 60
