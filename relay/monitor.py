@@ -5,8 +5,9 @@ It imports asyncio when it runs: the supervisor, which imports this module, does
 
 from __future__ import annotations
 
-from relay.monitoring.stat import Client, Stat
+from relay.monitoring.stat import Stat
 from relay.monitoring.stat_collect import collect
+from relay.monitoring.state_view import StateView
 from relay.runtime.context import MonitorContext
 
 
@@ -16,14 +17,11 @@ def run(context: MonitorContext) -> int:
 
     from relay.monitoring import app
 
-    last: list[Client] = []
+    state = StateView(context.arena, context.data_dir)
 
     def document() -> Stat:
-        nonlocal last
         places = context.arena, context.data_dir, context.processes, context.status_pages
-        made = collect(context.config, *places, last)
-        last = made.clients
-        return made
+        return collect(context.config, *places, state)
 
     asyncio.run(app.serve(context, document))
     return 0

@@ -70,11 +70,11 @@ std::string Arena::name(size_t slot) const {
 ClientView Arena::view(size_t slot) const {
   const ClientBlock& block = client(slot);
   for (;;) {
-    uint64_t version = 0;
     ClientView v;
-    v.server = block.server.read(&version);
-    v.broker = block.broker.read();
-    if (block.server.version() == version) return v;  // the server's record did not change while the broker's was read
+    v.server = block.server.read(&v.server_version);
+    v.broker = block.broker.read(&v.broker_version);
+    // The server's record did not change while the broker's was read.
+    if (block.server.version() == v.server_version) return v;
   }
 }
 

@@ -247,6 +247,10 @@ struct alignas(64) LoggerWords {
   Word logged;  // journal position up to which the log has everything; Arena::kNobody: no logger
 };
 
+struct alignas(64) StateWords {
+  Word changes;  // of state.db that the stat document shows: of clients, filters and gaps
+};
+
 struct alignas(64) SupervisorWords {
   Word paused;
   Word draining;
@@ -265,6 +269,7 @@ struct Control {
   BrokerWords broker;
   ExporterWords exporter;
   LoggerWords logger;
+  StateWords state;
   SupervisorWords supervisor;
   ProcessWords processes[kProcesses];
   DoubleBuffered<StopRecord> stops[kProcesses];
@@ -290,6 +295,8 @@ struct alignas(64) ArenaHeader {
 struct ClientView {
   BrokerRecord broker;
   ServerRecord server;
+  uint64_t broker_version = 0;  // of the records
+  uint64_t server_version = 0;
 
   Counts done() const { return highest(server.taken(), broker.floor()); }  // handed out or dropped
   uint64_t head() const { return done().total(); }                         // number of the next row to hand out
@@ -315,7 +322,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 11;
+  static constexpr uint64_t kLayout = 12;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t ring_slots = kRingSlots);

@@ -14,8 +14,8 @@ from relay import __version__
 from relay._native import Arena
 from relay.config.tree import Config
 from relay.monitoring.lag import lag_and_loss, unread_bytes
-from relay.monitoring.stat import CDC, Client, Gap, Journal, Lake, LineLog, Process, Source, Stat
-from relay.monitoring.stat_clients import clients, stored
+from relay.monitoring.stat import CDC, Journal, Lake, LineLog, Process, Source, Stat
+from relay.monitoring.state_view import StateView
 from relay.protocol import classic
 from relay.runtime.process_status import (
     AssumedRows,
@@ -29,11 +29,6 @@ from relay.runtime.process_status import (
     StatusPages,
     Stop,
 )
-
-
-def _gaps(data_dir: Path) -> list[Gap]:
-    columns = "at, before_file || ':' || before_position, after_file || ':' || after_position, cause"
-    return [Gap(*row) for row in stored(data_dir, f"SELECT {columns} FROM gaps ORDER BY at")]
 
 
 def _process(arena: Arena, slot: int, name: str) -> Process:
@@ -103,12 +98,13 @@ def collect(
     data_dir: Path,
     processes: Sequence[str],
     status_pages: StatusPages,
-    before: Sequence[Client] = (),
+    state: StateView | None = None,
 ) -> Stat:
     """Return the document as of now.
 
-    `processes` are the names of the heartbeat slots, in order; `before` are the clients of the last document.
+    `processes` are the names of the heartbeat slots, in order; `state` is what the last document was made with.
     """
+    state = state or StateView(arena, data_dir)
     stop_facts = arena.stop()
     stop = Stop(**stop_facts) if stop_facts else None
     source = arena.source()
@@ -126,7 +122,7 @@ def collect(
         state=_state(arena, stop),
         started=psutil.Process(os.getppid()).create_time(),  # the supervisor's
         stop=stop,
-        gaps=_gaps(data_dir),
+        gaps=state.gaps(),
         source=Source(
             host=source["host"] or server.ip_addr[0],
             port=server.port,
@@ -154,7 +150,7 @@ def collect(
         traffic=arena.traffic(),
         events=arena.events(),
         processes=running,
-        clients=clients(arena, data_dir, before),
+        clients=state.clients(),
         usage=report.usage,
         lake=_lake(config, arena.flushed, status_pages),
         log=_log(config, arena.flushed, status_pages),

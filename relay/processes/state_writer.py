@@ -27,7 +27,8 @@ def run(context: StateWriterContext) -> int:
         select.select([signals], [sock], [], POLL_SECONDS)
         return not context.stopping
 
-    with closing(StateWriting(context.data_dir / "state.db", sock, wait_to_send)) as writing:
+    count_change = context.arena.count_stored_change
+    with closing(StateWriting(context.data_dir / "state.db", sock, wait_to_send, count_change)) as writing:
         context.arena.mark_running(context.slot)
         while not context.stopping:
             context.beat()

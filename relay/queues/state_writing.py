@@ -32,15 +32,23 @@ class StateWriting:
     """Carry out the messages that arrive at `sock`, in order.
 
     `wait_to_send` waits until the socket may have room; it returns false if nobody needs the answer any more.
+    `count_change` is called when clients or filters have changed in the file, before the broker hears of it.
 
     A change that the disk rejects is answered with the reason. All other errors are raised: `RelayError` for a damaged
     file and a failed sync, `sqlite3.Error`.
     """
 
-    def __init__(self, path: Path, sock: socket.socket, wait_to_send: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        sock: socket.socket,
+        wait_to_send: Callable[[], bool],
+        count_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._path = path
         self._socket = sock
         self._wait_to_send = wait_to_send
+        self._count_change = count_change
         self._state: ClientState | None = None
         self._failed = set[int]()  # ids of clients whose filters could not be stored
         self._id = time.time_ns()
@@ -82,6 +90,7 @@ class StateWriting:
 
     def _open(self) -> ClientState:
         self._state = ClientState(self._path)
+        self._count_change()  # it may be another file
         return self._state
 
     def _send(self, message: FromWriter) -> None:
@@ -105,6 +114,8 @@ class StateWriting:
                 self._failed.add(change.id)
             fatal = disk_errors.fatal_error(error)
             return Stored(change.number, str(error), str(fatal.code) if fatal else "")
+        if not isinstance(change, Checkpoint):
+            self._count_change()
         return Stored(change.number)
 
     def _change(self, state: ClientState, change: Change) -> None:

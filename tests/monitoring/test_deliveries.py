@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from examples.dbserver import DatabaseServer
+from relay.binlog.events.position import BinlogPosition
 from relay.client import RelayClient
-from relay.monitoring import stat, stat_collect
+from relay.ingest.reader_state import ReaderState
+from relay.monitoring import stat, stat_collect, state_view
 from relay.monitoring.deliveries import Delivery, deliveries
-from relay.monitoring.stat_clients import clients
+from relay.monitoring.state_view import StateView
 from relay.runtime.process_status import StatusPages
 from tests.support.classic_client import Client
 from tests.support.relay_process import SECRET, RelayProcess
@@ -41,17 +45,41 @@ def told(serving: Serving, client: Client) -> stat.Client:
 def test_clients_that_did_not_change_are_the_same_objects_in_the_next_document(serving: Serving) -> None:
     one, two, three = (serving.client(name, "shop.orders") for name in ("one", "two", "three"))
     two.add_filter("shop", "people", kinds=1, limit=5)
-    first = clients(serving.arena, serving.folder)
+    state = StateView(serving.arena, serving.folder)
+    first = state.clients()
     assert [each.id for each in first] == [one.client_id, two.client_id, three.client_id]
     assert [len(each.filters) for each in first] == [1, 2, 1]
     assert (first[1].filters[1].table, first[1].filters[1].kinds, first[1].filters[1].limit) == ("people", "I", 5)
     two.add_filter("shop", "items")
-    second = clients(serving.arena, serving.folder, first)
+    second = state.clients()
     assert [new is old for new, old in zip(second, first, strict=True)] == [True, False, True]
     assert [each.table for each in second[1].filters] == ["orders", "people", "items"]
-    # A client may be missing in the earlier document.
-    third = clients(serving.arena, serving.folder, second[1:])
-    assert [new is old for new, old in zip(third, second, strict=True)] == [False, True, True]
+    serving.insert((1, "a"), table="items")
+    until(lambda: state.clients()[1].waiting == 1)
+    assert two.poll_many(wait=5)
+    second = state.clients()
+    assert (second[1].served, second[1].in_flight, second[1].waiting) == (1, 1, 0)
+    four = serving.client("four", "shop.orders")
+    third = state.clients()
+    assert [each.id for each in third] == [*(each.id for each in second), four.client_id]
+    assert [new is old for new, old in zip(third[:3], second, strict=True)] == [True, True, True]
+
+
+def test_what_could_not_be_read_of_the_clients_is_read_again(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving.client("one", "shop.orders")
+    state = StateView(serving.arena, serving.folder)
+    with monkeypatch.context() as fault:
+        fault.setattr(state_view, "for_reading", fail)
+        assert [each.filters for each in state.clients()] == [[]]
+        assert state.gaps() == []
+    assert [[f.table for f in each.filters] for each in state.clients()] == [["orders"]]
+    with closing(ReaderState(serving.folder / "state.db")) as reader_state:
+        reader_state.add_gap(1.0, BinlogPosition("a", 4), BinlogPosition("b", 5), "lost")
+    assert [gap.cause for gap in state.gaps()] == ["lost"]
+
+
+def fail(path: Path) -> sqlite3.Connection:
+    raise sqlite3.OperationalError(f"{path} is locked")
 
 
 def test_a_reply_with_rows_is_a_delivery_of_its_first_rows_table(serving: Serving) -> None:

@@ -197,6 +197,7 @@ def test_what_a_writer_before_did_not_read_is_not_carried_out_twice(tmp_path: Pa
     def on_stored(answer: Stored) -> None:
         answers.append(answer.number)
 
+    changes: list[None] = []
     first = StateWriting(tmp_path / "state.db", ends[1], bool)
     first.announce()
 
@@ -210,7 +211,7 @@ def test_what_a_writer_before_did_not_read_is_not_carried_out_twice(tmp_path: Pa
     for number, table in zip(numbers[1:], ("old", "new"), strict=True):
         link.store(ReplaceFilters(number, 1, [Filter("shop", table, 7, 0, 0, 0)]), on_stored)
     first.close()  # it dies before it reads them
-    second = StateWriting(tmp_path / "state.db", ends[1], bool)
+    second = StateWriting(tmp_path / "state.db", ends[1], bool, lambda: changes.append(None))
     with closing(sqlite3.connect(tmp_path / "state.db")) as database:
         second.announce()
         second.receive()
@@ -224,6 +225,12 @@ def test_what_a_writer_before_did_not_read_is_not_carried_out_twice(tmp_path: Pa
         assert database.execute("SELECT table_name FROM filters").fetchall() == [("new",)]
     link.receive()
     assert answers == numbers, "nothing was carried out again"
+    assert len(changes) == 4, "the opening and each change is counted"
+    link.store(Checkpoint(link.next_number(), 100, []), on_stored)
+    second.receive()
+    link.receive()
+    assert len(answers) == 4
+    assert len(changes) == 4, "a checkpoint changes nothing that is shown"
     second.close()
     for end in ends:
         end.close()

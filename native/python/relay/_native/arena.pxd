@@ -9,7 +9,9 @@ from relay._native.base cimport raise_queue_failure
 cdef extern from "queue/arena.hpp" namespace "relay":
     cdef cppclass CWord "relay::Word":
         uint64_t get() nogil
+        uint64_t relaxed() nogil
         void set(uint64_t v) nogil
+        void add(uint64_t n) nogil
 
     cdef cppclass CCounts "relay::Counts":
         uint64_t kept, limited
@@ -34,7 +36,14 @@ cdef extern from "queue/arena.hpp" namespace "relay":
         char text[64]
 
     cdef cppclass CBufferedAddress "relay::DoubleBuffered<relay::AddressRecord>":
-        CAddressRecord read()
+        CAddressRecord read(uint64_t* version)
+        uint64_t version()
+
+    cdef cppclass CBufferedBroker "relay::DoubleBuffered<relay::BrokerRecord>":
+        uint64_t version()
+
+    cdef cppclass CBufferedServer "relay::DoubleBuffered<relay::ServerRecord>":
+        uint64_t version()
 
     cdef cppclass CDelivery "relay::Delivery":
         uint64_t at, frame
@@ -48,6 +57,8 @@ cdef extern from "queue/arena.hpp" namespace "relay":
 
     cdef cppclass CClientBlock "relay::ClientBlock":
         CIdentity identity
+        CBufferedBroker broker
+        CBufferedServer server
         CServerLine line
         CBufferedAddress address
         CDeliveries deliveries
@@ -89,6 +100,9 @@ cdef extern from "queue/arena.hpp" namespace "relay":
     cdef cppclass CLoggerWords "relay::LoggerWords":
         CWord logged
 
+    cdef cppclass CStateWords "relay::StateWords":
+        CWord changes
+
     cdef cppclass CSupervisorWords "relay::SupervisorWords":
         CWord paused, draining, stops_cleared
         CWord restarts[72]
@@ -101,6 +115,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
         CBrokerWords broker
         CExporterWords exporter
         CLoggerWords logger
+        CStateWords state
         CSupervisorWords supervisor
         CProcessWords processes[72]
         CBufferedStop stops[72]
@@ -118,6 +133,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
     cdef cppclass CClientView "relay::ClientView":
         CBrokerRecord broker
         CServerRecord server
+        uint64_t broker_version, server_version
         uint64_t waiting()
         uint64_t waiting_limited()
         uint64_t in_flight()
@@ -149,5 +165,5 @@ cdef class Arena:
     cdef Py_buffer view
     cdef bint viewed
 
-    cdef dict _client_stats(self, size_t slot)
+    cdef dict _client_stats(self, size_t slot, uint64_t id)
     cdef int _check(self, size_t slot) except -1

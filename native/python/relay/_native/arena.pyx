@@ -5,12 +5,27 @@ import time
 
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uint64_t
+from libcpp.vector cimport vector
 
 from relay._native.base cimport field_of, put_field, text_of
 from relay._native.journal cimport JournalWriter
 
 from relay._native.base import QueueError
 from relay.base.event_names import EVENT_NAMES
+
+cdef extern from *:
+    void prefetch "__builtin_prefetch"(const void*)
+
+cdef struct ClientMark:
+    uint64_t id
+    uint64_t broker, server, address  # versions of its records
+    uint64_t polled, connected
+
+cdef enum:
+    PREFETCHED = 8  # clients whose marks are prefetched while others are copied
+
+CLIENT_MARK_BYTES = sizeof(ClientMark)
+
 
 cdef class Arena:
     """The shared memory of all processes, in a writable buffer that begins at a page boundary.
@@ -137,6 +152,15 @@ cdef class Arena:
     @logged.setter
     def logged(self, uint64_t v):
         self.c.control().logger.logged.set(v)
+
+    @property
+    def stored_changes(self):
+        """The number of changes of clients, filters and gaps in state.db; reader and state writer count them."""
+        return self.c.control().state.changes.get()
+
+    def count_stored_change(self):
+        """Counts a change, after it is in the file."""
+        self.c.control().state.changes.add(1)
 
     @property
     def broker_scan(self):
@@ -314,6 +338,32 @@ cdef class Arena:
         cdef size_t slot
         return [slot for slot in range(self.c.slots()) if self.c.client(slot).identity.id.get()]
 
+    def client_marks(self):
+        """For each slot `CLIENT_MARK_BYTES` bytes, the first eight of them its client's id (0: none).
+
+        As long as they are equal to the mark in `client_stats`, these facts have not changed.
+        """
+        cdef size_t slot, slots = self.c.slots()
+        cdef CClientBlock* block
+        cdef vector[ClientMark] marks
+        marks.resize(slots)
+        for slot in range(slots):
+            if slot + PREFETCHED < slots:
+                block = &self.c.client(slot + PREFETCHED)
+                prefetch(&block.identity)
+                prefetch(&block.broker)
+                prefetch(&block.server)
+                prefetch(&block.address)
+                prefetch(&block.line)
+            block = &self.c.client(slot)
+            marks[slot].id = block.identity.id.relaxed()
+            marks[slot].broker = block.broker.version()
+            marks[slot].server = block.server.version()
+            marks[slot].address = block.address.version()
+            marks[slot].polled = block.line.last_poll.relaxed()
+            marks[slot].connected = block.line.connected.relaxed()
+        return <bytes>(<char*>marks.data())[:slots * sizeof(ClientMark)]
+
     def client_id(self, size_t slot):
         self._check(slot)
         return self.c.client(slot).identity.id.get()
@@ -323,22 +373,28 @@ cdef class Arena:
 
         `served` counts rows each time they are sent; `max_waiting` is the longest queue so far. `address` is that of
         the connection, "" if there is none; `last_seen` is the time of the last poll, Unix seconds (0: none).
-        `last_drop` has, by reason, the journal position near which rows were last dropped (0: never).
+        `last_drop` has, by reason, the journal position near which rows were last dropped (0: never). `mark`: see
+        `client_marks`.
         """
         while True:
             id = self.client_id(slot)
-            facts = self._client_stats(slot)
+            facts = self._client_stats(slot, id)
             if self.client_id(slot) == id:  # else the facts may mix two clients that used the block in turn
                 return {"client_id": id, **facts}
 
-    cdef dict _client_stats(self, size_t slot):
+    cdef dict _client_stats(self, size_t slot, uint64_t id):
+        cdef ClientMark mark
         cdef CClientView v = self.c.view(slot)
         cdef CFloorDrops d = CFloorDrops.between(v.server.taken(), v.broker)
         cdef CServerLine* line = &self.c.client(slot).line
-        cdef CAddressRecord address = self.c.client(slot).address.read()
-        polled = line.last_poll.get()
-        connected = line.connected.get() != 0
+        cdef CAddressRecord address = self.c.client(slot).address.read(&mark.address)
+        mark.id = id
+        mark.broker, mark.server = v.broker_version, v.server_version
+        mark.polled = polled = line.last_poll.get()
+        mark.connected = line.connected.get()
+        connected = mark.connected != 0
         return {
+            "mark": <bytes>(<char*>&mark)[:sizeof(ClientMark)],
             "name": text_of(self.c.name(slot)),
             "connected": connected,
             "address": field_of(address.text, sizeof(address.text)) if connected else "",
