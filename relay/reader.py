@@ -199,8 +199,10 @@ class _Reader:
     def _request(self, connection: Connection[Any], server: ServerFacts, handler: IngestHandler) -> Request:
         """Return the request for the stream. Raises `RelayError`, `SourceLost`."""
         config = self._context.config
-        start = self._start.decide(config, connection, server, handler)
-        self._arena.count_stored_change()  # it may have accepted a gap
+        try:
+            start = self._start.decide(config, connection, server, handler)
+        finally:
+            self._arena.count_stored_change()  # it may have recorded a gap
         self._report.known_until = start.known_until
         self._ingest.start(start.file, start.position, start.by_gtid)
         return reading.dump_request(start, server, reading.server_id(config, self._reader_state), config)

@@ -154,6 +154,7 @@ constexpr bool is_power_of_two(uint64_t n) { return n && !(n & (n - 1)); }
 constexpr size_t kInFlightRanges = 192;
 constexpr size_t kNameBytes = 256;
 constexpr size_t kProcesses = 72;  // all other processes, and up to 64 servers
+constexpr size_t kPrefetched = 8;  // blocks of clients that a loop over all of them fetches ahead
 constexpr size_t kMaxWorkers = 64;
 constexpr uint64_t kRingSlots = 256;
 

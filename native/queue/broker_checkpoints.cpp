@@ -60,7 +60,6 @@ Marks Broker::marks(size_t slot) const {
 void Broker::take_snapshot() {
   auto taken = std::make_unique<Snapshot>();
   taken->position = taken->reach = position_;
-  constexpr size_t kPrefetched = 8;  // clients whose marks are prefetched while others are checked
   for (size_t i = 0; i < live_.size(); ++i) {
     if (i + kPrefetched < live_.size()) {
       const size_t next = live_[i + kPrefetched];

@@ -9,7 +9,6 @@ namespace {
 
 // A retry means that the broker published during a copy, which takes nanoseconds. More retries mean damage.
 constexpr int kAttempts = 100000;
-constexpr size_t kPrefetched = 8;  // clients whose ids are prefetched while others are checked
 
 }  // namespace
 
@@ -33,7 +32,8 @@ void QueueServer::release(uint64_t id) {
 void release_forgotten(const Arena& arena, uint64_t worker) {
   const size_t slots = arena.slots();
   for (size_t slot = 0; slot < slots; ++slot) {
-    if (slot + kPrefetched < slots) __builtin_prefetch(&arena.client(slot + kPrefetched).identity);
+    const size_t next = slot + kPrefetched;
+    if (next < slots && arena.lease(worker, next).relaxed()) __builtin_prefetch(&arena.client(next).identity);
     Word& lease = arena.lease(worker, slot);
     const uint64_t id = lease.relaxed();
     if (id && arena.client(slot).identity.id.relaxed() != id) lease.set(0);

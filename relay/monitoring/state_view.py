@@ -53,12 +53,12 @@ class StateView:
         now, found = time.time(), []
         for id, row, known in zip(ids, in_file, earlier, strict=True):
             mark = slice(slots[id] * CLIENT_MARK_BYTES, (slots[id] + 1) * CLIENT_MARK_BYTES)
-            if is_known and known is not None:
-                row = id, known.first_seen, known.filters
-            is_same = known is not None and known.status != "polling" and marks[mark] == self._marks[mark]
-            if known is not None and is_same and row == (id, known.first_seen, known.filters):
-                found.append(known)
-                continue
+            if known is not None:
+                shown = id, known.first_seen, known.filters
+                row = shown if is_known else row
+                if row == shown and known.status != "polling" and marks[mark] == self._marks[mark]:
+                    found.append(known)
+                    continue
             facts = self._arena.client_stats(slots[id])
             if facts["client_id"] != id:
                 continue  # an operator has just removed it

@@ -158,6 +158,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
 
     size_t PROCESSES "relay::kProcesses"
     size_t IN_FLIGHT_RANGES "relay::kInFlightRanges"
+    size_t PREFETCHED "relay::kPrefetched"
     enum: SHOWN_DELIVERIES "relay::Deliveries::kShown"
 
 cdef class Arena:

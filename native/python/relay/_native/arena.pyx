@@ -21,9 +21,6 @@ cdef struct ClientMark:
     uint64_t broker, server, address  # versions of its records
     uint64_t polled, connected
 
-cdef enum:
-    PREFETCHED = 8  # clients whose marks are prefetched while others are copied
-
 CLIENT_MARK_BYTES = sizeof(ClientMark)
 
 
