@@ -13,7 +13,7 @@ constexpr size_t up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit
 
 size_t Arena::size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t ring_slots) {
   size_t fixed = control_offset() + sizeof(Control) + max_clients * sizeof(ClientBlock) +
-                 workers * leases_row(max_clients) * sizeof(Word);
+                 (1 + workers) * words_row(max_clients) * sizeof(Word);
   return up(fixed, kPage) + up(max_clients * ring_slots * sizeof(Slot), kPage) + up(pool_bytes, kPage);
 }
 
@@ -27,8 +27,9 @@ void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint
   h.workers = workers;
   h.ring_slots = ring_slots;
   h.clients_offset = control_offset() + sizeof(Control);
-  h.leases_offset = h.clients_offset + max_clients * sizeof(ClientBlock);
-  h.rings_offset = up(h.leases_offset + workers * leases_row(max_clients) * sizeof(Word), kPage);
+  h.ids_offset = h.clients_offset + max_clients * sizeof(ClientBlock);
+  h.leases_offset = h.ids_offset + words_row(max_clients) * sizeof(Word);
+  h.rings_offset = up(h.leases_offset + workers * words_row(max_clients) * sizeof(Word), kPage);
   h.pool_offset = h.rings_offset + up(max_clients * ring_slots * sizeof(Slot), kPage);
   h.pool_size = up(pool_bytes, kPage);
   std::memcpy(memory, &h, sizeof h);
@@ -37,13 +38,15 @@ void Arena::format(void* memory, uint64_t max_clients, uint64_t pool_bytes, uint
   control.logger.logged.put(kNobody);
 }
 
-Arena::Arena(void* memory, size_t size) : base_(static_cast<uint8_t*>(memory)), clients_(nullptr), leases_(nullptr) {
+Arena::Arena(void* memory, size_t size)
+    : base_(static_cast<uint8_t*>(memory)), clients_(nullptr), ids_(nullptr), leases_(nullptr) {
   if (reinterpret_cast<uintptr_t>(memory) % 64 != 0) throw ArenaError("shared memory is not aligned to 64 bytes");
   if (size < sizeof(ArenaHeader) || header().magic != kMagic) throw ArenaError("shared memory does not hold an arena");
   if (header().layout != kLayout) throw ArenaError("shared memory has the layout of another version of the relay");
   if (header().size > size) throw ArenaError("shared memory is smaller than its arena");
   if (!is_power_of_two(header().ring_slots)) throw ArenaError("shared memory has rings of an impossible size");
   clients_ = reinterpret_cast<ClientBlock*>(base_ + header().clients_offset);
+  ids_ = reinterpret_cast<Word*>(base_ + header().ids_offset);
   leases_ = reinterpret_cast<Word*>(base_ + header().leases_offset);
 }
 
@@ -59,10 +62,10 @@ bool Arena::broker_sleeps() const {
 }
 
 std::string Arena::name(size_t slot) const {
-  const auto& identity = client(slot).identity;
+  const auto& name = client(slot).name;
   char text[kNameBytes];
-  for (size_t i = 0; i < kNameBytes / 8; ++i) store(text + 8 * i, identity.name[i].relaxed());
-  const size_t size = std::min<size_t>(identity.name_size.relaxed(), kNameBytes);
+  for (size_t i = 0; i < kNameBytes / 8; ++i) store(text + 8 * i, name.text[i].relaxed());
+  const size_t size = std::min<size_t>(name.size.relaxed(), kNameBytes);
   fence(std::memory_order_acquire);  // a reader of `id` then sees if this was another client
   return std::string(text, size);
 }

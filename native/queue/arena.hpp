@@ -175,11 +175,10 @@ constexpr size_t kLimitedWord = kHiWord + 1;
 static_assert(offsetof(ServerRecord, limited) / 8 == kLimitedWord);
 
 struct ClientBlock {
-  struct alignas(64) Identity {
-    Word id;  // 0: free, once no server holds it
-    Word name_size;
-    Word name[kNameBytes / 8];
-  } identity;
+  struct alignas(64) Name {
+    Word size;
+    Word text[kNameBytes / 8];
+  } name;
   DoubleBuffered<BrokerRecord> broker;
   DoubleBuffered<ServerRecord> server;
   struct alignas(64) InFlight {
@@ -286,6 +285,7 @@ struct alignas(64) ArenaHeader {
   uint64_t workers;
   uint64_t ring_slots;
   uint64_t clients_offset;
+  uint64_t ids_offset;
   uint64_t leases_offset;
   uint64_t rings_offset;
   uint64_t pool_offset;
@@ -323,7 +323,7 @@ struct FloorDrops {
 class Arena {
  public:
   static constexpr uint64_t kMagic = 0x31414e4552414c52;  // "RLARENA1"
-  static constexpr uint64_t kLayout = 12;
+  static constexpr uint64_t kLayout = 13;
   static constexpr uint64_t kNobody = ~uint64_t{0};
 
   static size_t size_for(uint64_t max_clients, uint64_t pool_bytes, uint64_t workers, uint64_t ring_slots = kRingSlots);
@@ -340,8 +340,11 @@ class Arena {
   // The blocks from this one on have had no client yet. An older value only hides a client that has just come.
   size_t slots() const { return control().broker.slots.relaxed(); }
   uint64_t workers() const { return header().workers; }
+  // The id of the block's client; 0: free, once no server holds it. Apart from the blocks: a loop over all ids then
+  // fetches few cache lines.
+  Word& id(size_t slot) const { return ids_[slot]; }
   // The client id for which the server uses the block; 0: it does not use it. Written by that server.
-  Word& lease(uint64_t worker, size_t slot) const { return leases_[worker * leases_row(max_clients()) + slot]; }
+  Word& lease(uint64_t worker, size_t slot) const { return leases_[worker * words_row(max_clients()) + slot]; }
   // Clears all holds. No process that used this memory may be alive.
   void release_holds() const;
   // Whether the broker must be woken for earlier stores: it sleeps, or is about to sleep and may not have seen them.
@@ -356,10 +359,12 @@ class Arena {
   static constexpr size_t control_offset() { return sizeof(ArenaHeader); }
 
  private:
-  static size_t leases_row(uint64_t max_clients) { return (max_clients + 7) / 8 * 8; }  // words; whole cache lines
+  // A word per client, in whole cache lines.
+  static size_t words_row(uint64_t max_clients) { return (max_clients + 7) / 8 * 8; }
 
   uint8_t* base_;
   ClientBlock* clients_;
+  Word* ids_;
   Word* leases_;
 };
 

@@ -22,7 +22,7 @@ Broker::Broker(const Arena& arena, FrameSource& frames, uint64_t generation)
   }
   position_ = words.scan.relaxed();
   for (size_t slot = 0; slot < clients_.size(); ++slot) {
-    uint64_t id = arena_.client(slot).identity.id.relaxed();
+    uint64_t id = arena_.id(slot).relaxed();
     if (!id) continue;
     clients_[slot].id = id;
     clients_[slot].w = arena_.client(slot).broker.read();
@@ -96,16 +96,16 @@ size_t Broker::add_client(uint64_t id, std::string_view name) {
   publish(slot, position_);
   char text[kNameBytes] = {};
   std::memcpy(text, name.data(), name.size());
-  for (size_t i = 0; i < kNameBytes / 8; ++i) block.identity.name[i].put(load<uint64_t>(text + 8 * i));
-  block.identity.name_size.put(name.size());
+  for (size_t i = 0; i < kNameBytes / 8; ++i) block.name.text[i].put(load<uint64_t>(text + 8 * i));
+  block.name.size.put(name.size());
   live_.insert(std::lower_bound(live_.begin(), live_.end(), slot), slot);
   return slot;
 }
 
-void Broker::admit(size_t slot) { arena_.client(slot).identity.id.set(at(slot).id); }
+void Broker::admit(size_t slot) { arena_.id(slot).set(at(slot).id); }
 
 void Broker::retire(size_t slot) {
-  arena_.client(slot).identity.id.put(0);
+  arena_.id(slot).put(0);
   fence(std::memory_order_seq_cst);  // either we see that a server holds it, or it sees it retired
 }
 

@@ -14,11 +14,11 @@ constexpr int kAttempts = 100000;
 
 bool QueueServer::enter(uint64_t id) {
   Word& lease = arena_.lease(id % arena_.workers(), slot_);
-  if (block_.identity.id.relaxed() == id) {
+  if (arena_.id(slot_).relaxed() == id) {
     if (lease.relaxed() == id) return true;
     lease.put(id);
     fence(std::memory_order_seq_cst);  // either the broker sees our hold, or we see it retired
-    if (block_.identity.id.relaxed() == id) return true;
+    if (arena_.id(slot_).relaxed() == id) return true;
   }
   release(id);
   return false;
@@ -32,18 +32,16 @@ void QueueServer::release(uint64_t id) {
 void release_forgotten(const Arena& arena, uint64_t worker) {
   const size_t slots = arena.slots();
   for (size_t slot = 0; slot < slots; ++slot) {
-    const size_t next = slot + kPrefetched;
-    if (next < slots && arena.lease(worker, next).relaxed()) __builtin_prefetch(&arena.client(next).identity);
     Word& lease = arena.lease(worker, slot);
     const uint64_t id = lease.relaxed();
-    if (id && arena.client(slot).identity.id.relaxed() != id) lease.set(0);
+    if (id && arena.id(slot).relaxed() != id) lease.set(0);
   }
 }
 
 void clear_connections(const Arena& arena, uint64_t worker) {
   release_forgotten(arena, worker);
   for (size_t slot = 0; slot < arena.slots(); ++slot) {
-    const uint64_t id = arena.client(slot).identity.id.relaxed();
+    const uint64_t id = arena.id(slot).relaxed();
     QueueServer queue(arena, slot);
     if (!id || id % arena.workers() != worker || !queue.enter(id)) continue;
     queue.line().connected.put(0);

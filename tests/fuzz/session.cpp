@@ -82,7 +82,7 @@ Server& server() {
     return made;
   }();
   static const Arena arena(memory, size);
-  arena.client(0).identity.id.put(kClient);
+  arena.id(0).put(kClient);
   static Server made(arena, "/nonexistent", ServeOptions{});
   return made;
 }

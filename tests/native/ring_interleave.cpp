@@ -156,7 +156,7 @@ void lose_block() {
     g_interrupt_at = n;
     const bool is_in = QueueServer(*scene.arena, 0).enter(1);
     g_interrupt_at = 0;
-    if (is_in && scene.arena->client(0).identity.id.get() == 3) {
+    if (is_in && scene.arena->id(0).get() == 3) {
       fail("interrupted at access " + std::to_string(n) + ", a server is in a block that is another client's");
     }
   }
@@ -198,7 +198,7 @@ struct LongQueue {
 
   std::unique_ptr<Broker> broker() {
     auto made = std::make_unique<Broker>(*arena, journal, 1);
-    if (!arena->client(0).identity.id.get()) {
+    if (!arena->id(0).get()) {
       made->step(1);
       made->admit(made->add_client(1, "client"));
     }

@@ -39,7 +39,7 @@ struct Small {
   void start_broker() {
     broker = std::make_unique<Broker>(arena, journal, 1);
     for (size_t slot = 0; slot < kClients; ++slot) {
-      if (arena.client(slot).identity.id.get()) ask(slot);
+      if (arena.id(slot).get()) ask(slot);
     }
   }
   void ask(size_t slot) {
@@ -245,16 +245,16 @@ void pass_block(Give give, Work work) {
   s.arena.lease(0, 1).set(6);
   model::run({[&] { give(s); }, [&] { work(s); }});
   release_forgotten(s.arena, 0);
-  if (s.arena.client(0).identity.id.get() != 8) fail("a client is missing");
+  if (s.arena.id(0).get() != 8) fail("a client is missing");
   if (s.arena.name(0) != "client 8") fail("a client has the name of another one");
   if (!QueueServer(s.arena, 0).enter(8)) fail("a client is gone");
 }
 
 void give_to_next(Small& s) {
-  const uint64_t id = s.arena.client(0).identity.id.get();
+  const uint64_t id = s.arena.id(0).get();
   if (id == 8) return;
   if (id) s.broker->remove_client(0);
-  while (s.arena.client(0).identity.id.get() != 8) {
+  while (s.arena.id(0).get() != 8) {
     try {
       const size_t slot = s.add(8);
       s.broker->admit(slot);

@@ -180,9 +180,9 @@ void look_at_block() {
               },
               [&] {
                 for (int i = 0; i < 3; ++i) {
-                  const uint64_t id = s.block().identity.id.get();
+                  const uint64_t id = s.arena.id(0).get();
                   const std::string name = s.arena.name(0);
-                  if (id && s.block().identity.id.get() == id && name != name_of(id)) {
+                  if (id && s.arena.id(0).get() == id && name != name_of(id)) {
                     fail("a client has the name of another one");
                   }
                 }

@@ -59,7 +59,7 @@ static void sleep_on(int fd) {
 // One of the guests is forgotten, and at once another takes a free block if there is one.
 static void come_or_go(const Arena& arena, Broker& broker) {
   const size_t slot = kClients + dice(kGuests);
-  if (arena.client(slot).identity.id.get()) broker.remove_client(slot);
+  if (arena.id(slot).get()) broker.remove_client(slot);
   const uint64_t number = g_shared->came + 1;
   const uint64_t id = kClients + number;
   try {
@@ -79,7 +79,7 @@ void run_broker(const Arena& arena, const Wiring& w) {
   MadeUpJournal journal;
   Broker broker(arena, journal, 1);
   for (size_t slot = 0; slot < kBlocks; ++slot) {
-    const uint64_t id = arena.client(slot).identity.id.get();
+    const uint64_t id = arena.id(slot).get();
     if (id) broker.set_filters(slot, is_guest(id) ? filters_of_guest(id) : filters_of(slot, g_shared->variant));
   }
   Control& control = arena.control();

@@ -272,7 +272,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a server does not look again after it has taken hold of a block",
-        (Edit("queue/queue.cpp", "if (block_.identity.id.relaxed() == id) return true;", "return true;"),),
+        (Edit("queue/queue.cpp", "if (arena_.id(slot_).relaxed() == id) return true;", "return true;"),),
     ),
     Mutant(
         "rows that no limit concerns count towards one",

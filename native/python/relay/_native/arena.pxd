@@ -52,11 +52,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
     cdef cppclass CDeliveries "relay::Deliveries":
         size_t last(CDelivery* out)
 
-    cdef cppclass CIdentity "relay::ClientBlock::Identity":
-        CWord id
-
     cdef cppclass CClientBlock "relay::ClientBlock":
-        CIdentity identity
         CBufferedBroker broker
         CBufferedServer server
         CServerLine line
@@ -149,6 +145,7 @@ cdef extern from "queue/arena.hpp" namespace "relay":
         const CArenaHeader& header()
         CControl& control()
         CClientBlock& client(size_t slot)
+        CWord& id(size_t slot)
         size_t max_clients()
         size_t slots()
         void release_holds()

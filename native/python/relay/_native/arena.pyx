@@ -333,7 +333,7 @@ cdef class Arena:
     def client_slots(self):
         """The slots of all clients."""
         cdef size_t slot
-        return [slot for slot in range(self.c.slots()) if self.c.client(slot).identity.id.get()]
+        return [slot for slot in range(self.c.slots()) if self.c.id(slot).get()]
 
     def client_marks(self):
         """For each slot `CLIENT_MARK_BYTES` bytes, the first eight of them its client's id (0: none).
@@ -347,13 +347,12 @@ cdef class Arena:
         for slot in range(slots):
             if slot + PREFETCHED < slots:
                 block = &self.c.client(slot + PREFETCHED)
-                prefetch(&block.identity)
                 prefetch(&block.broker)
                 prefetch(&block.server)
                 prefetch(&block.address)
                 prefetch(&block.line)
             block = &self.c.client(slot)
-            marks[slot].id = block.identity.id.relaxed()
+            marks[slot].id = self.c.id(slot).relaxed()
             marks[slot].broker = block.broker.version()
             marks[slot].server = block.server.version()
             marks[slot].address = block.address.version()
@@ -363,7 +362,7 @@ cdef class Arena:
 
     def client_id(self, size_t slot):
         self._check(slot)
-        return self.c.client(slot).identity.id.get()
+        return self.c.id(slot).get()
 
     def client_stats(self, size_t slot):
         """The counts of one client at one instant: matched = confirmed + in_flight + waiting + all dropped.
