@@ -157,8 +157,8 @@ class Broker {
   };
 
   Checkpoint checkpoint(size_t slot);
-  // The newest snapshot, of this or an earlier call, that covers no more than `flushed`; nullptr if there is none yet.
-  // Until stored() it stays the same, or becomes a newer one that includes it.
+  // The newest snapshot, of this or an earlier call, that covers no more than `flushed`; nullptr if there is none yet,
+  // or if all of it is stored. Until stored() it stays the same, or becomes a newer one that includes it.
   const Snapshot* snapshot(uint64_t flushed);
   // The snapshot that snapshot() returned last is stored: it can be restored from now on.
   void stored();

@@ -79,8 +79,9 @@ void Broker::take_snapshot() {
 }
 
 const Broker::Snapshot* Broker::snapshot(uint64_t flushed) {
-  if (!snapshot_ || position_ <= flushed) take_snapshot();
-  return snapshot_->reach <= flushed ? snapshot_.get() : nullptr;
+  const auto is_new = [this] { return !snapshot_->clients.empty() || snapshot_->position != stored_position_; };
+  if (!snapshot_ || position_ <= flushed || !is_new()) take_snapshot();
+  return is_new() && snapshot_->reach <= flushed ? snapshot_.get() : nullptr;
 }
 
 void Broker::stored() {

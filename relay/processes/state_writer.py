@@ -12,7 +12,7 @@ from relay.queues.state_writing import StateWriting
 from relay.runtime.context import StateWriterContext
 from relay.runtime.signals import Signals
 
-POLL_SECONDS = 2.0  # the period of heartbeats without messages; the broker sends one each second
+POLL_SECONDS = 2.0  # the period of heartbeats without messages
 
 
 def run(context: StateWriterContext) -> int:

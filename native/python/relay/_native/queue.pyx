@@ -144,8 +144,9 @@ cdef class Broker:
     def checkpoint(self):
         """Returns (position, [(client id, packed), ...]) as of the last call that found enough flushed, or None.
 
-        Contains all clients that changed since the last checkpoint that was `stored`. The others are unchanged, and
-        everything before `position` is decided for them. Until `stored`, returns the same or a newer checkpoint.
+        None also means that nothing has changed since the last checkpoint that was `stored`. A checkpoint contains all
+        clients that changed since then. The others are unchanged, and everything before `position` is decided for them.
+        Until `stored`, returns the same or a newer checkpoint.
         """
         cdef const CSnapshot* found = self.c.get().snapshot(self.arena.flushed)
         if found == NULL:
