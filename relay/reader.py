@@ -43,7 +43,8 @@ from relay.source.errors import BinlogError
 from relay.source.facts import ServerFacts
 from relay.source.failures import Backoff, SourceLost
 
-POLL_SECONDS: Final = 0.5  # the longest wait for data: the period of heartbeats and of checking flags
+POLL_SECONDS: Final = 0.5  # the longest wait for data: the period of checking flags
+QUIET_SECONDS: Final = 2.0  # the period of heartbeats while nothing comes: an idle process finds nothing in the caches
 SILENT_HEARTBEATS: Final = 3  # the heartbeats that a source may miss before it counts as lost
 
 
@@ -277,7 +278,8 @@ class _Reader:
     def _receive(intake: Intake, *, once: bool, wait: bool) -> Attention | None:
         """Receive and ingest until there is something to check; with `once` one receive, without `wait` none."""
         try:
-            return intake.run(time.monotonic() + REPORT_SECONDS, once, wait)
+            now = time.monotonic()
+            return intake.run(now + REPORT_SECONDS, once, wait, now + QUIET_SECONDS)
         except OSError as error:
             raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 

@@ -27,7 +27,7 @@ from relay.net.addresses import Addresses, plain
 from relay.runtime.context import MonitorContext
 
 NICE: Final = 5
-WORK_SECONDS: Final = 0.5  # an idle process is woken no more often: waking costs more than the work
+WORK_SECONDS: Final = 1.0  # an idle process is woken no more often: waking costs more than the work
 
 
 async def serve(context: MonitorContext, collect: Callable[[], Stat]) -> None:

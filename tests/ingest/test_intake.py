@@ -44,12 +44,15 @@ class Line:
     def send(self, *packets: bytes) -> None:
         self.source.sendall(b"".join(packets))
 
-    def run(self, seconds: float = LONG, *, once: bool = False) -> Attention | None:
+    def run(self, seconds: float = LONG, *, once: bool = False, quiet: float = 0.0) -> Attention | None:
         """Answers questions about tables and statements, as long as there are any."""
-        until = time.monotonic() + seconds
-        while (asked := self.intake.run(until, once)) is not None and asked.asks in ("table", "query"):
+        now = time.monotonic()
+        until, quiet_until = now + seconds, now + quiet
+        while True:
+            asked = self.intake.run(until, once, quiet_until=quiet_until)
+            if asked is None or asked.asks not in ("table", "query"):
+                return asked
             self.fed.usual_answer(asked)
-        return asked
 
     def woken(self, *, ahead: bool = False) -> bool:
         """Whether the broker was woken since it was asked last, or others ahead of a row."""
@@ -164,6 +167,22 @@ def test_a_silent_source_is_waited_for_as_long_as_a_receive_waits(line: Line) ->
     assert line.intake.heard == before
 
 
+def test_a_quiet_source_is_waited_for_again_until_the_time_for_it(line: Line) -> None:
+    line.run()
+    began = time.monotonic()
+    assert line.run(quiet=3 * PATIENCE) is None
+    assert time.monotonic() - began >= 3 * PATIENCE
+
+
+def test_a_source_that_becomes_quiet_is_reported_after_one_receive(line: Line) -> None:
+    line.send(opening(), transaction(1, 1000))
+    assert line.run(quiet=LONG) is None
+    assert line.fed.rows() == [("t", 1, 1)]
+    line.send(transaction(2, 2000))
+    assert line.run(quiet=LONG) is None
+    assert line.fed.rows() == [("t", 1, 1)] * 2
+
+
 def test_it_comes_back_at_its_time_while_the_source_sends(line: Line) -> None:
     line.send(opening(), transaction(1, 1000))
     assert line.run(0.0) is None
@@ -191,6 +210,7 @@ def test_a_drain_or_pause_that_is_asked_for_is_seen_at_the_next_receive(line: Li
     line.send(opening(), transaction(1, 1000))
     line.run()
     setattr(line.arena, flag, True)
+    assert line.run(quiet=LONG) is None, "a quiet source is not waited for"
     pieces = line.scripted(transaction(2, 2000), transaction(3, 3000))
     assert line.run() is None
     assert len(pieces) == 1
@@ -214,7 +234,7 @@ def test_beyond_4_gib_it_comes_back_after_each_receive(line: Line) -> None:
 def test_a_signal_ends_the_waiting(line: Line) -> None:
     line.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(LONG), 0))
     with signalled() as came:
-        assert line.run() is None
+        assert line.run(quiet=LONG) is None
     assert came
 
 

@@ -35,6 +35,7 @@ cdef class Intake:
     cdef int broker_wake, ahead
     cdef double pause
     cdef uint64_t reported  # committed position at the last wake-up of the broker
+    cdef double quiet_since  # `heard` when `run` last returned because no bytes came
     cdef readonly double heard
     """When the last bytes came, or when this object was made; monotonic seconds."""
 
@@ -49,19 +50,25 @@ cdef class Intake:
         self.pause = pause
         self.heard = monotonic()
 
-    def run(self, double until, once, wait=True):
+    def run(self, double until, once, wait=True, double quiet_until=0):
         """Receives and processes the stream. Without `wait` it processes what has come.
 
-        Returns an Attention that needs a reply, or None: after a receive at or after `until` (monotonic clock), after a
-        receive without bytes in its time limit, when a drain or a pause is requested, when the position in the file is
-        beyond 4 GiB, after a signal, and, with `once`, after one receive. Raises OSError if the connection failed or
-        was closed, and the errors of `Ingest.step`.
+        Returns an Attention that needs a reply, or None: after a receive at or after `until` (monotonic clock), after
+        a receive without bytes in its time limit (at or after `quiet_until`, if it has returned so since the last
+        bytes), when a drain or a pause is requested, when the position in the file is beyond 4 GiB, after a signal,
+        and, with `once`, after one receive. Raises OSError if the connection failed or was closed, and the errors of
+        `Ingest.step`.
         """
         cdef Py_ssize_t n = 0
         attention = self.process(False, &n)
-        while attention is None and wait and not (n and (once or self.heard >= until or self.must_end())):
+        while attention is None and wait:
             attention = self.process(True, &n)
-            if n == 0:
+            if once or n < 0 or self.must_end():
+                break
+            if n > 0 and self.heard >= until:
+                break
+            if n == 0 and (self.quiet_since != self.heard or self.fd < 0 or monotonic() >= quiet_until):
+                self.quiet_since = self.heard
                 break
         return attention
 
@@ -70,7 +77,8 @@ cdef class Intake:
         return words.draining.get() != 0 or words.paused.get() != 0 or self.ingest.c.position() > MAX_DUMP_POSITION
 
     cdef object process(self, bint receive, Py_ssize_t* received):
-        """Receives if asked, and processes what has come. `received`: the bytes, 0 after the time limit or a signal.
+        """Receives if asked, and processes what has come. `received`: the bytes, 0 after the time limit, -1 after a
+        signal.
 
         From the receive to the broker's wake-up this runs without the interpreter, whose code would have to be fetched
         into the caches first.
@@ -105,7 +113,7 @@ cdef class Intake:
             raise ConnectionError("the source closed the connection")
         if n < 0 and reason not in (EAGAIN, EINTR):
             raise OSError(reason, os.strerror(reason))
-        received[0] = max(n, 0)
+        received[0] = max(n, -1 if reason == EINTR else 0)
         return self.ingest.attention(asked) if asks else None
 
     cdef void came(self) noexcept nogil:
