@@ -19,6 +19,7 @@ from relay.runtime.context import BrokerContext, Context, ReaderContext, StateWr
 from relay.runtime.privileges import PRIVATE
 
 _PR_SET_PDEATHSIG = 1
+_MOST_KILLS = 5  # of a process that does some work
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -81,10 +82,21 @@ def _disk_failure(context: Context, error: Exception) -> RelayError | None:
 
 
 def succeeds_in_child(work: Callable[[], None], log: Log) -> bool:
-    """Whether `work` succeeds in a forked process, which an unreadable page of the journal may kill."""
+    """Whether `work` succeeds in a forked process, which an unreadable page of the journal may kill.
+
+    After a SIGKILL, which comes from outside, another process does it again.
+    """
+    for _ in range(_MOST_KILLS):
+        status = _status_in_child(work, log)
+        if not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL):
+            return status == 0
+    return False
+
+
+def _status_in_child(work: Callable[[], None], log: Log) -> int:
     supervisor, pid = os.getpid(), os.fork()
     if pid:
-        return os.waitpid(pid, 0)[1] == 0
+        return os.waitpid(pid, 0)[1]
     try:
         if tie_to(supervisor):
             work()
