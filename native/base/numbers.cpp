@@ -231,6 +231,12 @@ bool decimal_to_int128(const uint8_t* image, unsigned precision, unsigned scale,
     v = v * kPowers[digits] + group;
   };
   unsigned whole = precision - scale;
+  if (whole - 1 < kDigitsPerWord - 1 && scale - 1 < kDigitsPerWord - 1) {  // as in put_decimal
+    const uint32_t high = in.next(whole), low = in.next(scale);
+    const auto both = static_cast<int64_t>(uint64_t{high} * kPowers[scale] + low);
+    *out = in.negative() ? -both : both;
+    return high < kPowers[whole] && low < kPowers[scale];
+  }
   take(whole % kDigitsPerWord);
   for (unsigned i = 0; i < whole / kDigitsPerWord; ++i) take(kDigitsPerWord);
   for (unsigned i = 0; i < scale / kDigitsPerWord; ++i) take(kDigitsPerWord);

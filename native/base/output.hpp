@@ -15,7 +15,7 @@ class Output {
   Output() = default;
   Output(const Output&) = delete;
   Output& operator=(const Output&) = delete;
-  ~Output() { std::free(begin_); }
+  ~Output() { release(); }
 
   // Forgets the contents. Keeps the memory, unless one huge row made it huge.
   void clear() {
@@ -26,11 +26,34 @@ class Output {
     std::swap(p, other.p);
     std::swap(begin_, other.begin_);
     std::swap(end_, other.end_);
+    std::swap(borrowed_, other.borrowed_);
   }
   // Gives all memory back.
   void release() {
-    std::free(begin_);
+    if (!borrowed_) std::free(begin_);
     p = begin_ = end_ = nullptr;
+    borrowed_ = false;
+  }
+  // Makes the room `room` bytes, kSlack included.
+  __attribute__((noinline)) void resize(size_t room) {
+    const size_t used = size();
+    auto* moved = static_cast<uint8_t*>(std::realloc(borrowed_ ? nullptr : begin_, room));
+    if (!moved) throw std::bad_alloc();
+    if (borrowed_) std::memcpy(moved, begin_, used);
+    borrowed_ = false;
+    begin_ = moved;
+    p = moved + used;
+    end_ = moved + room;
+  }
+  // Moves to memory that belongs to somebody else, who keeps it until this is released or has outgrown it.
+  void move_to(uint8_t* at, size_t room) {
+    const size_t used = size();
+    if (used > 0) std::memcpy(at, begin_, used);
+    release();
+    begin_ = at;
+    p = at + used;
+    end_ = at + room;
+    borrowed_ = true;
   }
   bool has_block() const { return begin_ != nullptr; }
   size_t size() const { return static_cast<size_t>(p - begin_); }
@@ -43,10 +66,6 @@ class Output {
   // Makes room for n bytes and kSlack more.
   void ensure(size_t n) {
     if (static_cast<size_t>(end_ - p) < n + kSlack) grow(n + kSlack);
-  }
-  // The same, but without room for growth.
-  void reserve(size_t n) {
-    if (static_cast<size_t>(end_ - p) < n + kSlack) resize(size() + n + kSlack);
   }
 
   void append(Bytes bytes) {
@@ -69,17 +88,9 @@ class Output {
  private:
   void grow(size_t n) { resize((size() + n) * 2); }
 
-  __attribute__((noinline)) void resize(size_t room) {
-    const size_t used = size();
-    auto* moved = static_cast<uint8_t*>(std::realloc(begin_, room));
-    if (!moved) throw std::bad_alloc();
-    begin_ = moved;
-    p = moved + used;
-    end_ = moved + room;
-  }
-
   uint8_t* begin_ = nullptr;
   uint8_t* end_ = nullptr;
+  bool borrowed_ = false;
 };
 
 // Copies n bytes. Both sides must have 32 bytes that may be touched, whatever n is.

@@ -9,7 +9,6 @@
 #include "formats/columns_form.hpp"
 #include "values/charset.hpp"
 #include "values/compressed.hpp"
-#include "values/image.hpp"
 #include "values/temporal.hpp"
 
 namespace relay {
@@ -27,32 +26,64 @@ const RenderOptions kPlain;
 
 }  // namespace
 
-// Makes room for `rows` more rows: also in memory whose size depends on the values, if that is more than growth needs.
+// Makes room for more rows: as many as there are, or all that are expected and fit.
+void ColumnBatch::make_room() {
+  constexpr size_t kKnown = 64;  // rows that say how large the others are
+  const size_t again = rows_ + 2;
+  if (rows_ < kKnown || !expected_) return reserve(again);
+  const size_t bytes = stream_bytes(), left = most_bytes_ > bytes ? most_bytes_ - bytes : 0;
+  const size_t fit = left / (bytes / rows_ + 1);
+  reserve_ahead(std::min(std::max(again, expected_), fit + fit / 16 + kKnown));
+}
+
+// Bytes of `values` for so many rows.
+size_t ColumnBatch::values_size(const ColumnBuffer& buffer, size_t rows) {
+  if (buffer.shape == Shape::bits) return bytes_for(rows);
+  return (rows + has_offsets(buffer.shape)) * buffer.width;
+}
+
+// Makes room for `rows` more rows, except in memory whose size depends on the values.
 void ColumnBatch::reserve(size_t rows) {
-  const bool ahead = rows_ > 0 && rows > rows_ + 2;
   for (ColumnBuffer& buffer : column_buffers_) {
-    bool bits = buffer.shape == Shape::bits, begins = has_offsets(buffer.shape);
-    buffer.values.p = buffer.values.at(bits ? bytes_for(rows_) : (rows_ + begins) * buffer.width);
-    const size_t more = bits ? bytes_for(rows) + 1 : rows * buffer.width;
-    if (!ahead) {
-      buffer.values.ensure(more);
-      continue;
-    }
-    buffer.values.reserve(more);
-    if (!begins) continue;
-    // Rows get longer, for example because their keys do.
-    for (Output* part : {&buffer.data, &buffer.items}) part->reserve(part->size() * rows / rows_ * 5 / 4);
+    buffer.values.p = buffer.values.at(values_size(buffer, rows_));
+    buffer.values.ensure(values_size(buffer, rows_ + rows) - buffer.values.size());
   }
   if (form_ == Form::stream) column_buffers_[kChangeType].data.ensure(rows * kLongestChange);
   capacity_ = rows_ + rows;
 }
 
-// For how many more rows a full batch makes room: as many as it has, or all that are expected.
-size_t ColumnBatch::rows_ahead() const {
-  constexpr size_t kKnown = 64;  // rows that say how large the others are
-  const size_t again = rows_ + 2;
-  if (rows_ < kKnown || expected_ <= again) return again;
-  return std::max(again, std::min(expected_, most_bytes_ / (stream_bytes() / rows_ + 1)));
+// The same in all memory, and in one block if much is lacking.
+void ColumnBatch::reserve_ahead(size_t rows) {
+  constexpr size_t kLarge = 2 * Block::kHugePage;
+  struct Wanted {
+    Output* part;
+    size_t room;
+  };
+  std::vector<Wanted> all;
+  size_t bytes = 0, lacking = 0;
+  auto want = [&](Output& part, size_t more) {
+    const size_t room = part.size() + more + Output::kSlack;
+    all.push_back({&part, room});
+    bytes += Block::rounded(room);
+    if (part.room() < room) lacking += room;
+  };
+  for (ColumnBuffer& buffer : column_buffers_) {
+    buffer.values.p = buffer.values.at(values_size(buffer, rows_));
+    want(buffer.values, values_size(buffer, rows_ + rows) - buffer.values.size());
+    // Rows get longer, for example because their keys do.
+    for (Output* part : {&buffer.data, &buffer.items})
+      want(*part, has_offsets(buffer.shape) ? part->size() * rows / rows_ * 5 / 4 : 0);
+  }
+  std::shared_ptr<Block> block = lacking < kLarge ? nullptr : std::make_shared<Block>(bytes);
+  for (const Wanted& each : all) {
+    if (block) {
+      each.part->move_to(block->take(each.room), each.room);
+    } else if (each.part->room() < each.room) {
+      each.part->resize(each.room);
+    }
+  }
+  if (block) block_ = std::move(block);
+  capacity_ = rows_ + rows;
 }
 
 void ColumnBatch::take_memory(ColumnBatch* spare) {
@@ -60,12 +91,13 @@ void ColumnBatch::take_memory(ColumnBatch* spare) {
     ColumnBuffer &own = column_buffers_[i], &other = spare->column_buffers_[i];
     for (Output ColumnBuffer::* part : {&ColumnBuffer::values, &ColumnBuffer::data, &ColumnBuffer::items}) {
       Output &empty = own.*part, &used = other.*part;
-      used.clear();
+      used.truncate(0);
       if (used.room() <= empty.room()) continue;
       used.append(empty.bytes());
       empty.swap(used);
     }
   }
+  block_ = spare->block_;
 }
 
 size_t ColumnBatch::room() const {
@@ -78,7 +110,7 @@ size_t ColumnBatch::room() const {
 ColumnBatch::Added ColumnBatch::add(const Row& row, uint64_t sequence, std::string* error) {
   size_t before = rows_;
   bool two = row.kind == RowKind::update;
-  if (rows_ + 2 > capacity_) reserve(rows_ahead());
+  if (rows_ + 2 > capacity_) make_room();
   if (!put_image(row, false, sequence, error) || (two && !put_image(row, true, sequence, error))) {
     cut(before);
     return Added::undecodable;
@@ -98,21 +130,36 @@ bool ColumnBatch::put_image(const Row& row, bool after, uint64_t sequence, std::
   } else {
     put_trailing(row, after, sequence);
   }
-  const Step* steps = d.layout->steps.data();
-  ColumnBuffer* buffer = &column_buffers_[own_];
-  size_t columns = d.columns.size();
-  for (size_t i = 0; i < columns; ++i, ++buffer) {
+  if (!(image.whole() ? put_columns<true>(&image, error) : put_columns<false>(&image, error))) return false;
+  ++rows_;
+  return true;
+}
+
+// Puts the table's own columns. One instance for whole images: what they lack takes no time.
+template <bool whole>
+bool ColumnBatch::put_columns(Image* image, std::string* error) {
+  const Definition& d = *definition_;
+  const Step* const steps = d.layout->steps.data();
+  const Column* const columns = d.columns.data();
+  ColumnBuffer* const buffers = &column_buffers_[own_];
+  const size_t total = d.columns.size();
+  Place place = image->place();
+  for (size_t i = 0; i < total; ++i) {
     Bytes bytes;
-    Has has = image.next(i, steps[i].extent, &bytes);
+    Has has = Has::value;
+    if (!whole) {
+      has = image->next(i, steps[i].extent, &bytes);
+    } else if (!place.take(steps[i].extent, &bytes)) {
+      has = Has::broken;
+    }
     if (has == Has::value) {
-      if (!put_value(*buffer, steps[i], d.columns[i], bytes)) return undecodable(d, i, error);
+      if (!put_value(buffers[i], steps[i], columns[i], bytes)) return undecodable(d, i, error);
     } else if (has == Has::broken) {
       return undecodable(d, i, error);
     } else {
-      put_null(*buffer);
+      put_null(buffers[i]);
     }
   }
-  ++rows_;
   return true;
 }
 
@@ -193,10 +240,9 @@ inline bool ColumnBatch::put_value(ColumnBuffer& buffer, const Step& step, const
     case Value::raw:
       if (buffer.shape == Shape::bits) return put_bit(buffer, *p & 1);
       return buffer.side ? put_geometry(buffer, bytes) : put_bytes(buffer, bytes);
-    case Value::text:
-      put_bytes(buffer, bytes);
-      if (!mend_utf8(buffer.data.p - bytes.size, bytes.size) || !buffer.side) return true;
-      return put_raw(*buffer.side, Cell{step, column, bytes}, true);
+    case Value::text: return put_utf8(buffer, bytes);
+    case Value::converted: return put_converted(buffer, column, bytes);
+    case Value::compressed: return put_compressed(buffer, step, column, bytes);
     case Value::json:
       if (form_ == Form::lake_binary_json) return put_bytes(buffer, bytes);
       return put_as_text(buffer, Cell{step, column, bytes});
@@ -222,6 +268,10 @@ void ColumnBatch::begin_sparse(ColumnBuffer& buffer) {
   buffer.filled = rows_ + 1;
 }
 
+inline bool ColumnBatch::put_utf8(ColumnBuffer& buffer, Bytes bytes) {
+  return is_utf8(bytes.data, bytes.end()) ? put_bytes(buffer, bytes) : put_mended(buffer, bytes);
+}
+
 inline bool ColumnBatch::put_bytes(ColumnBuffer& buffer, Bytes bytes) {
   buffer.data.ensure(bytes.size);
   buffer.data.p = copy_exact(buffer.data.p, bytes.data, bytes.size);
@@ -229,48 +279,45 @@ inline bool ColumnBatch::put_bytes(ColumnBuffer& buffer, Bytes bytes) {
   return true;
 }
 
-// Adds text of any kind, bounded or not, and padded binary strings, which work the same way.
+// Adds a value of any kind that is not text of the user's as text.
 bool ColumnBatch::put_as_text(ColumnBuffer& buffer, const Cell& cell) {
   Output& data = buffer.data;
   data.ensure(cell.step.room + cell.bytes.size);
-  size_t start = data.size();
   uint8_t* end = put_text(Target{data, 0}, data.p, cell, kPlain);
   if (!end) return false;
   data.p = end;
   end_variable(buffer, rows_);
-  bool unpacked = cell.step.value == Value::compressed && !is_binary(cell.column);
-  if (!unpacked && cell.step.value != Value::converted) return true;
-  uint8_t* text = data.at(start);
-  size_t size = data.size() - start;
-  bool mended = mend_utf8(text, size);
-  if (!buffer.side) return true;
-  // Characters that the character set does not define became question marks. Such texts are rare, except those that had
-  // question marks before.
-  bool doubtful = mended || (cell.column.conversion && std::memchr(text, '?', size));
-  return !doubtful || put_raw(*buffer.side, cell, mended);
+  return true;
 }
 
-// Adds the original bytes of a text with question marks: always if `surely`, otherwise only if the conversion made one
-// of them.
-bool ColumnBatch::put_raw(ColumnBuffer& buffer, const Cell& cell, bool surely) {
+bool ColumnBatch::put_mended(ColumnBuffer& buffer, Bytes bytes) {
+  put_bytes(buffer, bytes);
+  mend_utf8(buffer.data.p - bytes.size, bytes.size);
+  return put_raw(buffer, bytes);
+}
+
+bool ColumnBatch::put_converted(ColumnBuffer& buffer, const Column& column, Bytes bytes) {
   Output& data = buffer.data;
-  Bytes bytes = cell.bytes;
-  if (cell.step.value == Value::compressed) {
-    CompressedValue value;
-    if (!CompressedValue::parse(cell.bytes, cell.step.width, &value)) return false;
-    data.ensure(value.size);
-    if (!value.unpack(data.p)) return false;
-    bytes = Bytes(data.p, value.size);
-  } else {
-    data.ensure(bytes.size);
-    copy_exact(data.p, bytes.data, bytes.size);
-    bytes = Bytes(data.p, bytes.size);
-  }
-  if (!surely && cell.column.conversion->holds(bytes)) return true;
-  begin_sparse(buffer);
-  data.p += bytes.size;
+  data.ensure(bytes.size * Charset::kGrowth);
+  const Converted done = column.conversion->convert(bytes, data.p);
+  if (!done.valid) mend_utf8(data.p, done.size);
+  data.p += done.size;
   end_variable(buffer, rows_);
-  return true;
+  return (done.whole && done.valid) || put_raw(buffer, bytes);
+}
+
+bool ColumnBatch::put_compressed(ColumnBuffer& buffer, const Step& step, const Column& column, Bytes bytes) {
+  Bytes value;
+  if (!unpack_value(bytes, step.width, &value)) return false;
+  if (is_binary(column)) return put_bytes(buffer, value);
+  return column.conversion ? put_converted(buffer, column, value) : put_utf8(buffer, value);
+}
+
+// Adds the original bytes of a text that lost some of them to question marks, if the batch has a column for them.
+bool ColumnBatch::put_raw(ColumnBuffer& buffer, Bytes bytes) {
+  if (!buffer.side) return true;
+  begin_sparse(*buffer.side);
+  return put_bytes(*buffer.side, bytes);
 }
 
 // A geometry is four bytes of SRID and the WKB. Non-strict servers make empty values, which have neither.
@@ -332,6 +379,8 @@ inline void ColumnBatch::end_variable(ColumnBuffer& buffer, size_t row) {
   size_t end = buffer.data.size();
   variable_ += end - offset_at(buffer.values, row);
   set_offset(buffer.values, row + 1, end);
+  prefetch(buffer.values.at((row + 1) * kOffset));
+  prefetch(buffer.data.p);
 }
 
 // Makes a sparse column NULL from its end up to a row.

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "formats/block.hpp"
 #include "formats/column_buffer.hpp"
+#include "values/image.hpp"
 #include "values/payload.hpp"
 #include "values/values.hpp"
 
@@ -49,8 +51,8 @@ class ColumnBatch {
   // Adds a row of a definition with the same columns. Adds nothing if the batch would outgrow offsets of 31 bits or if
   // a value cannot be decoded; says why in `error`.
   Added add(const Row& row, uint64_t sequence, std::string* error);
-  // So many more flat rows come, or as many as take `most_bytes` of a stream. The batch then makes room for all of them
-  // at once, as soon as it has enough rows to know their size.
+  // So many more flat rows come, but no more than until the batch takes `most_bytes` of a stream. The batch then makes
+  // room for all of them at once, as soon as it has enough rows to know their size. Not for Form::stream.
   void expect(size_t rows, size_t most_bytes) {
     expected_ = rows;
     most_bytes_ = most_bytes;
@@ -82,9 +84,13 @@ class ColumnBatch {
   void make_trailing();
   int32_t code_of(ColumnBuffer& buffer, std::string_view text);
 
+  static size_t values_size(const ColumnBuffer& buffer, size_t rows);
+  void make_room();
   void reserve(size_t rows);
-  size_t rows_ahead() const;
+  void reserve_ahead(size_t rows);
   bool put_image(const Row& row, bool after, uint64_t sequence, std::string* error);
+  template <bool whole>
+  bool put_columns(Image* image, std::string* error);
   void put_leading(const Row& row, bool after, uint64_t sequence);
   void put_trailing(const Row& row, bool after, uint64_t sequence);
   bool put_value(ColumnBuffer& buffer, const Step& step, const Column& column, Bytes bytes);
@@ -92,7 +98,11 @@ class ColumnBatch {
   bool put_moment(ColumnBuffer& buffer, const Step& step, const Column& column, Bytes bytes, Convert convert);
   bool put_bytes(ColumnBuffer& buffer, Bytes bytes);
   bool put_as_text(ColumnBuffer& buffer, const Cell& cell);
-  bool put_raw(ColumnBuffer& buffer, const Cell& cell, bool surely);
+  bool put_utf8(ColumnBuffer& buffer, Bytes bytes);
+  bool put_mended(ColumnBuffer& buffer, Bytes bytes);
+  bool put_converted(ColumnBuffer& buffer, const Column& column, Bytes bytes);
+  bool put_compressed(ColumnBuffer& buffer, const Step& step, const Column& column, Bytes bytes);
+  bool put_raw(ColumnBuffer& buffer, Bytes bytes);
   bool put_geometry(ColumnBuffer& buffer, Bytes bytes);
   bool put_bit(ColumnBuffer& buffer, bool value);
   bool put_label(ColumnBuffer& buffer, uint64_t number);
@@ -106,17 +116,20 @@ class ColumnBatch {
 
   template <typename T>
   bool put_fixed(ColumnBuffer& buffer, T value) {
-    store(buffer.values.at(rows_ * sizeof value), value);
+    uint8_t* const at = buffer.values.at(rows_ * sizeof value);
+    store(at, value);
+    prefetch(at);
     return true;
   }
 
   std::shared_ptr<const Definition> definition_;
   Form form_;
   std::vector<ColumnBuffer> column_buffers_;
-  size_t own_ = 0;    // the table's first column
-  size_t sides_ = 0;  // the first side column
-  size_t meta_ = 0;   // the first of the columns that are common to all tables
-  Origin origin_;     // except its texts:
+  std::shared_ptr<Block> block_;  // of their memory, if it is large
+  size_t own_ = 0;                // the table's first column
+  size_t sides_ = 0;              // the first side column
+  size_t meta_ = 0;               // the first of the columns that are common to all tables
+  Origin origin_;                 // except its texts:
   int32_t file_ = 0;
   int32_t gtid_ = -1;  // none
   size_t rows_ = 0;

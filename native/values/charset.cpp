@@ -28,6 +28,7 @@ constexpr uint32_t kTwoByteBase = 0x8000;
 constexpr size_t kOneByte = 0x100, kTwoBytes = 0x8000, kFourBytes = 39420;
 constexpr uint32_t kFourByteAstral = 189000;  // the four-byte code of U+10000, counted from 0x81308130
 constexpr uint32_t kNone = 0xffffffff;        // not a character
+constexpr uint32_t kSurrogates = 0xd800, kSurrogateBits = 0x7ff;
 
 uint8_t* put_utf8(uint8_t* p, uint32_t c) {
   if (c < 0x80) {
@@ -152,7 +153,8 @@ size_t Charset::character(const uint8_t* p, size_t left, uint32_t* code_point) c
   return n;
 }
 
-size_t Charset::convert(Bytes text, uint8_t* to) const {
+Converted Charset::convert(Bytes text, uint8_t* to) const {
+  Converted done;
   uint8_t* out = to;
   const uint8_t* p = text.data;
   const uint8_t* end = text.end();
@@ -166,21 +168,16 @@ size_t Charset::convert(Bytes text, uint8_t* to) const {
     }
     uint32_t c;
     p += character(p, static_cast<size_t>(end - p), &c);
+    done.whole = done.whole && c != kNone;
+    done.valid = done.valid && (c & ~kSurrogateBits) != kSurrogates;
     out = put_utf8(out, c == kNone ? '?' : c);
   }
-  return static_cast<size_t>(out - to);
+  done.size = static_cast<size_t>(out - to);
+  return done;
 }
 
-bool Charset::holds(Bytes text) const {
-  for (const uint8_t* p = text.data; p != text.end();) {
-    uint32_t c;
-    p += character(p, static_cast<size_t>(text.end() - p), &c);
-    if (c == kNone) return false;
-  }
-  return true;
-}
-
-bool charset_text(const std::string& name, Bytes text, std::string* out) {
+// Replaces `out` by the text in UTF-8. False if there is no such character set.
+static bool convert_to(std::string* out, const std::string& name, Bytes text, Converted* done) {
   const Charset* charset;
   if (!Charset::find(name, &charset)) return false;
   if (!charset) {
@@ -188,15 +185,21 @@ bool charset_text(const std::string& name, Bytes text, std::string* out) {
     return true;
   }
   out->resize(text.size * Charset::kGrowth + Charset::kRoom);
-  out->resize(charset->convert(text, reinterpret_cast<uint8_t*>(&(*out)[0])));
+  *done = charset->convert(text, reinterpret_cast<uint8_t*>(&(*out)[0]));
+  out->resize(done->size);
   return true;
 }
 
+bool charset_text(const std::string& name, Bytes text, std::string* out) {
+  Converted done;
+  return convert_to(out, name, text, &done);
+}
+
 bool utf8_text(const std::string& name, Bytes text, std::string* out, bool* whole) {
-  const Charset* charset;
-  if (!Charset::find(name, &charset) || !charset_text(name, text, out)) return false;
-  bool mended = mend_utf8(reinterpret_cast<uint8_t*>(&(*out)[0]), out->size());
-  *whole = !mended && (!charset || charset->holds(text));
+  Converted done;
+  if (!convert_to(out, name, text, &done)) return false;
+  const bool mended = mend_utf8(reinterpret_cast<uint8_t*>(&(*out)[0]), out->size());
+  *whole = done.whole && !mended;
   return true;
 }
 

@@ -9,6 +9,13 @@
 
 namespace relay {
 
+// What a conversion made of a text.
+struct Converted {
+  size_t size = 0;    // bytes
+  bool whole = true;  // the character set defines every character of the text
+  bool valid = true;  // no surrogates, so it is valid UTF-8
+};
+
 // A character set. Immutable once made, one per character set and process, never freed.
 class Charset {
  public:
@@ -20,12 +27,9 @@ class Charset {
   // False if there is no such character set.
   static bool find(const std::string& name, const Charset** out);
 
-  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + kRoom bytes, and returns the number of bytes
-  // written. Undefined characters become question marks, as in the server. Surrogates in UCS-2 and UTF-32 are encoded
+  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + kRoom bytes. Undefined characters become question marks, as in the server. Surrogates in UCS-2 and UTF-32 are encoded
   // one by one, as in the server; the result is then not valid UTF-8 (see utf8.hpp).
-  size_t convert(Bytes text, uint8_t* to) const;
-  // Whether the character set defines every character of the text.
-  bool holds(Bytes text) const;
+  Converted convert(Bytes text, uint8_t* to) const;
 
  private:
   explicit Charset(const charsets::Known& known);

@@ -30,4 +30,15 @@ bool CompressedValue::unpack(uint8_t* to) const {
   return true;
 }
 
+bool unpack_value(Bytes bytes, size_t longest, Bytes* value) {
+  thread_local Output unpacked;
+  CompressedValue packed;
+  if (!CompressedValue::parse(bytes, longest, &packed)) return false;
+  unpacked.clear();
+  unpacked.ensure(packed.size);
+  if (!packed.unpack(unpacked.p)) return false;
+  *value = Bytes(unpacked.p, packed.size);
+  return true;
+}
+
 }  // namespace relay

@@ -23,4 +23,7 @@ struct CompressedValue {
   bool unpack(uint8_t* to) const;
 };
 
+// Unpacks a value into memory that the thread uses again for the next one. Conditions as for parse() and unpack().
+bool unpack_value(Bytes bytes, size_t longest, Bytes* value);
+
 }  // namespace relay

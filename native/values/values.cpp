@@ -80,34 +80,33 @@ uint8_t* put_inet6(uint8_t* p, const uint8_t* bytes) {
   return p;
 }
 
-void put_converted(Output& out, const Charset& from, Bytes text) {
+// Writes text of another character set. Returns whether it is valid UTF-8 then.
+bool put_converted(Output& out, const Charset& from, Bytes text) {
   out.ensure(text.size * Charset::kGrowth);
-  out.p += from.convert(text, out.p);
+  const Converted done = from.convert(text, out.p);
+  out.p += done.size;
+  return done.valid;
 }
 
-bool put_compressed(Output& out, const Cell& cell) {
-  CompressedValue value;
-  if (!CompressedValue::parse(cell.bytes, cell.step.width, &value)) return false;
-  if (!cell.column.conversion) {
-    out.ensure(value.size);
-    if (!value.unpack(out.p)) return false;
-    out.p += value.size;
-    return true;
+bool put_compressed(Output& out, const Cell& cell, bool* valid) {
+  Bytes value;
+  if (!unpack_value(cell.bytes, cell.step.width, &value)) return false;
+  if (cell.column.conversion) {
+    *valid = put_converted(out, *cell.column.conversion, value);
+  } else {
+    out.append(value);
+    *valid = false;
   }
-  thread_local Output unpacked;
-  unpacked.clear();
-  unpacked.ensure(value.size);
-  if (!value.unpack(unpacked.p)) return false;
-  put_converted(out, *cell.column.conversion, Bytes(unpacked.p, value.size));
   return true;
 }
 
-uint8_t* put_growing(const Target& to, uint8_t* p, const Cell& cell) {
+// `valid` becomes false if the value may not be valid UTF-8.
+uint8_t* put_growing(const Target& to, uint8_t* p, const Cell& cell, bool* valid) {
   Output& out = to.out;
   out.p = p;
   if (cell.step.value == Value::converted) {
-    put_converted(out, *cell.column.conversion, cell.bytes);
-  } else if (!(cell.step.value == Value::json ? put_json(out, cell.bytes) : put_compressed(out, cell))) {
+    *valid = put_converted(out, *cell.column.conversion, cell.bytes);
+  } else if (!(cell.step.value == Value::json ? put_json(out, cell.bytes) : put_compressed(out, cell, valid))) {
     return nullptr;
   }
   out.ensure(to.row_room);
@@ -125,11 +124,12 @@ uint8_t* put_head(uint8_t* p, size_t n, uint8_t tag8) {
 // Writes a str, or a bin for binary strings, whose length is known only after it is written.
 uint8_t* put_packed_growing(const Target& to, uint8_t* p, const Cell& cell) {
   size_t start = to.out.offset(p);
-  uint8_t* end = put_growing(to, p + kHead32, cell);
+  bool valid = true;
+  uint8_t* end = put_growing(to, p + kHead32, cell, &valid);
   if (!end) return nullptr;
   bool binary = cell.step.value == Value::compressed && is_binary(cell.column);
   size_t n = to.out.offset(end) - start - kHead32;
-  if (!binary && cell.step.value != Value::json) mend_utf8(end - n, n);
+  if (!binary && !valid) mend_utf8(end - n, n);
   msgpack::put_head32(to.out.at(start), binary ? msgpack::kBin32 : msgpack::kStr32, n);
   return end;
 }
@@ -159,8 +159,9 @@ uint8_t* put_packed_image(uint8_t* p, const Cell& cell) {
   switch (cell.step.value) {
     case Value::raw: return put_packed_string(p, cell.bytes, msgpack::kBin8);
     case Value::text: {
+      const bool valid = is_utf8(cell.bytes.data, cell.bytes.end());
       uint8_t* end = put_packed_string(p, cell.bytes, msgpack::kStr8);
-      mend_utf8(end - cell.bytes.size, cell.bytes.size);
+      if (!valid) mend_utf8(end - cell.bytes.size, cell.bytes.size);
       return end;
     }
     case Value::padded:
@@ -245,7 +246,8 @@ bool integer_of(const Cell& cell, int64_t* value) {
 }
 
 uint8_t* put_text(const Target& to, uint8_t* p, const Cell& cell, const RenderOptions& options) {
-  return grows(cell.step.value) ? put_growing(to, p, cell)
+  bool valid = true;
+  return grows(cell.step.value) ? put_growing(to, p, cell, &valid)
                                 : put_bounded(p, cell.step, cell.column, cell.bytes, options);
 }
 

@@ -52,10 +52,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   // Room for just as much as is promised.
   std::vector<uint8_t> room(Charset::kGrowth * text.size + Charset::kRoom);
-  const size_t written = charset->convert(text, room.data());
-  REQUIRE(written <= room.size());
-  const std::string_view converted(reinterpret_cast<const char*>(room.data()), written);
+  const Converted done = charset->convert(text, room.data());
+  REQUIRE(done.size <= room.size());
+  const std::string_view converted(reinterpret_cast<const char*>(room.data()), done.size);
   REQUIRE(converted == out && is_utf8(converted));
+  bool whole = false;
+  REQUIRE(utf8_text(name, text, &out, &whole) && whole == (done.whole && done.valid));
+  REQUIRE(done.valid == (converted == out));
   return 0;
 }
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ import pytest
 from relay._native import Reached
 from relay.errors import RelayError, StopCode
 from relay.journal.frames import Column
-from tests.support.change_batches import ids, read_all, taken
+from tests.support.change_batches import ALL, ids, read_all, taken
 from tests.support.journal_builder import (
     DELETE,
     ID,
@@ -170,6 +171,34 @@ def test_batches_in_the_memory_of_released_ones_have_only_their_own_rows(made: M
                 other.submit(release).result()
     assert len(held) > 20
     assert found == expected
+
+
+@pytest.mark.parametrize(("most", "batches"), [(1, 3), (ALL, 1)])
+def test_large_batches_have_their_rows_in_one_block_and_after_they_outgrow_it(
+    tmp_path: Path, most: int, batches: int
+) -> None:
+    made = Made(tmp_path, 64 << 20)
+    made.table = made.define(ID, column("text", 15, 8000, "utf8mb4"))
+    texts: list[str] = []
+    for event in range(90):
+        # The first rows, from which a batch knows the size of all, are shorter.
+        more = [f"{event} {number} " * (200 if event % 30 < 2 else 400) for number in range(100)]
+        rows = (b"\0" + struct.pack("<iH", len(texts) + i, len(text)) + text.encode() for i, text in enumerate(more))
+        made.rows(INSERT, *rows)
+        texts += more
+        if event % 30 == 29:
+            made.commit()
+    reader = made.reader()
+    numbers, read = [], []
+    for _ in range(batches):
+        reader.read(made.flush(), most, ALL)
+        (batch,) = taken(reader)
+        assert batch.nbytes > 4 << 20, "too small for a block"
+        numbers += batch.column("id").to_pylist()
+        read += batch.column("text").to_pylist()
+        del batch  # the next one takes its memory
+    assert numbers == list(range(len(texts)))
+    assert read == texts
 
 
 def test_json_is_text_or_the_bytes_of_the_event(made: Made) -> None:

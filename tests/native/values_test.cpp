@@ -88,6 +88,23 @@ void character_sets() {
   EXPECT(!charset_text("klingon", Bytes(out), &out));
 }
 
+void output_in_other_memory() {
+  std::vector<uint8_t> other(Output::kSlack + 8);
+  Output out, taken;
+  out.append(Bytes("one "));
+  out.move_to(other.data(), other.size());
+  out.append(Bytes("two "));
+  EXPECT(out.at(0) == other.data() && out.bytes().text() == "one two ");
+  taken.swap(out);
+  EXPECT(taken.at(0) == other.data());
+  taken.append(Bytes("three"));
+  other.assign(other.size(), 0);
+  EXPECT(taken.bytes().text() == "one two three");
+  out.move_to(other.data(), other.size());
+  out.release();
+  EXPECT(!out.has_block());
+}
+
 void json_documents() {
   auto json = [](const std::string& spec) {
     const std::string document = bytes(spec);
@@ -111,6 +128,7 @@ int main() {
   decimals();
   dates_and_times();
   character_sets();
+  output_in_other_memory();
   json_documents();
   return build::failures ? 1 : 0;
 }
