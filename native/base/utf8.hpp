@@ -8,6 +8,17 @@
 
 namespace relay {
 
+// Up to eight bytes at p, which is in the text from `begin` to `end` and not at its end. The rest is zero.
+inline uint64_t word_at(const uint8_t* begin, const uint8_t* p, const uint8_t* end) {
+  constexpr size_t kWhole = sizeof(uint64_t), kHalf = kWhole / 2;
+  const auto left = static_cast<size_t>(end - p);
+  if (left >= kWhole) return load<uint64_t>(p);
+  if (static_cast<size_t>(end - begin) >= kWhole) return load<uint64_t>(end - kWhole) >> 8 * (kWhole - left);
+  if (left >= kHalf) return load<uint32_t>(p) | uint64_t{load<uint32_t>(end - kHalf)} << 8 * (left - kHalf);
+  // The middle one of three bytes, otherwise the first or the last again.
+  return p[0] | uint64_t{p[left / 2]} << 8 * (left / 2) | uint64_t{end[-1]} << 8 * (left - 1);
+}
+
 // ASCII characters that follow each other: `count` of them, up to eight, which are the first of `bytes`.
 struct Ascii {
   uint64_t bytes;
@@ -17,18 +28,9 @@ struct Ascii {
 // The ASCII characters at p, which is in the text from `begin` to `end` and not at its end.
 inline Ascii ascii_at(const uint8_t* begin, const uint8_t* p, const uint8_t* end) {
   constexpr uint64_t kHighBits = 0x8080808080808080;
-  constexpr size_t kWhole = sizeof(uint64_t);
-  const auto left = static_cast<size_t>(end - p);
-  uint64_t bytes;
-  if (left >= kWhole) {
-    bytes = load<uint64_t>(p);
-  } else if (static_cast<size_t>(end - begin) >= kWhole) {
-    bytes = load<uint64_t>(end - kWhole) >> 8 * (kWhole - left);
-  } else {
-    bytes = load_le(p, static_cast<unsigned>(left));
-  }
-  const uint64_t high = bytes & kHighBits;
-  return {bytes, high ? static_cast<size_t>(__builtin_ctzll(high)) / 8 : std::min(left, kWhole)};
+  const uint64_t bytes = word_at(begin, p, end), high = bytes & kHighBits;
+  const size_t left = std::min(static_cast<size_t>(end - p), sizeof bytes);
+  return {bytes, high ? static_cast<size_t>(__builtin_ctzll(high)) / 8 : left};
 }
 
 // The length of the character at p, or 0 if no character begins there.

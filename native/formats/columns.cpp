@@ -188,7 +188,9 @@ void ColumnBatch::put_trailing(const Row& row, bool after, uint64_t sequence) {
   }
 }
 
-inline bool ColumnBatch::put_value(ColumnBuffer& buffer, const Step& step, const Column& column, Bytes bytes) {
+// Inlined: calls took 15 % of the instructions of a row.
+[[gnu::always_inline]] inline bool ColumnBatch::put_value(ColumnBuffer& buffer, const Step& step, const Column& column,
+                                                          Bytes bytes) {
   const uint8_t* p = bytes.data;
   unsigned digits = step.digits;
   switch (step.value) {

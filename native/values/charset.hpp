@@ -27,8 +27,9 @@ class Charset {
   // False if there is no such character set.
   static bool find(const std::string& name, const Charset** out);
 
-  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + kRoom bytes. Undefined characters become question marks, as in the server. Surrogates in UCS-2 and UTF-32 are encoded
-  // one by one, as in the server; the result is then not valid UTF-8 (see utf8.hpp).
+  // Writes text as UTF-8 to `to`, which has room for kGrowth * text.size + kRoom bytes. Undefined characters become
+  // question marks, as in the server. Surrogates in UCS-2 and UTF-32 are encoded one by one, as in the server: the text
+  // is then not valid UTF-8 (see utf8.hpp).
   Converted convert(Bytes text, uint8_t* to) const;
 
  private:

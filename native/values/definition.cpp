@@ -96,6 +96,10 @@ std::vector<Extent> runs_of(const std::vector<Extent>& extents) {
 
 }  // namespace
 
+bool is_decimal(unsigned precision, unsigned scale) {
+  return precision >= 1 && precision <= kMaxPrecision && scale <= precision && scale <= kMaxScale;
+}
+
 uint32_t decimal_size(unsigned precision, unsigned scale) {
   static const uint8_t kPartial[10] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};  // bytes for fewer than nine digits
   unsigned whole = precision - scale;
@@ -141,8 +145,7 @@ bool extent_of(const Column& c, Extent* out) {
     case kDatetime2: return m <= 6 && fixed(5 + (m + 1) / 2);
     case kNewDecimal: {
       unsigned precision = m >> 8, scale = m & 0xff;
-      return precision >= 1 && precision <= kMaxPrecision && scale <= precision && scale <= kMaxScale &&
-             fixed(decimal_size(precision, scale));
+      return is_decimal(precision, scale) && fixed(decimal_size(precision, scale));
     }
     case kBit: return m >= 1 && m <= 64 && fixed((m + 7) / 8);
     case kEnum: return (m == 1 || m == 2) && fixed(m);

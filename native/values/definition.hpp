@@ -119,6 +119,8 @@ bool cut_short(const Definition& definition, std::string* error);
 // The extent of a column's values. False if the type is unknown or the metadata is impossible.
 bool extent_of(const Column& column, Extent* out);
 
+// Whether there is such a DECIMAL.
+bool is_decimal(unsigned precision, unsigned scale);
 // The size of a DECIMAL's image.
 uint32_t decimal_size(unsigned precision, unsigned scale);
 

@@ -3,9 +3,17 @@
 
 namespace relay {
 
-bool take_json_length(Reader& in, size_t* length) {
-  uint64_t v = 0;
-  for (unsigned shift = 0; shift < 35; shift += 7) {
+namespace {
+
+uint64_t take_offset(Reader& in, unsigned width) { return width == 2 ? in.u16() : in.u32(); }
+
+uint64_t offset_at(const uint8_t* p, unsigned width) { return width == 2 ? load<uint16_t>(p) : load<uint32_t>(p); }
+
+}  // namespace
+
+bool take_long_json_length(Reader& in, uint8_t first, size_t* length) {
+  uint64_t v = first & 0x7fu;
+  for (unsigned shift = 7; shift < 35; shift += 7) {
     uint8_t byte = in.u8();
     v |= uint64_t{byte & 0x7fu} << shift;
     if (!(byte & 0x80)) {
@@ -61,8 +69,8 @@ bool JsonContainer::parse(const JsonValue& value, JsonContainer* out) {
   if (!out->object && !is_json_array(value.tag)) return false;
   unsigned width = value.tag == kLargeObject || value.tag == kLargeArray ? 4 : 2;
   Reader in(value.bytes);
-  uint64_t count = in.le(width);
-  uint64_t size = in.le(width);
+  uint64_t count = take_offset(in, width);
+  uint64_t size = take_offset(in, width);
   if (!in.ok() || size > value.bytes.size) return false;
   out->width = width;
   out->count = count;
@@ -76,7 +84,7 @@ bool JsonContainer::parse(const JsonValue& value, JsonContainer* out) {
 
 bool JsonContainer::key(uint64_t i, Bytes* out) const {
   const uint8_t* entry = key_entries + i * (width + 2);
-  uint64_t offset = load_le(entry, width);
+  uint64_t offset = offset_at(entry, width);
   size_t length = load<uint16_t>(entry + width);
   if (offset > whole.size || length > whole.size - offset) return false;
   *out = whole.sub(offset, length);
@@ -90,7 +98,7 @@ bool JsonContainer::value(uint64_t i, JsonValue* out) const {
     out->bytes = Bytes(entry + 1, width);
     return true;
   }
-  uint64_t offset = load_le(entry + 1, width);
+  uint64_t offset = offset_at(entry + 1, width);
   if (offset > whole.size) return false;
   out->bytes = whole.from(offset);
   return true;

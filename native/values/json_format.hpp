@@ -33,8 +33,15 @@ inline bool is_json_inlined(uint8_t tag, unsigned width) {
   return tag == kLiteral || tag == kInt16 || tag == kUint16 || (width == 4 && (tag == kInt32 || tag == kUint32));
 }
 
+// The same, behind the first byte.
+bool take_long_json_length(Reader& in, uint8_t first, size_t* length);
+
 // Reads a length in groups of seven bits, least significant first.
-bool take_json_length(Reader& in, size_t* length);
+inline bool take_json_length(Reader& in, size_t* length) {
+  const uint8_t first = in.u8();
+  *length = first;
+  return first < 0x80 ? in.ok() : take_long_json_length(in, first, length);
+}
 
 // A value without its tag, in bytes that may continue after it.
 struct JsonValue {
