@@ -44,7 +44,7 @@ def connected(path: Path, known: int) -> tuple[sqlite3.Connection, int]:
         if found > known:
             cause = f"it is of format {found}, this release knows up to {known}"
             raise RelayError(StopCode.NEWER_FORMAT, "open state", cause, position=str(path))
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "cache_size = -256"):
             database.execute(f"PRAGMA {pragma}")
     except BaseException:
         database.close()

@@ -79,7 +79,7 @@ class Process(msgspec.Struct):
     silent_seconds: float
 
 
-class Filter(msgspec.Struct, gc=False):
+class Filter(msgspec.Struct, frozen=True, gc=False):
     """A filter in force. `kinds` is a subset of "IUD"."""
 
     schema: str
@@ -116,7 +116,7 @@ class Client(msgspec.Struct, gc=False):
     address: str  # the client's, "" without a connection
     first_seen: float  # unix seconds of its first registration
     last_seen: float  # unix seconds of the last poll, 0 if none since the start
-    filters: list[Filter]
+    filters: tuple[Filter, ...]
     matched: int
     confirmed: int
     in_flight: int

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from functools import cache
+from itertools import groupby
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from sys import intern
@@ -18,7 +19,7 @@ from relay.monitoring.stat import Client, Dropped, Filter, Gap
 from relay.queues import state
 
 T = TypeVar("T")
-_Stored: TypeAlias = tuple[int, float, list[Filter]]  # id, time of the first registration, filters in force
+_Stored: TypeAlias = tuple[int, float, tuple[Filter, ...]]  # id, time of the first registration, filters in force
 
 POLLING_SECONDS: Final = 2.0
 """How long a client without a connection counts as polling after its last poll."""
@@ -65,7 +66,7 @@ class StateView:
             self._marks[mark] = facts["mark"]
             if row is None:  # state.db does not have it yet, or cannot be read
                 stored_changes = -1
-            _, created, filters = row or (id, now, [])
+            _, created, filters = row or (id, now, ())
             found.append(_client(facts, created, filters, now))
         self._clients_at, self._last = stored_changes, found
         return found
@@ -96,23 +97,21 @@ def _with_filters(path: Path) -> Iterator[_Stored]:
 
     None before the first start has created the tables; those before the damage, if the file is damaged.
     """
-    last: _Stored | None = None
+    # Many clients have the same filters: they are in memory once.
+    known: dict[tuple[Filter, ...], tuple[Filter, ...]] = {}
     with suppress(sqlite3.DatabaseError), closing(for_reading(path)) as database:
         rows = database.execute(
             "SELECT clients.id, created, schema_name, table_name, kinds, discard, queue_limit FROM clients"
             " LEFT JOIN filters ON client = clients.id AND until = ? ORDER BY clients.id, filters.id",
             (state.OPEN_END.to_bytes(8, "big"),),
         )
-        for id, created, schema, table, kinds, discard, limit in rows:
-            if last is None or id != last[0]:
-                if last is not None:
-                    yield last
-                last = id, created, []
-            if schema is not None:
-                # Many clients ask for the same tables: each name is in memory once.
-                last[2].append(Filter(intern(schema), intern(table), _kinds(kinds), discard, limit))
-    if last is not None:
-        yield last
+        for (id, created), of_client in groupby(rows, itemgetter(0, 1)):
+            filters = tuple(_filter(*row[2:]) for row in of_client if row[2] is not None)
+            yield id, created, known.setdefault(filters, filters)
+
+
+def _filter(schema: str, table: str, kinds: int, discard: int, limit: int) -> Filter:
+    return Filter(intern(schema), intern(table), _kinds(kinds), discard, limit)
 
 
 @cache
@@ -120,7 +119,7 @@ def _kinds(mask: int) -> str:
     return "".join(letter for bit, letter in ((1, "I"), (2, "U"), (4, "D")) if mask & bit)
 
 
-def _client(facts: Mapping[str, Any], first_seen: float, filters: list[Filter], now: float) -> Client:
+def _client(facts: Mapping[str, Any], first_seen: float, filters: tuple[Filter, ...], now: float) -> Client:
     dropped = facts["dropped"]
     return Client(
         id=facts["client_id"],

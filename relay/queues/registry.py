@@ -64,7 +64,6 @@ class Registry:
         self._unexpired: Iterator[Client] = iter(())  # clients that `expire` has still to look at
         self.by_name: dict[str, Client] = {}
         self.by_id: dict[int, Client] = {}
-        self.slots: dict[int, int] = {}  # arena slot by client id
         self._tables: dict[str, patterns.Patterns] = {}  # by name of client, for clients that may not have all tables
         self.orders: list[ipc.Order] = []  # for the servers that own the clients; the loop sends them
 
@@ -147,7 +146,7 @@ class Registry:
             allowed = [f for f in client.filters if self.allows(client.name, f.schema, f.table)]
             if len(allowed) == len(client.filters):
                 continue
-            slot, before = self.slots[client.id], client.filters
+            slot, before = client.slot, client.filters
             oldest, waits = self._broker.oldest(slot), self._arena.client_stats(slot)["waiting"] > 0
             self.set_filters(client, allowed)
             self.store_filters(client)
@@ -164,7 +163,7 @@ class Registry:
     def add(self, client: Client, slot: int) -> None:
         """Add a client that has this slot of the ring."""
         self.by_name[client.name] = self.by_id[client.id] = client
-        self.slots[client.id] = slot
+        client.slot = slot
 
     def hand_over(self, name: str, change: Change, on_stored: Callable[[Stored], None], request: int = -1) -> None:
         """Hand over a change of a client. Until `on_stored` has the answer, requests about the client wait."""
@@ -184,7 +183,7 @@ class Registry:
         Until they are, a broker that continues with these queues finds them in shared memory. If they cannot be stored
         they are handed over again, before any checkpoint of rows that they matched.
         """
-        slot = self.slots[client.id]
+        slot = client.slot
         filters = state.pruned(filters, self._broker.decided(slot))
         self._broker.set_filters(slot, _native(filters))
         try:
@@ -201,7 +200,7 @@ class Registry:
 
     def use_stored_filters(self, client: Client, change: ReplaceFilters) -> None:
         """Set the filters of a change that is stored already in the ring."""
-        self._broker.set_filters(self.slots[client.id], _native(change.filters))
+        self._broker.set_filters(client.slot, _native(change.filters))
         client.filters = change.filters
         self.filters_stored(client, change)
 
@@ -236,7 +235,7 @@ class Registry:
 
     def remove(self, client: Client) -> None:
         """Remove a client, its slot of the ring and its unstored filters."""
-        self._broker.remove_client(self.slots.pop(client.id))
+        self._broker.remove_client(client.slot)
         self.unstored.discard(client.id)
         self._kept.remove(client.id)
         self.orders.append(ipc.Kick(client.id, "the client was forgotten"))
@@ -299,7 +298,7 @@ class Registry:
                 self._expire(client, expiry)
 
     def _expire(self, client: Client, expiry: float) -> None:
-        facts = self._arena.client_stats(self.slots[client.id])
+        facts = self._arena.client_stats(client.slot)
         away = time.time() - facts["last_seen"]
         if facts["connected"] or not facts["last_seen"] or away <= expiry:
             return
@@ -307,7 +306,7 @@ class Registry:
         def stored(answer: Stored) -> None:
             self._note(answer)
             if not answer.error:
-                waiting = self._arena.client_stats(self.slots[client.id])["waiting"]
+                waiting = self._arena.client_stats(client.slot)["waiting"]
                 self._context.log("client_expired", client=client.name, away=round(away), lost_rows=waiting)
                 self.remove(client)
 

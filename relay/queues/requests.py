@@ -99,7 +99,7 @@ class Requests:
     def _(self, request: ipc.Register) -> ipc.Reply | _Change:
         client = self._registry.by_name.get(request.name)
         if client is not None:
-            return ipc.Registered(request.request, client.id, self._registry.slots[client.id])
+            return ipc.Registered(request.request, client.id, client.slot)
         if len(self._registry.by_name) >= self._context.config.relay.max_clients:
             raise Refused(f"there are {len(self._registry.by_name)} clients already (MaxClients)")
         new = Client(self._registry.last_id + 1, request.name, [], None)
@@ -155,7 +155,7 @@ class Requests:
     @_carry_out.register
     def _(self, request: ipc.Flush) -> ipc.Reply:
         client = self._client_named(request.client)
-        dropped = self._broker.flush(self._registry.slots[client.id])
+        dropped = self._broker.flush(client.slot)
         self._context.log("client_flushed", client=client.name, rows=dropped)
         return ipc.Done(request.request, data={"dropped": dropped})
 
@@ -179,7 +179,7 @@ class Requests:
         def finish() -> ipc.Reply | _Change:
             if _reaching_back(client.in_force(), position) != change.filters:  # `restrict` has changed them
                 return self._carry_out(request)
-            slot = self._registry.slots[client.id]
+            slot = client.slot
             self._broker.flush(slot)  # else rows that still count with the former filters would wait with the new ones
             self._registry.use_stored_filters(client, change)
             self._broker.seek(slot, position)
@@ -192,14 +192,14 @@ class Requests:
     @_carry_out.register
     def _(self, request: ipc.Disconnect) -> ipc.Reply:
         client = self._client_named(request.client)
-        connected = self._arena.client_stats(self._registry.slots[client.id])["connected"] > 0
+        connected = self._arena.client_stats(client.slot)["connected"] > 0
         self._registry.orders.append(ipc.Kick(client.id, "an administrator ended the connection"))
         return ipc.Done(request.request, data={"connected": connected})
 
     @_carry_out.register
     def _(self, request: ipc.Skip) -> ipc.Reply:
         client = self._client_named(request.client)
-        self._registry.orders.append(ipc.LeaveOut(client.id, self._registry.slots[client.id], request.number))
+        self._registry.orders.append(ipc.LeaveOut(client.id, client.slot, request.number))
         self._context.log("row_skipped", client=client.name, sequence=request.number + 1)
         return ipc.Done(request.request, data={"sequence": request.number + 1})
 

@@ -47,6 +47,7 @@ class Client(msgspec.Struct, gc=False):
     name: str
     filters: list[Filter]
     checkpoint: bytes | None
+    slot: int = -1  # of the arena; none yet
 
     def in_force(self) -> list[Filter]:
         """Return the filters that hold for future rows, oldest first."""

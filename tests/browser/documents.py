@@ -154,7 +154,7 @@ class Told:
             address=f"192.0.2.{number % 250 + 1}:{40_000 + number}" if number % 2 == 0 else "",
             first_seen=BEGAN + number,
             last_seen=self.now - (3600 + 60 * number if number % 4 == 3 else 0.5),
-            filters=[Filter(*self.tables[number % len(self.tables)], "IUD", 0, 0)],
+            filters=(Filter(*self.tables[number % len(self.tables)], "IUD", 0, 0),),
             matched=matched,
             confirmed=matched - waiting - in_flight - cut,
             in_flight=in_flight,

@@ -78,7 +78,7 @@ def document(
 
 def client(name: str = "cache", waiting: int = 0, in_flight: int = 0, schema: str = "shop") -> Client:
     """A client with an unlimited and a limited filter."""
-    filters = [Filter(schema, "orders", "IUD", 0, 0), Filter(schema, "*", "I", 1, 5000)]
+    filters = Filter(schema, "orders", "IUD", 0, 0), Filter(schema, "*", "I", 1, 5000)
     dropped = Dropped(1, 0, 0, 2, 0, 0)
     return Client(
         1,

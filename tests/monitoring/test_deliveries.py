@@ -70,7 +70,7 @@ def test_what_could_not_be_read_of_the_clients_is_read_again(serving: Serving, m
     state = StateView(serving.arena, serving.folder)
     with monkeypatch.context() as fault:
         fault.setattr(state_view, "for_reading", fail)
-        assert [each.filters for each in state.clients()] == [[]]
+        assert [each.filters for each in state.clients()] == [()]
         assert state.gaps() == []
     assert [[f.table for f in each.filters] for each in state.clients()] == [["orders"]]
     with closing(ReaderState(serving.folder / "state.db")) as reader_state:

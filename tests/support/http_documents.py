@@ -15,6 +15,7 @@ from relay.monitoring.schema_report import TableHistory
 from relay.monitoring.stat import Stat
 
 PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
+LISTS = list, tuple
 DOCUMENTS: tuple[type[msgspec.Struct], ...] = (
     Stat,
     documents.History,
@@ -35,7 +36,7 @@ def fields(struct: type[msgspec.Struct]) -> list[tuple[str, str]]:
         found.append((name, kind(hints[name])))
         for part in parts(hints[name]):
             if part not in sections():
-                prefix = f"{name}[]" if typing.get_origin(hints[name]) is list else name
+                prefix = f"{name}[]" if typing.get_origin(hints[name]) in LISTS else name
                 found += [(f"{prefix}.{inner}", inner_kind) for inner, inner_kind in fields(part)]
     return found
 
@@ -47,7 +48,7 @@ def kind(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join("null" if part is type(None) else kind(part) for part in arguments)
-    if origin is list:
+    if origin in LISTS:
         return f"list of {kind(arguments[0])}"
     if origin is dict:
         return f"object of {kind(arguments[1])}"

@@ -45,7 +45,7 @@ def client(client_id: int = 1, name: str = "cache") -> Client:
         address="192.0.2.7",
         first_seen=1.6e9,
         last_seen=1.7e9,
-        filters=[Filter("shop", "orders", "IU", 0, 0), Filter("archive", "*", "D", 1, 5000)],
+        filters=(Filter("shop", "orders", "IU", 0, 0), Filter("archive", "*", "D", 1, 5000)),
         matched=100,
         confirmed=60,
         in_flight=10,
