@@ -24,6 +24,7 @@ from tests.support.waiting import until
 
 pytestmark = [pytest.mark.faults, pytest.mark.every_server, pytest.mark.timeout(900)]
 STORES: Final = 40  # those of a start, and of a dozen statements
+CATCH_UP: Final = 300  # seconds: a reader stores each definition with a sync, and may be far behind the statements
 
 
 def test_a_reader_killed_at_every_store_has_the_history_of_one_that_lived(
@@ -53,7 +54,7 @@ def test_a_reader_killed_at_every_store_has_the_history_of_one_that_lived(
             until(lambda: shim.seen()[0] >= at, 60, f"a store number {at} that does not come")  # noqa: B023
     shim.calm()
     server.execute(f"CREATE TABLE {db}.last (id INT)", f"INSERT INTO {db}.last VALUES ({identity('id')})")
-    lived.until(partial(lived.count, "last"))
+    lived.until(partial(lived.count, "last"), CATCH_UP)
     lived.signal(signal.SIGTERM)
     expected = delivered(lived.journal_dir, lived.arena.committed)
     assert all(row.true and row.proven for row in expected)
@@ -61,7 +62,7 @@ def test_a_reader_killed_at_every_store_has_the_history_of_one_that_lived(
     def rows() -> list[Delivered]:
         return delivered(data / "journal", JournalReader(data / "journal").flushed())
 
-    until(lambda: len(rows()) >= len(expected), 60, "rows that do not come")
+    until(lambda: len(rows()) >= len(expected), CATCH_UP, "rows that do not come")
     relay.stop(20)
     assert rows() == expected, "kills changed rows or their names"
     assert history_in(data) == history_in(lived.journal_dir.parent)
