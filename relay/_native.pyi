@@ -450,7 +450,7 @@ class Dispatcher:
     def __init__(
         self, broker: Broker, arena: Arena, epoll: int, wake: int, ahead: int, server_wakes: Sequence[int]
     ) -> None: ...
-    def run(self, until: float, patience: float, step_bytes: int) -> list[int]: ...
+    def run(self, due: float, latest: float, patience: float, step_bytes: int) -> list[int]: ...
 
 # -- ingest.pyx
 
@@ -547,7 +547,9 @@ class Intake:
         *,
         pause: float = 0.001,
     ) -> None: ...
-    def run(self, until: float, once: bool, wait: bool = True, quiet_until: float = 0) -> Attention | None: ...
+    def run(
+        self, due: float, latest: float, once: bool, wait: bool = True, quiet_until: float = 0
+    ) -> Attention | None: ...
 
 # -- usage.pyx
 

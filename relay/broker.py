@@ -21,7 +21,8 @@ from relay.runtime import ipc
 from relay.runtime.context import BrokerContext
 
 STEP_BYTES = 8 << 20  # journal bytes to read before control messages are handled
-CHECKPOINT_SECONDS = 1.0  # also between two checks of everything else while there are always frames to decide
+CHECKPOINT_SECONDS = 0.95  # also between two checks of everything else while there are always frames to decide
+PAUSE_SECONDS = 0.05  # after that: so long it may wait for a pause between rows
 IDLE_SECONDS = 1.0
 
 
@@ -97,14 +98,15 @@ class _Loop:
         self._send_orders()
         self._registry.cut_queues()
 
-    def _dispatch(self, until: float) -> list[int]:
-        """Decide frames until servers send requests, or until that time. Returns the servers' descriptors.
+    def _dispatch(self, due: float) -> list[int]:
+        """Decide frames until servers send requests, or until a pause after `due`. Returns the servers' descriptors.
 
         After a fatal error no frame is decided, but clients are served as before.
         """
         self._deciding_stopped = self._deciding_stopped and self._context.arena.stop() is not None
+        step = 0 if self._deciding_stopped else STEP_BYTES
         try:
-            return self._dispatcher.run(until, IDLE_SECONDS, 0 if self._deciding_stopped else STEP_BYTES)
+            return self._dispatcher.run(due, due + PAUSE_SECONDS, IDLE_SECONDS, step)
         except RelayError as error:
             if not isinstance(error.code, StopCode):
                 raise

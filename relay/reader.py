@@ -44,6 +44,7 @@ from relay.source.facts import ServerFacts
 from relay.source.failures import Backoff, SourceLost
 
 POLL_SECONDS: Final = 0.5  # the longest wait for data: the period of checking flags
+LATEST_SECONDS: Final = REPORT_SECONDS + 0.05  # after the last report: until then the next waits for a pause
 QUIET_SECONDS: Final = 2.0  # the period of heartbeats while nothing comes: an idle process finds nothing in the caches
 SILENT_HEARTBEATS: Final = 3  # the heartbeats that a source may miss before it counts as lost
 
@@ -279,7 +280,7 @@ class _Reader:
         """Receive and ingest until there is something to check; with `once` one receive, without `wait` none."""
         try:
             now = time.monotonic()
-            return intake.run(now + REPORT_SECONDS, once, wait, now + QUIET_SECONDS)
+            return intake.run(now + REPORT_SECONDS, now + LATEST_SECONDS, once, wait, now + QUIET_SECONDS)
         except OSError as error:
             raise SourceLost(f"read the binlog: {error.strerror or error}") from error
 

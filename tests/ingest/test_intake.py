@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -44,15 +45,20 @@ class Line:
     def send(self, *packets: bytes) -> None:
         self.source.sendall(b"".join(packets))
 
-    def run(self, seconds: float = LONG, *, once: bool = False, quiet: float = 0.0) -> Attention | None:
+    def run(
+        self, seconds: float = LONG, *, latest: float = LONG, once: bool = False, wait: bool = True, quiet: float = 0.0
+    ) -> Attention | None:
         """Answers questions about tables and statements, as long as there are any."""
         now = time.monotonic()
-        until, quiet_until = now + seconds, now + quiet
         while True:
-            asked = self.intake.run(until, once, quiet_until=quiet_until)
+            asked = self.intake.run(now + seconds, now + latest, once, wait, now + quiet)
             if asked is None or asked.asks not in ("table", "query"):
                 return asked
             self.fed.usual_answer(asked)
+
+    def wait_long(self) -> None:
+        """Makes a receive wait until something comes."""
+        self.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(LONG), 0))
 
     def woken(self, *, ahead: bool = False) -> bool:
         """Whether the broker was woken since it was asked last, or others ahead of a row."""
@@ -104,7 +110,7 @@ def test_what_comes_is_journaled_and_counted_however_it_is_cut(line: Line) -> No
 def test_without_a_wait_nothing_is_received(line: Line) -> None:
     line.send(opening(), transaction(1, 1000))
     before = line.intake.heard
-    assert line.intake.run(time.monotonic() + LONG, False, wait=False) is None
+    assert line.run(wait=False) is None
     assert line.intake.heard == before and not line.fed.rows()
     line.run(once=True)
     assert line.fed.rows() == [("t", 1, 1)]
@@ -153,7 +159,7 @@ def test_the_broker_is_woken_without_the_interpreter(line: Line) -> None:
     line.send(opening(), transaction(1, 1000))
     line.run()
     line.arena.broker_waiting = True
-    line.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", 0, 0))
+    line.wait_long()
     with held_interpreter.blocked(lambda: line.run(once=True), line.end.fileno()):
         assert held_interpreter.brings(line.source.fileno(), transaction(2, 2000), line.wake)
     assert line.fed.rows() == [("t", 1, 1)] * 2
@@ -183,11 +189,42 @@ def test_a_source_that_becomes_quiet_is_reported_after_one_receive(line: Line) -
     assert line.fed.rows() == [("t", 1, 1)] * 2
 
 
-def test_it_comes_back_at_its_time_while_the_source_sends(line: Line) -> None:
+def test_when_it_is_due_it_comes_back_in_a_pause_of_the_source(line: Line) -> None:
     line.send(opening(), transaction(1, 1000))
+    line.run()
+    line.wait_long()
+    line.send(transaction(2, 2000))
     assert line.run(0.0) is None
-    assert line.fed.rows() == [("t", 1, 1)], "not before what came then is worked through"
-    assert line.intake.heard > 0
+    assert line.fed.rows() == [("t", 1, 1)] * 2
+
+
+def test_before_the_latest_time_it_does_not_come_back_without_a_pause(tmp_path: Path) -> None:
+    with closing(Line(Fed(tmp_path), pause=LONG)) as line, ThreadPoolExecutor(1) as pool:
+        line.wait_long()
+        line.send(opening(), transaction(1, 1000))
+        before = line.arena.committed
+
+        def source() -> None:
+            while line.arena.committed == before:
+                time.sleep(0.001)
+            line.send(transaction(2, 2000))
+            line.source.close()
+
+        done = pool.submit(source)
+        with pytest.raises(OSError, match="the source closed the connection"):
+            line.run(0.0)
+        done.result()
+        assert line.fed.rows() == [("t", 1, 1)] * 2
+
+
+def test_at_the_latest_time_it_comes_back_without_a_pause(tmp_path: Path) -> None:
+    with closing(Line(Fed(tmp_path), pause=LONG)) as line:
+        line.send(opening(), transaction(1, 1000))
+        line.run()
+        line.wait_long()
+        line.send(transaction(2, 2000))
+        assert line.run(0.0, latest=0.0) is None
+        assert line.fed.rows() == [("t", 1, 1)] * 2, "not before what came then is worked through"
 
 
 def test_a_source_that_closes_the_connection_is_named(line: Line) -> None:
@@ -232,7 +269,7 @@ def test_beyond_4_gib_it_comes_back_after_each_receive(line: Line) -> None:
 
 
 def test_a_signal_ends_the_waiting(line: Line) -> None:
-    line.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(LONG), 0))
+    line.wait_long()
     with signalled() as came:
         assert line.run(quiet=LONG) is None
     assert came
@@ -251,4 +288,4 @@ def test_what_the_function_raises_is_raised(line: Line) -> None:
 
     intake = Intake(line.fed.ingest, line.arena, -1, receive, line.wake, line.ahead)
     with pytest.raises(ZeroDivisionError):
-        intake.run(0, False)
+        intake.run(0, 0, False)

@@ -42,8 +42,11 @@ class Desk:
         self.dispatcher = Dispatcher(self.stage.broker, self.arena, self.epoll.fileno(), *wakes)
         self.run()  # what the journal begins with
 
-    def run(self, seconds: float = LONG, *, step: int = STEP, patience: float = PATIENCE) -> list[int]:
-        return self.dispatcher.run(time.monotonic() + seconds, patience, step)
+    def run(
+        self, seconds: float = LONG, *, latest: float = LONG, step: int = STEP, patience: float = PATIENCE
+    ) -> list[int]:
+        now = time.monotonic()
+        return self.dispatcher.run(now + seconds, now + latest, patience, step)
 
     def write(self) -> None:
         self.stage.write(0, 1, 1)
@@ -101,7 +104,7 @@ def test_it_sleeps_until_it_is_woken_and_goes_on_by_itself(desk: Desk) -> None:
 def test_a_server_is_woken_without_the_interpreter(desk: Desk) -> None:
     """Its code and data may be in no cache."""
     desk.stage.queue(0).wait()
-    with held_interpreter.blocked(lambda: desk.run(0.0, patience=LONG), desk.epoll.fileno()):
+    with held_interpreter.blocked(lambda: desk.run(latest=0.0, patience=LONG), desk.epoll.fileno()):
         desk.write()
         assert held_interpreter.brings(desk.wake, (1).to_bytes(8, "little"), desk.servers[1])
     assert desk.waiting(0) == 1
@@ -122,7 +125,7 @@ def test_what_was_committed_meanwhile_is_decided_before_it_comes_back(desk: Desk
 
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(source)
-        desk.run(0.0, patience=LONG)
+        desk.run(latest=0.0, patience=LONG)
         done.result()
     assert desk.waiting(0) == 1
 
@@ -134,8 +137,23 @@ def test_who_asks_is_named(desk: Desk) -> None:
 
 def test_in_silence_it_comes_back_when_its_patience_ends(desk: Desk) -> None:
     began = time.monotonic()
-    assert desk.run(0.0) == []
+    assert desk.run(latest=0.0) == []
     assert time.monotonic() - began >= PATIENCE * 0.9
+
+
+def test_when_it_is_due_a_pause_is_enough(desk: Desk) -> None:
+    assert desk.run(0.0, patience=LONG) == []
+    desk.write()
+    assert desk.run(0.0, patience=LONG) == []
+    assert desk.waiting(0) == 1
+
+
+def test_before_the_latest_time_it_does_not_come_back_without_a_pause(desk: Desk) -> None:
+    for _ in range(100):
+        desk.write()
+    assert desk.run(0.0, step=1) == []
+    assert desk.arena.broker_scan == desk.arena.committed
+    assert desk.waiting(0) == 100
 
 
 def test_woken_for_nothing_it_comes_back(desk: Desk) -> None:
@@ -149,7 +167,7 @@ def test_woken_ahead_it_sleeps_on_until_its_time(desk: Desk) -> None:
     assert desk.run() == []
     assert time.monotonic() - began >= PATIENCE * 0.9
     os.eventfd_write(desk.ahead, 1)
-    assert desk.run(0.0, patience=LONG) == [], "a source that sends no rows must not keep it from its other work"
+    assert desk.run(latest=0.0, patience=LONG) == [], "a source that sends no rows must not keep it from its other work"
 
 
 def test_while_there_is_always_more_it_comes_back_at_its_time(desk: Desk) -> None:
@@ -157,7 +175,7 @@ def test_while_there_is_always_more_it_comes_back_at_its_time(desk: Desk) -> Non
         desk.write()
     rounds = 0
     while desk.arena.broker_scan < desk.arena.committed:
-        assert desk.run(0.0, step=1) == []
+        assert desk.run(latest=0.0, step=1) == []
         rounds += 1
         assert rounds < 1000
     assert rounds > 10

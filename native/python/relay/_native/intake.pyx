@@ -8,7 +8,7 @@ from libcpp cimport bool as cbool
 
 from relay._native.arena cimport Arena, CArena
 from relay._native.ingest cimport CAttention, CRoom, Ingest
-from relay._native.system cimport c_eventfd_write, c_recv, monotonic
+from relay._native.system cimport POLLIN, c_eventfd_write, c_poll, c_pollfd, c_recv, monotonic
 
 from relay.base.errors import RelayError
 
@@ -50,22 +50,22 @@ cdef class Intake:
         self.pause = pause
         self.heard = monotonic()
 
-    def run(self, double until, once, wait=True, double quiet_until=0):
+    def run(self, double due, double latest, once, wait=True, double quiet_until=0):
         """Receives and processes the stream. Without `wait` it processes what has come.
 
-        Returns an Attention that needs a reply, or None: after a receive at or after `until` (monotonic clock), after
-        a receive without bytes in its time limit (at or after `quiet_until`, if it has returned so since the last
-        bytes), when a drain or a pause is requested, when the position in the file is beyond 4 GiB, after a signal,
-        and, with `once`, after one receive. Raises OSError if the connection failed or was closed, and the errors of
-        `Ingest.step`.
+        Returns an Attention that needs a reply, or None: from `due` on (monotonic clock) after a receive that no other
+        bytes follow within `pause`, from `latest` on after any receive, after a receive without bytes in its time limit
+        (at or after `quiet_until`, if it has returned so since the last bytes), when a drain or a pause is requested,
+        when the position in the file is beyond 4 GiB, after a signal, and, with `once`, after one receive. Raises
+        OSError if the connection failed or was closed, and the errors of `Ingest.step`.
         """
         cdef Py_ssize_t n = 0
         attention = self.process(False, &n)
         while attention is None and wait:
             attention = self.process(True, &n)
-            if once or n < 0 or self.must_end():
+            if attention is not None or once or n < 0 or self.must_end():
                 break
-            if n > 0 and self.heard >= until:
+            if n > 0 and self.heard >= due and (self.heard >= latest or not self.more_comes()):
                 break
             if n == 0 and (self.quiet_since != self.heard or self.fd < 0 or monotonic() >= quiet_until):
                 self.quiet_since = self.heard
@@ -75,6 +75,17 @@ cdef class Intake:
     cdef bint must_end(self):
         words = &self.arena.c.control().supervisor
         return words.draining.get() != 0 or words.paused.get() != 0 or self.ingest.c.position() > MAX_DUMP_POSITION
+
+    cdef bint more_comes(self):
+        """Whether bytes come within `pause`. Until then the other processes have the cores for the last row."""
+        cdef c_pollfd source
+        cdef int n = 0
+        if self.fd >= 0:
+            source.fd = self.fd
+            source.events = POLLIN
+            with nogil:
+                n = c_poll(&source, 1, <int>(self.pause * 1000))
+        return n > 0
 
     cdef object process(self, bint receive, Py_ssize_t* received):
         """Receives if asked, and processes what has come. `received`: the bytes, 0 after the time limit, -1 after a

@@ -256,23 +256,25 @@ cdef class Dispatcher:
         self.ahead = ahead
         self.server_wakes = server_wakes
 
-    def run(self, double until, double patience, uint64_t step_bytes):
+    def run(self, double due, double latest, double patience, uint64_t step_bytes):
         """Decides about `step_bytes` of the journal at a time (0: nothing), until the caller must act.
 
-        Returns the other descriptors that are ready. The list is empty at `until` (monotonic clock) if there is still
-        more to decide, after `patience` seconds without work, after a signal, and after a wake-up without committed
-        frames, which is for the caller. Whatever ends it, the frames that were committed by then are decided first, up
-        to `step_bytes`: no row waits for what the caller does next.
+        Returns the other descriptors that are ready. The list is empty from `due` on (monotonic clock) after
+        a millisecond without work, at `latest` if there is still more to decide, after `patience` seconds without work,
+        after a signal, and after a wake-up without committed frames, which is for the caller. Whatever ends it, the
+        frames that were committed by then are decided first, up to `step_bytes`: no row waits for what the caller does
+        next.
         """
-        cdef int n, reason, fd
+        cdef int n, reason, fd, milliseconds
         cdef bint idle, woken, more, early
         cdef list ready = []
         broker, words = self.broker.c.get(), &self.arena.c.control().broker
         while True:
             idle = not (step_bytes and self.has_work())
+            milliseconds = 0 if not idle else 1 if monotonic() >= due else <int>(patience * 1000)
             woken = early = False
             with nogil:  # until the servers are woken: the interpreter's code would have to come into the caches first
-                n = c_epoll_wait(self.epoll, self.events, DISPATCHED_EVENTS, <int>(patience * 1000) if idle else 0)
+                n = c_epoll_wait(self.epoll, self.events, DISPATCHED_EVENTS, milliseconds)
                 reason = errno
                 words.waiting.set(False)
                 for i in range(n):
@@ -288,7 +290,7 @@ cdef class Dispatcher:
                 fd = self.events[i].data.fd
                 if fd != self.wake and fd != self.ahead:
                     ready.append(fd)
-            if ready or n < 0 or not more or monotonic() >= until:
+            if ready or n < 0 or not more or monotonic() >= latest:
                 return ready
 
     cdef void wake_servers(self, uint64_t which) noexcept nogil:

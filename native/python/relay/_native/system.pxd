@@ -8,6 +8,13 @@ cdef extern from "<sys/socket.h>" nogil:
     ssize_t c_recv "recv"(int, void*, size_t, int)
     ssize_t c_send "send"(int, const void*, size_t, int)
 
+cdef extern from "<poll.h>" nogil:
+    enum: POLLIN
+    cdef struct c_pollfd "pollfd":
+        int fd
+        short events
+    int c_poll "poll"(c_pollfd*, unsigned long, int)
+
 cdef extern from "<sys/eventfd.h>" nogil:
     int c_eventfd_write "eventfd_write"(int, uint64_t)
 
