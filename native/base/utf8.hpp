@@ -61,7 +61,7 @@ inline const uint8_t* find_mangled(const uint8_t* begin, const uint8_t* p, const
   return end;
 }
 
-// To be asked about a text before it is copied: a load from the copy waits for the stores that it overlaps.
+// Check a text before it is copied: a load from the copy waits for the stores that it overlaps.
 inline bool is_utf8(const uint8_t* p, const uint8_t* end) { return find_mangled(p, p, end) == end; }
 
 // Replaces each byte that is not part of a character by a question mark, for formats that require UTF-8. Returns

@@ -9,7 +9,7 @@
 
 namespace relay {
 
-// In huge pages, if the system has them: to get small ones takes longer than to fill them.
+// In huge pages, if the system has them: getting small pages takes longer than filling them.
 class Block {
  public:
   static constexpr size_t kHugePage = 2 << 20;

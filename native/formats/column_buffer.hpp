@@ -45,7 +45,7 @@ struct ColumnBuffer {
 
 constexpr size_t kOffset = sizeof(uint32_t);
 
-// Gets what follows the place of a value into the caches. Processors do not foresee stores to so many places in turn.
+// Fetches what follows the place of a value. Processors do not foresee stores to so many places in turn.
 inline void prefetch(const uint8_t* value) {
   constexpr size_t kAhead = 128;
   __builtin_prefetch(value + kAhead, 1);

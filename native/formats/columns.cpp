@@ -52,7 +52,7 @@ void ColumnBatch::reserve(size_t rows) {
   capacity_ = rows_ + rows;
 }
 
-// The same in all memory, and in one block if much is lacking.
+// Makes room for `rows` more rows in all memory: in one block, if much is lacking.
 void ColumnBatch::reserve_ahead(size_t rows) {
   constexpr size_t kLarge = 2 * Block::kHugePage;
   struct Wanted {
@@ -281,7 +281,7 @@ inline bool ColumnBatch::put_bytes(ColumnBuffer& buffer, Bytes bytes) {
   return true;
 }
 
-// Adds a value of any kind that is not text of the user's as text.
+// Adds a value as text. Texts themselves are added by put_utf8 and put_converted, which mend them.
 bool ColumnBatch::put_as_text(ColumnBuffer& buffer, const Cell& cell) {
   Output& data = buffer.data;
   data.ensure(cell.step.room + cell.bytes.size);

@@ -18,6 +18,7 @@ _OUT_OF_REACH: Final = frozenset({
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT,
 })  # fmt: skip
+_CACHE_KIB: Final = 256  # by default 2 MiB, in which processes would have all of most files once more
 
 
 def opened(path: Path, known: int) -> sqlite3.Connection:
@@ -44,7 +45,8 @@ def connected(path: Path, known: int) -> tuple[sqlite3.Connection, int]:
         if found > known:
             cause = f"it is of format {found}, this release knows up to {known}"
             raise RelayError(StopCode.NEWER_FORMAT, "open state", cause, position=str(path))
-        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", "cache_size = -256"):
+        cache = f"cache_size = -{_CACHE_KIB}"
+        for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON", cache):
             database.execute(f"PRAGMA {pragma}")
     except BaseException:
         database.close()

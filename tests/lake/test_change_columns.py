@@ -174,19 +174,17 @@ def test_batches_in_the_memory_of_released_ones_have_only_their_own_rows(made: M
 
 
 @pytest.mark.parametrize(("most", "batches"), [(1, 3), (ALL, 1)])
-def test_large_batches_have_their_rows_in_one_block_and_after_they_outgrow_it(
-    tmp_path: Path, most: int, batches: int
-) -> None:
+def test_large_batches_keep_their_rows_in_a_block_and_beyond_it(tmp_path: Path, most: int, batches: int) -> None:
     made = Made(tmp_path, 64 << 20)
     made.table = made.define(ID, column("text", 15, 8000, "utf8mb4"))
     texts: list[str] = []
-    for event in range(90):
+    for event in range(60):
         # The first rows, from which a batch knows the size of all, are shorter.
-        more = [f"{event} {number} " * (200 if event % 30 < 2 else 400) for number in range(100)]
+        more = [f"{event} {number} " * (500 if event % 20 < 2 else 1000) for number in range(100)]
         rows = (b"\0" + struct.pack("<iH", len(texts) + i, len(text)) + text.encode() for i, text in enumerate(more))
         made.rows(INSERT, *rows)
         texts += more
-        if event % 30 == 29:
+        if event % 20 == 19:
             made.commit()
     reader = made.reader()
     numbers, read = [], []

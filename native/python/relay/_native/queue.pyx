@@ -32,6 +32,7 @@ cdef extern from "queue/queue.hpp" namespace "relay":
 
 cdef enum:
     DISPATCHED_EVENTS = 80  # events of one epoll_wait: those of all servers, and the wake-up
+    PAUSE_MILLISECONDS = 1  # without work: long enough for the last row to leave the relay
 
 
 cdef vector[CFilter] native_filters(filters) except *:
@@ -271,7 +272,7 @@ cdef class Dispatcher:
         broker, words = self.broker.c.get(), &self.arena.c.control().broker
         while True:
             idle = not (step_bytes and self.has_work())
-            milliseconds = 0 if not idle else 1 if monotonic() >= due else <int>(patience * 1000)
+            milliseconds = 0 if not idle else PAUSE_MILLISECONDS if monotonic() >= due else <int>(patience * 1000)
             woken = early = False
             with nogil:  # until the servers are woken: the interpreter's code would have to come into the caches first
                 n = c_epoll_wait(self.epoll, self.events, DISPATCHED_EVENTS, milliseconds)
