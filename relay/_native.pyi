@@ -448,7 +448,14 @@ class LineReader:
 
 class Dispatcher:
     def __init__(
-        self, broker: Broker, arena: Arena, epoll: int, wake: int, ahead: int, server_wakes: Sequence[int]
+        self,
+        broker: Broker,
+        arena: Arena,
+        epoll: int,
+        wake: int,
+        ahead: int,
+        servers_ahead: int,
+        server_wakes: Sequence[int],
     ) -> None: ...
     def run(self, due: float, latest: float, patience: float, step_bytes: int) -> list[int]: ...
 

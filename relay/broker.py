@@ -71,7 +71,7 @@ class _Loop:
             self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
         for fd in (*self._servers, link.fileno()):
             self._epoll.register(fd, select.EPOLLIN)
-        wakes = context.wake, context.wake_ahead, context.server_wakes
+        wakes = context.wake, context.wake_ahead, context.servers_wake_ahead, context.server_wakes
         self._dispatcher = Dispatcher(broker, context.arena, self._epoll.fileno(), *wakes)
 
     def run(self) -> None:

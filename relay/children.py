@@ -66,7 +66,7 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     reader_context = ReaderContext(
         *common("reader"),
         broker_wake=shared.broker_wake,
-        wake_ahead=shared.wake_ahead,
+        broker_wake_ahead=shared.broker_wake_ahead,
         accept_gap=accept_gap,
         status_page=shared.status_pages.reader,
         assumed_page=shared.status_pages.assumed,
@@ -74,7 +74,8 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
     broker_context = BrokerContext(
         *common("broker"),
         wake=shared.broker_wake,
-        wake_ahead=shared.wake_ahead,
+        wake_ahead=shared.broker_wake_ahead,
+        servers_wake_ahead=shared.servers_wake_ahead,
         server_wakes=shared.server_wakes,
         servers=[broker_end for _, broker_end in shared.control],
         state_writer=shared.stored[0],
@@ -125,7 +126,7 @@ def make(shared: SharedState, config: Config, accept_gap: bool) -> list[Child]:
             workers=shared.workers,
             listener=shared.listener,
             wake=shared.server_wakes[index],
-            wake_ahead=shared.wake_ahead,
+            wake_ahead=shared.servers_wake_ahead,
             inboxes=shared.inboxes,
             broker=shared.control[index][0],
             broker_wake=shared.broker_wake,

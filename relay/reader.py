@@ -230,7 +230,7 @@ class _Reader:
     def _read(self, dump: Dump, handler: IngestHandler, server: ServerFacts) -> None:
         """Read until the process must stop, or in a drain or pause to the end of a transaction."""
         silence = SILENT_HEARTBEATS * self._context.config.source.heartbeat_seconds
-        wakes = self._context.broker_wake, self._context.wake_ahead
+        wakes = self._context.broker_wake, self._context.broker_wake_ahead
         intake = Intake(self._ingest, self._arena, dump.descriptor(), dump.receive, *wakes)
 
         def idle() -> None:

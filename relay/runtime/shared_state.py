@@ -61,7 +61,8 @@ class SharedState:
     cdc: socket.socket | None
     broker_wake: int
     server_wakes: list[int]
-    wake_ahead: int  # of the broker and the servers, by the reader: a row may come soon
+    broker_wake_ahead: int  # by the reader: a row may come soon
+    servers_wake_ahead: int  # of all servers, by the broker, for the same reason
     control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
     stored: tuple[socket.socket, socket.socket]  # (the broker's end, the state writer's end)
     inboxes: list[tuple[socket.socket, socket.socket]]  # by server: (receive, send)
@@ -103,7 +104,8 @@ def assemble(config: Config, listeners: Listeners, data_dir: Path) -> SharedStat
         **listeners._asdict(),
         broker_wake=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
         server_wakes=[os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC) for _ in range(workers)],
-        wake_ahead=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
+        broker_wake_ahead=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
+        servers_wake_ahead=os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC),
         control=[_pair() for _ in range(workers)],
         stored=_pair(),
         inboxes=[_pair() for _ in range(workers)],

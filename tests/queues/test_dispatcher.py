@@ -31,14 +31,14 @@ class Desk:
         self.stage = Stage(folder, 2)
         for client in (0, 1):
             self.stage.broker.set_filters(client, [EVERYTHING])
-        self.wake, self.ahead, *self.servers = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(4))
+        self.wake, self.ahead, self.servers_ahead, *self.servers = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(5))
         self.asking, self.asked = socket.socketpair()
         self.epoll = select.epoll()
         for fd in (self.wake, self.ahead):
             self.epoll.register(fd, select.EPOLLIN | select.EPOLLET)
         self.epoll.register(self.asked, select.EPOLLIN)
         self.arena = self.stage.arena
-        wakes = self.wake, self.ahead, self.servers
+        wakes = self.wake, self.ahead, self.servers_ahead, self.servers
         self.dispatcher = Dispatcher(self.stage.broker, self.arena, self.epoll.fileno(), *wakes)
         self.run()  # what the journal begins with
 
@@ -62,7 +62,7 @@ class Desk:
         self.epoll.close()
         for each in (self.asking, self.asked):
             each.close()
-        for fd in (self.wake, self.ahead, *self.servers):
+        for fd in (self.wake, self.ahead, self.servers_ahead, *self.servers):
             os.close(fd)
 
 
@@ -108,6 +108,17 @@ def test_a_server_is_woken_without_the_interpreter(desk: Desk) -> None:
         desk.write()
         assert held_interpreter.brings(desk.wake, (1).to_bytes(8, "little"), desk.servers[1])
     assert desk.waiting(0) == 1
+
+
+def test_woken_ahead_it_wakes_the_servers_ahead_without_the_interpreter(desk: Desk) -> None:
+    with held_interpreter.blocked(lambda: desk.run(latest=0.0, patience=LONG), desk.epoll.fileno()):
+        assert held_interpreter.brings(desk.ahead, (1).to_bytes(8, "little"), desk.servers_ahead)
+    os.eventfd_read(desk.servers_ahead)
+    desk.write()
+    os.eventfd_write(desk.wake, 1)
+    desk.run(latest=0.0)
+    assert desk.waiting(0) == 1
+    assert not select.select([desk.servers_ahead], [], [], 0)[0], "the row is there already"
 
 
 @pytest.mark.parametrize("what_ends_it", ["its time", "a request"])

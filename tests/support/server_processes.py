@@ -78,7 +78,7 @@ class Serving:
         self.port: int = self.listener.getsockname()[1]
         self._wakes = [os.eventfd(0, os.EFD_NONBLOCK) for _ in range(workers)]
         self._broker_wake = os.eventfd(0, os.EFD_NONBLOCK)
-        self._wake_ahead = os.eventfd(0, os.EFD_NONBLOCK)
+        self._broker_wake_ahead, self._servers_wake_ahead = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
         self._control = [pair() for _ in range(workers)]
         self._inboxes = [pair() for _ in range(workers)]
         self._inquiries = [pair() for _ in range(workers)]
@@ -125,7 +125,8 @@ class Serving:
         context = BrokerContext(
             *self._common("broker"),
             wake=self._broker_wake,
-            wake_ahead=self._wake_ahead,
+            wake_ahead=self._broker_wake_ahead,
+            servers_wake_ahead=self._servers_wake_ahead,
             server_wakes=self._wakes,
             servers=[end for _, end in self._control],
             state_writer=self._stored[0],
@@ -145,7 +146,7 @@ class Serving:
             workers=len(self._wakes),
             listener=self.listener,
             wake=self._wakes[index],
-            wake_ahead=self._wake_ahead,
+            wake_ahead=self._servers_wake_ahead,
             inboxes=self._inboxes,
             broker=self._control[index][0],
             broker_wake=self._broker_wake,

@@ -23,9 +23,8 @@ cdef class Intake:
 
     `fd` is a blocking socket with a receive time limit (SO_RCVTIMEO). If it is negative, `receive(buffer)` is called
     instead; it returns the number of bytes that it put there, 0 if none came in time. `broker_wake` is the broker's
-    eventfd. `ahead` is one that wakes broker and servers: this writes it when bytes come after `pause` seconds, so that
-    these processes wake up while it processes the bytes, and not after each other. By then their code and data are in
-    no cache.
+    eventfd. `ahead` is another one of it: this writes it when bytes come after `pause` seconds, so that broker and servers
+    wake up while it processes the bytes, and not after each other. By then their code and data are in no cache.
     """
 
     cdef Ingest ingest
@@ -128,7 +127,7 @@ cdef class Intake:
         return self.ingest.attention(asked) if asks else None
 
     cdef void came(self) noexcept nogil:
-        """Notes that bytes have come, and wakes the others ahead after a pause."""
+        """Notes that bytes have come, and wakes the broker ahead after a pause."""
         cdef double heard = monotonic()
         if heard - self.heard > self.pause:
             c_eventfd_write(self.ahead, 1)

@@ -238,23 +238,26 @@ cdef class Dispatcher:
     """Runs `broker` over committed frames, and waits for more frames and for the descriptors of an epoll set.
 
     `wake` is the broker's eventfd, and `ahead` one that wakes it before there is work. Both are registered
-    edge-triggered and never read. `server_wakes` are the eventfds of the servers, by index. Raises OSError, and the
-    errors of `Broker.step`.
+    edge-triggered and never read. `servers_ahead` wakes the servers then: the reader, for which everybody waits, has one
+    process less to wake. `server_wakes` are the eventfds of the servers, by index. Raises OSError, and the errors of
+    `Broker.step`.
     """
 
     cdef Broker broker
     cdef Arena arena
     cdef int epoll
-    cdef int wake, ahead
+    cdef int wake, ahead, servers_ahead
     cdef vector[int] server_wakes
     cdef c_epoll_event events[DISPATCHED_EVENTS]
 
-    def __cinit__(self, Broker broker not None, Arena arena not None, int epoll, int wake, int ahead, server_wakes):
+    def __cinit__(self, Broker broker not None, Arena arena not None, int epoll, int wake, int ahead, int servers_ahead,
+                  server_wakes):
         self.broker = broker
         self.arena = arena
         self.epoll = epoll
         self.wake = wake
         self.ahead = ahead
+        self.servers_ahead = servers_ahead
         self.server_wakes = server_wakes
 
     def run(self, double due, double latest, double patience, uint64_t step_bytes):
@@ -282,6 +285,8 @@ cdef class Dispatcher:
                     fd = self.events[i].data.fd
                     woken = woken or fd == self.wake
                     early = early or n == 1 and fd == self.ahead
+                if early:
+                    c_eventfd_write(self.servers_ahead, 1)
                 more = early or not idle or (step_bytes and woken and broker.pending())
                 if step_bytes and (n >= 0 or reason == EINTR):
                     self.wake_servers(broker.step(step_bytes).wake)
