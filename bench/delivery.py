@@ -65,7 +65,7 @@ def _throughput(run: Run, relay: RelayProcess) -> None:
                     insert(run.server, f"live_{name}", values, number * count + 1, count)
                     read = printed if name == "every_type" else readers.floor
                     peer[name].append(count / read(Shape(name, count, 0, file, run.server)))
-                    take = partial(take_objects, library) if name == "objects" else partial(_take_all, native[name])
+                    take = partial(_take_objects, library) if name == "objects" else partial(_take_all, native[name])
                     used = sum(map(process_cpu_seconds, servers))
                     ours[name].append(count / take(count, release))
                     cost[name].append(1e6 * (sum(map(process_cpu_seconds, servers)) - used) / count)
@@ -92,7 +92,7 @@ def _take_all(client: Client, count: int, release: Callable[[], float]) -> float
     return taken.ended - begin
 
 
-def take_objects(client: RelayClient, count: int, release: Callable[[], float]) -> float:
+def _take_objects(client: RelayClient, count: int, release: Callable[[], float]) -> float:
     """Seconds until the client library has made objects of all rows."""
     rows, begin = 0, release()
     while rows < count:
