@@ -62,8 +62,8 @@ SETTINGS = {
 def measure(run: Run) -> None:
     """Rows in a file of the binlog, as rows a second.
 
-    Debezium and the relay are disconnected while the rows are written. To stop the processes instead overflows their
-    sockets with small packets: the kernel drops some, and the source repeats them only seconds after the stop. These
+    Debezium and the relay are disconnected while the rows are written. A stopped process would not empty its socket:
+    small packets overflow it, the kernel drops some, and the source repeats them up to seconds after the stop. These
     two have the time from their first rows to the last, the other readers that from their start.
     """
     for name in ROWS:
@@ -77,7 +77,7 @@ def measure(run: Run) -> None:
         RelayClient("127.0.0.1", relay.port, "peer", SECRET) as client,
     ):
         insert(run.server, "peer_narrow", NARROW_VALUES, -1, 1)
-        debezium.await_rows(1)  # only then it has a position to go on from
+        debezium.await_rows(1)  # without a row it stores no position to go on from
         for name, rows in ROWS.items():
             client.add_filter("bench", f"peer_{name}")
             _compare(run, name, run.rows(rows), debezium, config, client)
@@ -100,7 +100,7 @@ def _compare(run: Run, name: str, rows: int, debezium: _Debezium, config: Config
         took = {"relay.binlog": _objects(shape), "arrow": _arrow(shape, run.scratch)}
         measured = {reader: rows / seconds for reader, seconds in took.items()}
         measured[PEER] = debezium.take(rows)
-        _resume(config)  # it connects within a second, when the client waits already
+        _resume(config)  # to connect takes the reader longer than the client needs to begin to wait
         measured["client"] = _take(client, rows)
         if number:
             for reader, rate in measured.items():
@@ -193,6 +193,7 @@ def _take(client: RelayClient, count: int) -> float:
     """Rows a second at the client library, from its first reply to its last."""
     first = rows = len(client.poll_many(wait=WAIT_SECONDS))
     begin = time.monotonic()
+    assert first, "the relay does not read again"
     while rows < count:
         rows += len(client.poll_many(wait=WAIT_SECONDS))
     return (rows - first) / (time.monotonic() - begin)

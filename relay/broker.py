@@ -22,7 +22,7 @@ from relay.runtime.context import BrokerContext
 
 STEP_BYTES = 8 << 20  # journal bytes to read before control messages are handled
 CHECKPOINT_SECONDS = 0.95  # also between two checks of everything else while there are always frames to decide
-PAUSE_SECONDS = 0.05  # after that: so long it may wait for a pause between rows
+PAUSE_SECONDS = 0.05  # the longest wait for a pause between rows, after that
 IDLE_SECONDS = 1.0
 
 

@@ -99,7 +99,7 @@ class ReaderContext(Context):
     """The context of the reader."""
 
     broker_wake: int = -1  # the broker's eventfd
-    broker_wake_ahead: int = -1  # the eventfd that wakes the broker before its row is there
+    broker_wake_ahead: int = -1  # the eventfd that tells the broker that a row may come soon
     accept_gap: bool = False  # continue after something that cannot be resumed, and record the gap
     status_page: StatusPage = field(default_factory=StatusPage)  # a `PassedOver`
     assumed_page: StatusPage = field(default_factory=lambda: StatusPage(ASSUMED_BYTES))  # an `AssumedRows`
@@ -110,8 +110,8 @@ class BrokerContext(Context):
     """The context of the broker."""
 
     wake: int = -1  # this process's eventfd
-    wake_ahead: int = -1  # this process's eventfd for the reader: a row may come soon
-    servers_wake_ahead: int = -1  # the eventfd that wakes all servers for the same reason
+    wake_ahead: int = -1  # the eventfd with which the reader says that a row may come soon
+    servers_wake_ahead: int = -1  # the eventfd that tells all servers the same
     server_wakes: list[int] = field(default_factory=list)  # the servers' eventfds, by index
     servers: list[socket.socket] = field(default_factory=list)  # control messages, by server index (SOCK_SEQPACKET)
     state_writer: socket.socket | None = None  # what is to be stored of clients (SOCK_SEQPACKET)
@@ -134,7 +134,7 @@ class ServerContext(Context):
     workers: int = 1
     listener: socket.socket | None = None  # shared by all servers, non-blocking
     wake: int = -1  # this server's eventfd
-    wake_ahead: int = -1  # all servers' eventfd for the broker: a row may come soon
+    wake_ahead: int = -1  # the eventfd with which the broker says that a row may come soon
     inboxes: list[tuple[socket.socket, socket.socket]] = field(default_factory=list)  # for sockets: (receive, send)
     broker: socket.socket | None = None  # control messages to the broker (SOCK_SEQPACKET)
     broker_wake: int = -1  # the broker's eventfd: a full ring has free slots again

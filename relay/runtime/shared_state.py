@@ -61,8 +61,8 @@ class SharedState:
     cdc: socket.socket | None
     broker_wake: int
     server_wakes: list[int]
-    broker_wake_ahead: int  # by the reader: a row may come soon
-    servers_wake_ahead: int  # of all servers, by the broker, for the same reason
+    broker_wake_ahead: int  # the reader tells the broker that a row may come soon
+    servers_wake_ahead: int  # the broker tells all servers the same
     control: list[tuple[socket.socket, socket.socket]]  # by server: (the server's end, the broker's end)
     stored: tuple[socket.socket, socket.socket]  # (the broker's end, the state writer's end)
     inboxes: list[tuple[socket.socket, socket.socket]]  # by server: (receive, send)

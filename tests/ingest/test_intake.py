@@ -61,7 +61,7 @@ class Line:
         self.end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("@ll", int(LONG), 0))
 
     def woken(self, *, ahead: bool = False) -> bool:
-        """Whether the broker was woken since it was asked last, or others ahead of a row."""
+        """Whether the broker was woken since it was asked last, for rows or ahead of one."""
         try:
             return os.eventfd_read(self.ahead if ahead else self.wake) > 0
         except BlockingIOError:

@@ -23,8 +23,9 @@ cdef class Intake:
 
     `fd` is a blocking socket with a receive time limit (SO_RCVTIMEO). If it is negative, `receive(buffer)` is called
     instead; it returns the number of bytes that it put there, 0 if none came in time. `broker_wake` is the broker's
-    eventfd. `ahead` is another one of it: this writes it when bytes come after `pause` seconds, so that broker and servers
-    wake up while it processes the bytes, and not after each other. By then their code and data are in no cache.
+    eventfd. `ahead` is its second one, which this object writes when bytes come after `pause` seconds: broker and
+    servers then wake up while this object processes the bytes, and not after each other. After a pause their code and
+    data are in no cache.
     """
 
     cdef Ingest ingest

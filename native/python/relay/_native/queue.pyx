@@ -238,9 +238,9 @@ cdef class Dispatcher:
     """Runs `broker` over committed frames, and waits for more frames and for the descriptors of an epoll set.
 
     `wake` is the broker's eventfd, and `ahead` one that wakes it before there is work. Both are registered
-    edge-triggered and never read. `servers_ahead` wakes the servers then: the reader, for which everybody waits, has one
-    process less to wake. `server_wakes` are the eventfds of the servers, by index. Raises OSError, and the errors of
-    `Broker.step`.
+    edge-triggered and never read. After a wake-up by `ahead` this object writes `servers_ahead`, which wakes all
+    servers: the reader has a row to process meanwhile, and wakes only the broker. `server_wakes` are the eventfds of
+    the servers, by index. Raises OSError, and the errors of `Broker.step`.
     """
 
     cdef Broker broker
