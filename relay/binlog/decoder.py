@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+from relay._native import Cursor
 from relay.base.errors import RelayError, StopCode
 from relay.binlog.bodies import control, rows, statements, transactions
 from relay.binlog.bodies.state import Reader, State
@@ -26,8 +27,8 @@ from relay.binlog.events import (
 )
 from relay.binlog.events.collations import CHARSET_OF
 from relay.binlog.events.compression import inflate_zstd
-from relay.binlog.events.cursor import Cursor, malformed
-from relay.binlog.rowvalues import Row, RowReader, Values, event_position
+from relay.binlog.events.damage import malformed
+from relay.binlog.rowvalues import Row, RowReader, Values
 from relay.ddl.syntax import TableName
 from relay.journal.frames import Definition
 from relay.schema.facts import Fact
@@ -38,6 +39,7 @@ _HEADER: Final = struct.Struct("<IBIIIH")
 _FLAGS_AT: Final = 17
 _CHECKSUM_BYTES: Final = 4
 _CRC32: Final = 1
+_INTACT: Final = 0x2144DF1C  # the CRC-32 of bytes with their own CRC-32 behind them
 _PAYLOAD: Final = int(EventType.TRANSACTION_PAYLOAD)  # an int: comparing with members of an enumeration costs more
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _ZSTD, _NOT_COMPRESSED = 0, 255
@@ -70,7 +72,6 @@ class Decoder:
         self._declared_checksums: bool | None = None
         self._history = StreamHistory(charset_of)
         self._state = State(charset_of, self._history)
-        self._file = ""
         self._rows = RowReader(charset_of, values)
 
     def decode(self, data: bytes | memoryview) -> Event:
@@ -79,21 +80,25 @@ class Decoder:
         Raises `RelayError`: unknown_event if it is malformed; checksum_mismatch; unsupported_column for a table map
         with a type whose length is unknown. Events of unknown types become an `UnknownEvent`.
         """
-        raw = bytes(data)
+        raw, state = bytes(data), self._state
         if len(raw) < _HEADER.size:
-            raise malformed(_READ, "it", self._file, f"{len(raw)} bytes are too few for a header")
-        length, end = _HEADER.unpack_from(raw)[3:5]
-        position = event_position(end, length, self._file)
+            raise malformed(_READ, "it", state.file, f"{len(raw)} bytes are too few for a header")
+        timestamp, kind, server_id, length, end, flags = _HEADER.unpack_from(raw)
+        state.length, state.end = length, end
         if length != len(raw):
-            raise malformed(_READ, "it", position, f"it declares {length} bytes, but has {len(raw)}")
-        event = self._event(raw, self._verified_checksum(raw, position), position)
+            raise malformed(_READ, "it", state.position, f"it declares {length} bytes, but has {len(raw)}")
+        checksum = self._verified_checksum(raw)
+        body = Cursor(raw[_HEADER.size : length if checksum is None else -_CHECKSUM_BYTES])
+        event = self._event(Header(checksum, kind, timestamp, server_id, length, end, flags), body)
+        if kind not in _STATE_EVENTS:
+            return event
         if isinstance(event, FormatDescriptionEvent):
             self._declared_checksums = event.checksum_algorithm == _CRC32
-            self._state.header_lengths = event.post_header_lengths
-            self._state.mariadb = control.is_mariadb(event.server_version)
-            self._state.table_maps.clear()
+            state.header_lengths = event.post_header_lengths
+            state.mariadb = control.is_mariadb(event.server_version)
+            state.table_maps.clear()
         elif isinstance(event, RotateEvent):
-            self._file = event.filename
+            state.file = event.filename
         return event
 
     def learn(self, definitions: LearnedDefinitions) -> None:
@@ -121,23 +126,20 @@ class Decoder:
         """
         return self._rows.rows(event, definition, self._state.mariadb is not False)
 
-    def _event(self, raw: bytes, checksum: int | None, position: str) -> Event:
-        timestamp, kind, server_id, length, end, flags = _HEADER.unpack_from(raw)
-        header = Header(checksum, kind, timestamp, server_id, length, end, flags)
-        body = Cursor(raw[_HEADER.size : len(raw) - (0 if checksum is None else _CHECKSUM_BYTES)])
-        self._state.position = position
+    def _event(self, header: Header, body: Cursor) -> Event:
+        kind = header.event_type
         try:
             if kind == _PAYLOAD:
-                return self._payload(header, body, position)
+                return self._payload(header, body)
             read = _READERS.get(kind)
             event = UnknownEvent(header, kind, body.rest()) if read is None else read(header, body, self._state)
         except (ValueError, IndexError) as error:
-            raise malformed(_READ, _name(kind), position, error) from error
+            raise malformed(_READ, _name(kind), self._state.position, error) from error
         if kind in _DEFINING_EVENTS or read is None:
             self._history.process(event)
         return event
 
-    def _payload(self, header: Header, body: Cursor, position: str) -> Event:
+    def _payload(self, header: Header, body: Cursor) -> Event:
         """Parse a compressed transaction.
 
         It has fields of (number, length, value), 0 after the last, then events without checksums.
@@ -156,34 +158,34 @@ class Decoder:
         inner = Cursor(inflate_zstd(data, uncompressed) if compression == _ZSTD else data)
         events = []
         while inner:
-            length = int.from_bytes(inner.data[inner.at + 9 : inner.at + 13], "little")
+            timestamp, kind, server_id, length, end, flags = inner.fields(_HEADER)
             if length < _HEADER.size:
                 raise ValueError(f"an event in it declares {length} bytes")
-            if inner.data[inner.at + 4] == EventType.TRANSACTION_PAYLOAD:
+            if kind == _PAYLOAD:
                 raise ValueError("it contains another compressed transaction")
-            events.append(self._event(inner.take(length), None, position))
+            parsed = Header(None, kind, timestamp, server_id, length, end, flags)
+            events.append(self._event(parsed, Cursor(inner.take(length - _HEADER.size))))
         return TransactionPayloadEvent(header, compression, len(data), uncompressed, tuple(events))
 
-    def _verified_checksum(self, raw: bytes, position: str) -> int | None:
+    def _verified_checksum(self, raw: bytes) -> int | None:
         """Verify and return the checksum, None if the event has none. Raises `RelayError` (checksum_mismatch)."""
-        stored = int.from_bytes(raw[-_CHECKSUM_BYTES:], "little")
-        covered: memoryview | bytearray = memoryview(raw)[:-_CHECKSUM_BYTES]
+        checked: bytes | bytearray = raw
         has_checksum = self._declared_checksums if self._checksums is None else self._checksums
         if raw[4] == _FORMAT_DESCRIPTION:  # the field is present whether or not checksums are on
             if not control.knows_checksums(control.server_version(raw[_HEADER.size :])):
                 return None
             if raw[-control.CHECKSUM_FIELDS] != _CRC32:
-                return stored
-            has_checksum, covered = True, bytearray(covered)
-            covered[_FLAGS_AT] &= ~HeaderFlag.BINLOG_IN_USE & 0xFF  # the server clears it when it closes the file
+                return int.from_bytes(raw[-_CHECKSUM_BYTES:], "little")
+            has_checksum, checked = True, bytearray(raw)
+            checked[_FLAGS_AT] &= ~HeaderFlag.BINLOG_IN_USE & 0xFF  # the server clears it when it closes the file
         if has_checksum is False:
             return None
-        if len(covered) >= _HEADER.size and zlib.crc32(covered) == stored:
-            return stored
+        if zlib.crc32(checked) == _INTACT and len(raw) >= _HEADER.size + _CHECKSUM_BYTES:
+            return int.from_bytes(raw[-_CHECKSUM_BYTES:], "little")
         if has_checksum is None:  # before any FORMAT_DESCRIPTION
             return None
         cause = f"{_name(raw[4])} does not match its checksum"
-        raise RelayError(StopCode.CHECKSUM_MISMATCH, _READ, cause, position=position)
+        raise RelayError(StopCode.CHECKSUM_MISMATCH, _READ, cause, position=self._state.position)
 
 
 _READERS: Final[dict[int, Reader]] = {
@@ -193,6 +195,8 @@ _DEFINING_EVENTS: Final = frozenset({
     EventType.QUERY, EventType.QUERY_COMPRESSED, EventType.FORMAT_DESCRIPTION, EventType.MARIADB_GTID,
     EventType.INCIDENT,
 })  # fmt: skip
+_STATE_EVENTS: Final = frozenset({EventType.FORMAT_DESCRIPTION, EventType.ROTATE})
+"""The types of events that change what the decoder knows of the stream, beside definitions and table maps."""
 DECODED: Final = frozenset(_READERS) | {EventType.TRANSACTION_PAYLOAD}
 """The types of events that are decoded; all others become an `UnknownEvent`."""
 

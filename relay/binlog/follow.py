@@ -49,6 +49,7 @@ _CONNECT: Final = "follow the binlog"
 _SAVE_SECONDS: Final = 0.1  # between two saves while more events wait
 _IDLE_SAVE_SECONDS: Final = 10.0  # between two saves while no row is of the wanted tables
 _LEAVE_SECONDS: Final = 10.0  # to wait for the end of a transaction when the program leaves
+_GTID_EVENTS: Final = (GtidEvent, MariadbGtidEvent)
 _FIRST_OWN_ID: Final = 1 << 31
 
 
@@ -266,7 +267,7 @@ class Changes:
             if event is None:
                 raise lost_error("read the binlog: the server ended the stream")
             for one in event.events if isinstance(event, TransactionPayloadEvent) else (event,):
-                if isinstance(one, GtidEvent | MariadbGtidEvent):
+                if isinstance(one, _GTID_EVENTS):
                     self._gtid = str(one.gtid)
                 elif isinstance(one, RowsEvent) and one.table_map is not None:
                     self._take(stream, one, one.table_map)
@@ -300,10 +301,11 @@ class Changes:
     def _advance(self) -> bool:
         """Note the last complete transaction, all of whose rows were left. Returns whether that is not saved."""
         if self._stream is not None and (at := self._stream.replication).file_name:
-            gtid_set = at.gtid_set if self._has_gtids else ""
+            gtid_set, last = at.gtid_set if self._has_gtids else "", self._position
+            if gtid_set and last is not None and gtid_set == last.gtid_set:
+                return self._moved  # between transactions
             position = Position(self._server, at.file_name, at.start_position, gtid_set)
-            same = gtid_set and self._position and gtid_set == self._position.gtid_set  # between transactions
-            if position != self._position and not same:
+            if position != last:
                 self._position, self._moved = position, True
                 self._unsaved |= self._given
                 self._given = False
@@ -323,7 +325,9 @@ class Changes:
         if not self._advance() or self._resume is None:
             return False
         since = time.monotonic() - self._saved_at
-        return since > _IDLE_SAVE_SECONDS or (self._unsaved and (since > _SAVE_SECONDS or not stream.ready()))
+        if since > (_SAVE_SECONDS if self._unsaved else _IDLE_SAVE_SECONDS):
+            return True
+        return self._unsaved and not stream.ready() and not stream.receive(wait=False)
 
     def _save(self) -> None:
         if self._resume is not None and self._position is not None:

@@ -34,6 +34,7 @@ _DECODED: Final = frozenset({
     EventType.GTID_LIST,
 })  # fmt: skip
 _ARTIFICIAL: Final = int(HeaderFlag.ARTIFICIAL)
+_FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _ENDS: Final = frozenset({EventType.XID, EventType.XA_PREPARE, EventType.TRANSACTION_PAYLOAD, EventType.INCIDENT})
 # Events between transactions.
@@ -41,6 +42,7 @@ _BETWEEN: Final = frozenset({
     EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.GTID_LIST, EventType.BINLOG_CHECKPOINT,
     EventType.START_ENCRYPTION, EventType.STOP,
 })  # fmt: skip
+_FOLLOWED: Final = _ENDS | _BETWEEN
 
 
 def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
@@ -50,8 +52,7 @@ def event_end(at: int, kind: int, size: int, log_pos: int, flags: int) -> int:
 
     The header has the low 32 bits of the end, or 0 inside transactions of MariaDB 11.4 and later.
     """
-    artificial = flags & _ARTIFICIAL or (kind == EventType.FORMAT_DESCRIPTION and not log_pos)
-    if artificial or kind in _HEARTBEATS:
+    if flags & _ARTIFICIAL or kind in _HEARTBEATS or (not log_pos and kind == _FORMAT_DESCRIPTION):
         return at
     if not log_pos:
         return at + size
@@ -71,13 +72,17 @@ class Progress:
         self._gtid = ""  # of the current transaction
         self._in_transaction = False
         self._explicit = False  # whether the transaction ends with a COMMIT, not with its first statement
-        self.event_start = ""
+        self._start: tuple[str, int] | str = ""  # of the last event, in its parts or in words
+
+    @property
+    def event_start(self) -> str:
         """`file:position` of the last event's beginning, for errors; "" before the first event."""
+        return self._start if isinstance(self._start, str) else f"{self._start[0]}:{self._start[1]}"
 
     @property
     def where(self) -> str:
         """`file:position` of the last event's end, for errors; before the first event, where the stream begins."""
-        if self.event_start:
+        if self._start:
             return f"{self._replication.file_name}:{self._at}"
         if self._by_gtid:
             return f"GTID {self._replication.gtid_set or '(none)'}"
@@ -85,20 +90,20 @@ class Progress:
 
     def advance(self, data: memoryview) -> Event | None:
         """Follow one event, header first; return it if it had to be decoded. Raises `BinlogError`."""
-        if len(data) < HEADER_SIZE or _HEADER.unpack_from(data)[1] != len(data):
+        kind, size, log_pos, flags = _HEADER.unpack_from(data) if len(data) >= HEADER_SIZE else (0, -1, 0, 0)
+        if size != len(data):
             cause = f"{len(data)} bytes arrived as an event that declares another size"
             raise as_binlog_error(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause), self.where)
-        kind, size, log_pos, flags = _HEADER.unpack_from(data)
-        self.event_start = self.where
+        self._start = (self._replication.file_name, self._at) if self._start else self.where
         event = self.decode(data) if kind in _DECODED else None
-        self._at = self._end(kind, size, log_pos, flags)
-        self._replication.position = self._at
-        try:
-            self._follow(kind, flags, event)
-        except ValueError as error:  # an invalid GTID, or one of another kind than those before
-            raise as_binlog_error(
-                RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", error), self.event_start
-            ) from error
+        self._at = self._replication.position = self._end(kind, size, log_pos, flags)
+        if event is not None or kind in _FOLLOWED:
+            try:
+                self._follow(kind, flags, event)
+            except ValueError as error:  # an invalid GTID, or one of another kind than those before
+                raise as_binlog_error(
+                    RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", error), self.event_start
+                ) from error
         return event
 
     def decode(self, data: memoryview) -> Event:
@@ -113,6 +118,9 @@ class Progress:
 
     def _follow(self, kind: int, flags: int, event: Event | None) -> None:
         match event:
+            case None:
+                if kind in _ENDS:
+                    self._end_transaction()
             case RotateEvent():
                 self._rotate(event)
             case GtidEvent() | MariadbGtidEvent():
@@ -126,8 +134,6 @@ class Progress:
             case GtidListEvent() if not self._by_gtid and not flags & _ARTIFICIAL:
                 newest = {gtid.domain_id: gtid for gtid in event.gtid}  # a domain's newest comes last
                 self._add_earlier_gtids(GtidSet(",".join(map(str, newest.values()))))
-            case None if kind in _ENDS:
-                self._end_transaction()
         if kind in _BETWEEN and not self._in_transaction:
             self._replication.start_position = self._at
 
@@ -181,6 +187,11 @@ class FileProgress(Progress):
     def where(self) -> str:
         """`path:position` of the last event's end, for errors."""
         return f"{self._path}:{self._at}"
+
+    @property
+    def event_start(self) -> str:
+        """`path:position` of the last event's beginning, for errors; "" before the first event."""
+        return self._start if isinstance(self._start, str) else f"{self._path}:{self._start[1]}"
 
     def skip_to(self, position: int) -> None:
         """Set the position of the next event."""

@@ -13,6 +13,7 @@ import msgspec
 from relay._native import RowImages, complete_rows
 from relay.base.errors import ErrorCode, RelayError, StopCode
 from relay.binlog.events import (
+    DeleteRowsEvent,
     PartialUpdateRowsEvent,
     RowsEvent,
     TableMapEvent,
@@ -21,7 +22,7 @@ from relay.binlog.events import (
     incomplete_metadata,
     table_maps,
 )
-from relay.binlog.events.cursor import malformed
+from relay.binlog.events.damage import event_position, malformed
 from relay.journal.frames import Definition
 from relay.protocol import extensions
 
@@ -36,7 +37,9 @@ integers and YEAR, float for FLOAT and DOUBLE, else as "text". "python": objects
 _FORMS: Final[dict[Values, str]] = {"text": "text", "msgpack": "typed", "python": "extended"}
 
 _READ: Final = "read rows"
-_INSERT, _UPDATE, _DELETE = 1, 2, 4
+_KINDS: Final[dict[type[RowsEvent], int]] = {
+    WriteRowsEvent: 1, UpdateRowsEvent: 2, PartialUpdateRowsEvent: 2, DeleteRowsEvent: 4,
+}  # fmt: skip
 _MOST_TABLES: Final = 4096
 
 
@@ -66,27 +69,29 @@ class RowReader:
 
     def rows(self, event: RowsEvent, definition: Definition | None, mariadb: bool) -> list[Row]:
         """Like `relay.binlog.decoder.Decoder.rows`; `mariadb`: the rows may come from MariaDB."""
-        position = event_position(event.header.next_event_pos, event.header.event_length)
-        if event.table_map is None:
+        table_map = event.table_map
+        if table_map is None:
             if not event.row_data:
                 return []  # only ends a statement
-            raise malformed(_READ, f"the rows event of table {event.table_id}", position, "no table map came before it")
-        table_map, name = event.table_map, f"{event.table_map.database}.{event.table_map.table}"
-        described = self._packed_definition(table_map, definition, mariadb, position)
+            what = f"the rows event of table {event.table_id}"
+            raise malformed(_READ, what, _position(event), "no table map came before it")
+        source = table_map.columns if table_map.definition is None else table_map.definition
+        known = self._packed.get(id(source)) if definition is None else None
+        if known is not None and known[0] is source:
+            described = known[1]
+        else:
+            described = self._packed_definition(table_map, definition, mariadb, _position(event))
         try:
-            return _decode(RowImages(described, _kind(event), _body(event, described)).pack(self._form))
+            return _decode(RowImages(described, _KINDS[type(event)], _body(event, described)).pack(self._form))
         except LookupError as error:
-            raise RelayError(
-                StopCode.PARTIAL_IMAGE, _READ, f"rows of {name} cannot be decoded: {error}", position=position
-            ) from error
+            cause = f"rows of {table_map.database}.{table_map.table} cannot be decoded: {error}"
+            raise RelayError(StopCode.PARTIAL_IMAGE, _READ, cause, position=_position(event)) from error
         except (ValueError, msgspec.MsgspecError) as error:
-            raise malformed(_READ, f"the rows event of {name}", position, error) from error
+            what = f"the rows event of {table_map.database}.{table_map.table}"
+            raise malformed(_READ, what, _position(event), error) from error
 
     def _packed_definition(self, event: TableMapEvent, given: Definition | None, mariadb: bool, position: str) -> bytes:
-        """Return the packed definition. Raises `RelayError` (unsupported_column)."""
-        source = event.columns if event.definition is None else event.definition
-        if given is None and (known := self._packed.get(id(source))) and known[0] is source:
-            return known[1]
+        """Return the packed definition, and keep it if it was not given. Raises `RelayError` (unsupported_column)."""
         table_map = table_maps.TableMap(event.table_id, event.database, event.table, event.columns)
         if given is not None and not table_maps.fits(table_map, given):
             cause = f"{table_map.name} has other columns than the given definition"
@@ -95,6 +100,7 @@ class RowReader:
         if given is None:
             if len(self._packed) >= _MOST_TABLES:
                 self._packed.clear()
+            source = event.columns if event.definition is None else event.definition
             self._packed[id(source)] = (source, packed)
         return packed
 
@@ -109,17 +115,8 @@ class RowReader:
         return definition
 
 
-def event_position(end: int, length: int, file: str = "") -> str:
-    """Return the beginning of an event, for errors, as far as it is known."""
-    if end < length:  # an event outside of the file, or without a position
-        return file
-    return f"{file}:{end - length}" if file else f"position {end - length}"
-
-
-def _kind(event: RowsEvent) -> int:
-    if isinstance(event, UpdateRowsEvent | PartialUpdateRowsEvent):
-        return _UPDATE
-    return _INSERT if isinstance(event, WriteRowsEvent) else _DELETE
+def _position(event: RowsEvent) -> str:
+    return event_position(event.header.next_event_pos, event.header.event_length)
 
 
 def _body(event: RowsEvent, definition: bytes) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 
 from pymysql.connections import Connection
 
-from relay._native import GtidSet
+from relay._native import GtidSet, Packets
 from relay.base.errors import ErrorCode, StopCode
 from relay.binlog.dump import Dump, Request, open_dump
 from relay.binlog.events import EventType
@@ -28,7 +28,6 @@ from relay.source.commands import FIRST_POSITION
 from relay.source.connect import has_unread_result, is_mariadb, is_taken
 from relay.source.errors import BinlogError, Misuse, MisuseError, as_binlog_error
 from relay.source.failures import SourceLost, classify
-from relay.source.packets import Packets
 
 _OK: Final = 0x00
 _END: Final = 0xFE
@@ -93,13 +92,16 @@ class Stream(EventStream):
         Returns 0; at the end of a non-blocking stream `size` is 0. Raises `BinlogError` with the server's number and
         text (`size` is -1 then), and `MisuseError` before `open`, after `close` and once the connection is closed.
         """
-        _, progress = self._require_open("fetch an event")
-        replication = self.replication
+        replication, progress = self.replication, self._progress
+        if progress is None or self._closed or (self._dump is not None and self._dump.closed):
+            _, progress = self._require_open("fetch an event")
         replication.size, replication.buffer, self._event = -1, b"", None
         if self._error is not None:
             raise self._error
         while not self._ended:
-            packet = self._next_packet()
+            packet, self._packet = self._packet, None
+            while packet is None and (packet := self._packets.next()) is None:
+                self.receive()
             kind = packet[0] if packet else -1
             if kind == _END and len(packet) <= _LONGEST_END:
                 self._ended = True
@@ -175,13 +177,6 @@ class Stream(EventStream):
             heartbeat_seconds=_HEARTBEAT_SECONDS,
             flags=wanted.flags & 0xFFFF,
         )
-
-    def _next_packet(self) -> bytes:
-        while not self.ready():
-            self.receive()
-        packet, self._packet = self._packet, None
-        assert packet is not None
-        return packet
 
     def _fail(self, packet: bytes, progress: Progress) -> NoReturn:
         """Fail the stream with the server's error, now and on every later call."""

@@ -15,6 +15,7 @@ from relay.binlog.events import (
     IncidentEvent,
     MariadbGtidEvent,
     QueryEvent,
+    TableMapEvent,
     UnknownEvent,
     incomplete_metadata,
     table_maps,
@@ -93,15 +94,16 @@ class StreamHistory:
             case UnknownEvent() if not event.header.flags & HeaderFlag.IGNORABLE:
                 self._forget_all("an event that is not known")
 
-    def definition(self, table_map: TableMap) -> Definition | None:
+    def definition(self, event: TableMapEvent) -> Definition | None:
         """Return the definition of the rows behind a table map, from the statements before it; None if unknown."""
         if self._dialect is None:
             return None
-        key = id(table_map.columns), table_map.schema, table_map.table
+        key = id(event.columns), event.database, event.table
         known = self._cache.get(key)
         if known is None:
             if len(self._cache) >= _MOST_TABLES:
                 self._cache.clear()
+            table_map = TableMap(event.table_id, event.database, event.table, event.columns)
             known = self._cache[key] = table_map.columns, self._decide(table_map, self._dialect)
         return known[1]
 

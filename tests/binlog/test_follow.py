@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -24,7 +25,7 @@ from relay.binlog import BinlogError, Change, Changes, changes
 from relay.errors import ErrorCode, RelayError, StopCode
 from tests.serving.test_async_client import cancelled_at
 from tests.support import ROOT
-from tests.support.server_variables import global_variable
+from tests.support.server_variables import full_metadata_of, global_variable
 from tests.support.waiting import patience, until
 
 pytestmark = pytest.mark.usefixtures("full_metadata")
@@ -149,6 +150,29 @@ def test_the_position_is_on_disk_when_the_next_row_is_awaited(
         program.send_signal(signal.SIGKILL)
         program.communicate()
     assert seen == list(range(6))
+
+
+def test_the_position_is_saved_ten_times_a_second_while_more_events_wait(
+    mysql97: DatabaseServer, make_db: Callable[..., str], tmp_path: Path
+) -> None:
+    """Also with TLS, where each read of the socket has the bytes of one transaction."""
+    db, transactions = make_db(mysql97), 100
+    mysql97.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
+
+    def sent() -> bool:
+        dumps = mysql97.execute("SELECT STATE FROM information_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'")
+        return bool(dumps) and all("sent all" in state for (state,) in dumps)
+
+    account: dict[str, Any] = {"host": "127.0.0.1", "port": mysql97.port, "user": USER, "password": PASSWORD}
+    with full_metadata_of(mysql97), changes(f"{db}.t", tmp_path / "position", **account) as rows:
+        for number in range(transactions):
+            mysql97.execute(f"INSERT INTO {db}.t VALUES ({number})")
+        until(sent, what="the source did not send the transactions")
+        begin, saved = time.monotonic(), set()
+        for number, row in enumerate(islice(rows, transactions)):
+            assert row.after == {"id": number}
+            saved.add((tmp_path / "position").stat().st_mtime_ns)
+    assert len(saved) <= 2 + 10 * (time.monotonic() - begin), "the position was saved more often"
 
 
 def test_a_lost_connection_is_made_again(server: DatabaseServer, follow: Follow, insert: Insert) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay._native import Packets
 from relay.binlog import BinlogError, Decoder, Flag, Replication
 from relay.binlog.progress import Progress
-from relay.source.packets import Packets
 from tests.support.binlogs import ARTIFICIAL, made, opening, query, table_map, write_rows, xid
 
 HEARTBEAT, GTID_LIST, MARIADB_GTID, STANDALONE = 27, 163, 162, 1

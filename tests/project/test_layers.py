@@ -23,7 +23,7 @@ DOING_IO = {f"relay.binlog.{name}" for name in ("dump", "files", "follow", "posi
 DOING_IO |= {f"relay.schema.{name}" for name in ("restore", "source_tables", "store")}
 PARSING = {module for module in MODULES if room(module) in CODECS} - DOING_IO
 PARSING |= {"relay.journal.frames", "relay.lake.documents", "relay.lake.statements", "relay.lake.types"}
-PARSING |= {"relay.source.commands", "relay.source.packets"}
+PARSING |= {"relay.source.commands"}
 IO = {"asyncio", "io", "mmap", "multiprocessing", "os", "pathlib", "pymysql", "select", "selectors", "shutil", "signal"}
 IO |= {"socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time"}
 
@@ -85,7 +85,7 @@ def test_the_parsing_half_of_the_binlog_comes_without_sockets_and_drivers() -> N
         "import sys\n"
         "before = set(sys.modules)\n"  # what measures coverage has loaded
         "from relay.binlog import Decoder, Flag, GtidSet, Replication, events\n"
-        "import relay.source.packets, relay.binlog.progress\n"
+        "import relay.binlog.progress\n"
         "heavy = {'socket', 'ssl', 'pymysql', 'asyncio'} & (set(sys.modules) - before)\n"
         "assert not heavy, f'decoding events imports {heavy}'\n"
         "from relay.binlog import Stream\n"

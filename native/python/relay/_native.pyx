@@ -12,8 +12,8 @@ __path__ = []
 
 # Each module comes after those from which it takes C types.
 MODULES = (
-    "base", "gtids", "journal", "render", "columns", "lines", "usage", "arena", "queue", "serve", "poller", "ingest",
-    "intake", "cdc",
+    "base", "cursor", "packets", "gtids", "journal", "render", "columns", "lines", "usage", "arena", "queue", "serve",
+    "poller", "ingest", "intake", "cdc",
 )
 
 

@@ -6,6 +6,7 @@ import re
 from functools import partial
 from typing import Final
 
+from relay._native import Cursor
 from relay.binlog.bodies.state import Reader, State, undecoded, utf8
 from relay.binlog.events import (
     BinlogCheckpointEvent,
@@ -21,7 +22,6 @@ from relay.binlog.events import (
     StartEncryptionEvent,
     StopEvent,
 )
-from relay.binlog.events.cursor import Cursor
 
 CHECKSUM_FIELDS: Final = 5
 """The bytes at the end of a FORMAT_DESCRIPTION from a server with checksums: the algorithm and the checksum."""

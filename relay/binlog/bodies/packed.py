@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from relay._native import inflate_zlib
-from relay.binlog.events.cursor import Cursor
+from relay._native import Cursor, inflate_zlib
 
 
 def inflated(data: bytes) -> bytes:

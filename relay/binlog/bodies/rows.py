@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from relay._native import Cursor
 from relay.binlog.bodies.packed import inflated
 from relay.binlog.bodies.state import Reader, State, utf8
 from relay.binlog.events import (
@@ -23,7 +24,6 @@ from relay.binlog.events import (
     WriteRowsEvent,
     table_maps,
 )
-from relay.binlog.events.cursor import Cursor
 
 _TABLE_ID_BYTES: Final = 6
 _SHORT_ID_BYTES: Final = 4  # in bodies whose fixed part has 6 bytes
@@ -36,8 +36,7 @@ def table_map(header: Header, body: Cursor, state: State) -> Event:
     """
     known = state.table_maps.get(int.from_bytes(body.data[:_TABLE_ID_BYTES], "little"))
     event = known[1] if known and known[0] == body.data else _table_map(header, body, state)
-    described = table_maps.TableMap(event.table_id, event.database, event.table, event.columns)
-    event = structs.replace(event, header=header, definition=state.history.definition(described))
+    event = structs.replace(event, header=header, definition=state.history.definition(event))
     state.table_maps[event.table_id] = (body.data, event)
     return event
 

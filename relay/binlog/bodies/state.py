@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from relay._native import decode_text
+from relay._native import Cursor, decode_text
 from relay.binlog.events import Event, EventType, Header, TableMapEvent
-from relay.binlog.events.cursor import Cursor
+from relay.binlog.events.damage import event_position
 from relay.schema.stream_history import StreamHistory
 
 
@@ -26,8 +26,16 @@ class State:
     """The bytes of the fixed part of each event type's body, from type 1 on; empty before a FORMAT_DESCRIPTION."""
     mariadb: bool | None = None
     """Whether a MariaDB server wrote the stream, by its FORMAT_DESCRIPTION; None before the first."""
-    position: str = ""
-    """The position of the current event, for errors."""
+    file: str = ""
+    """The current file, as the last ROTATE names it."""
+    end: int = 0
+    """Where the current event ends in the file, and `length`, its bytes, as its header says."""
+    length: int = 0
+
+    @property
+    def position(self) -> str:
+        """The position of the current event, for errors."""
+        return event_position(self.end, self.length, self.file)
 
     def table_map(self, table_id: int) -> TableMapEvent | None:
         """Return the last table map of that number."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple
 
+from relay._native import Cursor
 from relay.binlog.bodies.packed import inflated
 from relay.binlog.bodies.state import Reader, State, text_of, utf8
 from relay.binlog.events import (
@@ -27,7 +28,6 @@ from relay.binlog.events import (
     RowsQueryEvent,
     UserVarEvent,
 )
-from relay.binlog.events.cursor import Cursor
 from relay.schema.queries import Session
 
 _TOO_MANY_NAMES: Final = 254  # instead of the number of updated databases

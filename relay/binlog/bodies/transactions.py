@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, Final
 from uuid import UUID
 
-from relay._native import GtidSet
+from relay._native import Cursor, GtidSet
 from relay.binlog.bodies.state import Reader, State, undecoded, utf8
 from relay.binlog.events import (
     AnonymousGtidEvent,
@@ -29,7 +29,6 @@ from relay.binlog.events import (
     XaPrepareEvent,
     XidEvent,
 )
-from relay.binlog.events.cursor import Cursor
 
 _LONGEST_XA_PART: Final = 64
 
@@ -97,22 +96,18 @@ def _twice(body: Cursor, count: int, follows: int) -> tuple[int, int]:
 def gtid(kind: type[GtidEvent], header: Header, body: Cursor, state: State) -> Event:
     """Parse a GTID event. Later servers have appended fields."""
     commit_flag, source, sequence_nr = body.fields(_GTID)
-    found: dict[str, Any] = {
-        "commit_flag": commit_flag, "source_id": _uuid(source), "sequence_nr": sequence_nr,
-    }  # fmt: skip
+    found: list[Any] = []  # the fields after these, in order
     if body and body.integer(1) == _LOGICAL_TIMES:
-        found["last_committed"], found["sequence_number"] = body.fields(_TIMES)
+        found += body.fields(_TIMES)
         if body:
-            times = _twice(body, 7, _ORIGINAL_FOLLOWS[0])
-            found["immediate_commit_timestamp"], found["original_commit_timestamp"] = times
+            found += _twice(body, 7, _ORIGINAL_FOLLOWS[0])
         if body:
-            found["transaction_length"] = body.length()
+            found.append(body.length())
         if body:
-            versions = _twice(body, 4, _ORIGINAL_FOLLOWS[1])
-            found["immediate_server_version"], found["original_server_version"] = versions
+            found += _twice(body, 4, _ORIGINAL_FOLLOWS[1])
         if body:
-            found["commit_group_ticket"] = body.integer(8)
-    return kind(header, **found)
+            found.append(body.integer(8))
+    return kind(header, commit_flag, _uuid(source), sequence_nr, *found)
 
 
 _TAGGED_FIELDS: Final[dict[int, tuple[str, Callable[[Cursor], Any]]]] = {

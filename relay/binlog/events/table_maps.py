@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from relay._native import decode_text
+from relay._native import Cursor, decode_text
 from relay.base.errors import RelayError, StopCode
 from relay.binlog.events.column_types import NUMERIC, OLD_TEMPORAL, TEXTUAL, MapColumn, Type, sql_type
-from relay.binlog.events.cursor import Cursor, reading
+from relay.binlog.events.damage import reading
 from relay.journal.frames import Column, Definition
 
 _ONE_BYTE: Final = frozenset({
