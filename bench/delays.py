@@ -41,17 +41,30 @@ class Delays:
         """Its percentiles in words."""
         return ", ".join(f"p{p:g} {self.percentile(p):.3f}" for p in (50, 90, 99, 99.9, 100)) + " ms"
 
-    def autocorrelation(self) -> float:
-        """The highest at lags between LAGS, as far as a quarter of the time reaches."""
-        size = len(self.values)
-        ordered = sorted(self.values)
-        capped = [min(each, ordered[int(size * 0.999)]) for each in self.values]  # one outlier is no pattern
-        mean = fmean(capped)
-        apart = [each - mean for each in capped]
-        power = sum(each * each for each in apart) or 1.0
-        first, last = max(1, int(LAGS[0] * self.rate)), min(int(LAGS[1] * self.rate), size // 4)
-        lags = range(first, last + 1, max(1, (last - first) // 200))
-        return max((sum(a * b for a, b in zip(apart, apart[lag:], strict=False)) / power for lag in lags), default=0.0)
+
+def autocorrelation(rounds: Sequence[Delays]) -> float:
+    """The highest of all rounds together, at lags between LAGS, as far as a quarter of a round reaches.
+
+    A rhythm has the same lag in each round. In one round, two slow moments are as far apart as chance has it.
+    """
+    size, rate = min(len(each.values) for each in rounds), rounds[0].rate
+    apart = [_apart(each.values) for each in rounds]
+    power = sum(delay * delay for each in apart for delay in each) or 1.0
+    first, last = max(1, int(LAGS[0] * rate)), min(int(LAGS[1] * rate), size // 4)
+    lags = range(first, last + 1, max(1, (last - first) // 200))
+    return max((sum(_product(each, lag) for each in apart) / power for lag in lags), default=0.0)
+
+
+def _apart(values: Sequence[float]) -> list[float]:
+    """The distances from the mean. One outlier is no pattern: the highest thousandth is capped."""
+    cap = sorted(values)[int(len(values) * 0.999)]
+    capped = [min(each, cap) for each in values]
+    mean = fmean(capped)
+    return [each - mean for each in capped]
+
+
+def _product(values: Sequence[float], lag: int) -> float:
+    return sum(a * b for a, b in zip(values, values[lag:], strict=False))
 
 
 def joined(rounds: Sequence[Delays]) -> Delays:

@@ -71,8 +71,8 @@ def _describe(run: Run, what: str, rounds: Sequence[Delays]) -> None:
     """The whole distribution, and whether it has a rhythm."""
     run.report.note(f"{what}: {delays.joined(rounds).distribution()}")
     if not what.endswith("peer"):
-        highest = [each.autocorrelation() for each in rounds]
-        run.report.figure(f"  {what}, highest autocorrelation", highest, "", at_most=0.1)
+        highest = delays.autocorrelation(rounds)
+        run.report.figure(f"  {what}, highest autocorrelation", [highest], "", at_most=0.1)
 
 
 def _highest_rate(run: Run, client: Client) -> float:
