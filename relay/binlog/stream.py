@@ -93,7 +93,7 @@ class Stream(EventStream):
         text (`size` is -1 then), and `MisuseError` before `open`, after `close` and once the connection is closed.
         """
         replication, progress = self.replication, self._progress
-        if progress is None or self._closed or (self._dump is not None and self._dump.closed):
+        if progress is None or self._dump is None or self._closed or self._dump.closed:
             _, progress = self._require_open("fetch an event")
         replication.size, replication.buffer, self._event = -1, b"", None
         if self._error is not None:
