@@ -327,7 +327,10 @@ class Changes:
         since = time.monotonic() - self._saved_at
         if since > (_SAVE_SECONDS if self._unsaved else _IDLE_SAVE_SECONDS):
             return True
-        return self._unsaved and not stream.ready() and not stream.receive(wait=False)
+        try:
+            return self._unsaved and not stream.ready() and not stream.receive(wait=False)
+        except BinlogError:  # reading reports it, after the position of what came before is on disk
+            return True
 
     def _save(self) -> None:
         if self._resume is not None and self._position is not None:

@@ -64,6 +64,11 @@ def ids(rows: Iterator[Change]) -> list[int]:
     return [row.after["id"] for row in rows if row.after]
 
 
+def sent_all(server: DatabaseServer) -> bool:
+    dumps = server.execute("SELECT STATE FROM information_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'")
+    return bool(dumps) and all("sent all" in state for (state,) in dumps)
+
+
 def test_a_row_says_what_happened_where_and_when(
     server: DatabaseServer, db: str, follow: Follow, insert: Insert
 ) -> None:
@@ -159,20 +164,34 @@ def test_the_position_is_saved_ten_times_a_second_while_more_events_wait(
     db, transactions = make_db(mysql97), 100
     mysql97.execute(f"CREATE TABLE {db}.t (id INT PRIMARY KEY)")
 
-    def sent() -> bool:
-        dumps = mysql97.execute("SELECT STATE FROM information_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'")
-        return bool(dumps) and all("sent all" in state for (state,) in dumps)
-
     account: dict[str, Any] = {"host": "127.0.0.1", "port": mysql97.port, "user": USER, "password": PASSWORD}
     with full_metadata_of(mysql97), changes(f"{db}.t", tmp_path / "position", **account) as rows:
         for number in range(transactions):
             mysql97.execute(f"INSERT INTO {db}.t VALUES ({number})")
-        until(sent, what="the source did not send the transactions")
+        until(partial(sent_all, mysql97), what="the source did not send the transactions")
         begin, saved = time.monotonic(), set()
         for number, row in enumerate(islice(rows, transactions)):
             assert row.after == {"id": number}
             saved.add((tmp_path / "position").stat().st_mtime_ns)
     assert len(saved) <= 2 + 10 * (time.monotonic() - begin), "the position was saved more often"
+
+
+def test_the_position_is_on_disk_when_the_connection_is_lost(
+    server: DatabaseServer, follow: Follow, insert: Insert, tmp_path: Path
+) -> None:
+    with follow(patience=0) as rows:
+        before = (tmp_path / "position").read_bytes()
+        insert(0)
+        assert ids(islice(rows, 1)) == [0]
+        until(partial(sent_all, server), what="the source did not send the transaction's end")
+        dumps = "SELECT ID FROM information_schema.processlist WHERE COMMAND LIKE 'Binlog Dump%'"
+        killed = set(server.execute(dumps))
+        for (dump,) in killed:
+            server.execute(f"KILL {dump}")
+        until(lambda: not killed & set(server.execute(dumps)), what="the source did not end the connection")
+        with pytest.raises(BinlogError):
+            next(rows)
+        assert (tmp_path / "position").read_bytes() != before
 
 
 def test_a_lost_connection_is_made_again(server: DatabaseServer, follow: Follow, insert: Insert) -> None:
