@@ -7,14 +7,17 @@ import random
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from pymysql.connections import Connection
 
 from examples.dbserver import DatabaseServer
 from relay.errors import RelayError
 from relay.lake.documents import Table
-from relay.lake.snapshot import table
+from relay.lake.snapshot import estimate, table
+from relay.lake.snapshot.plan import Plan
 from relay.lake.snapshot.run import Progress, Snapshots, only_one
 from relay.lake.storage import open_storage
 from tests.support import forks
@@ -172,6 +175,33 @@ def test_columns_that_came_meanwhile_begin_it_again(forty: Lake) -> None:
     forty.export()
     assert begun(forty)[1] == "reason=its columns have changed"
     forty.check("t")
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", "KEY"])
+def test_another_character_set_begins_it_again(
+    server: DatabaseServer,
+    db: str,
+    make_lake: Callable[[], Lake],
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+) -> None:
+    columns = f"id INT NOT NULL, v VARCHAR(20) CHARACTER SET utf8mb4, {key} (id)"
+    server.execute(f"USE {db}", f"CREATE TABLE t ({columns})", "INSERT INTO t VALUES (1, 'Größe'), (2, 'ß')")
+    lake = make_lake()
+    pending = ["CONVERT TO CHARACTER SET latin1"]
+
+    def altered(metadata: Connection[Any], plan: Plan) -> estimate.Size:
+        """The first look at the table after the plan: the alteration comes between."""
+        if pending:
+            server.execute(f"ALTER TABLE {db}.t {pending.pop()}")
+            lake.export()
+        return estimate.size(metadata, plan)
+
+    monkeypatch.setattr(table, "size", altered)
+    lake.fetch()
+    lake.export()
+    assert begun(lake) == ["rows=0", "reason=its columns have changed", "rows=0"]
+    lake.check("t")
 
 
 def test_a_table_emptied_meanwhile_is_complete_as_it_is(forty: Lake) -> None:

@@ -28,16 +28,24 @@ _SYSTEM: Final = ("mysql", "information_schema", "performance_schema", "sys")
 class Plan(NamedTuple):
     """How a table is read.
 
-    `selects` has one entry for each column, in the binlog's order; `version` is that of the files. `key` is empty if
-    the table has no key, or one on a prefix of a column: rows cannot be read in its order. `source` is the table as
-    SQL, including the history rows of a system-versioned table, as in the binlog.
+    `columns` are in the binlog's order, and `selects` has one entry for each; `version` is that of the files. `key` is
+    empty if the table has no key, or one on a prefix of a column: rows cannot be read in its order. `source` is the
+    table as SQL, including the history rows of a system-versioned table, as in the binlog.
     """
 
     table: Table
     version: TableVersion
+    columns: Sequence[schema.Column]
     selects: Sequence[Selected]
     key: Sequence[KeyPart]
     source: str
+
+    def reads_like(self, other: Plan) -> bool:
+        """Whether both plans read the same definition.
+
+        The versions do not suffice: a text's character set is not part of them, but text read with another is wrong.
+        """
+        return self._replace(selects=()) == other._replace(selects=())
 
     @property
     def key_names(self) -> list[str]:
@@ -101,6 +109,7 @@ def plan(
     return Plan(
         table,
         version,
+        columns,
         [selected(column, field) for column, field in zip(columns, own, strict=True)],
         key,
         f"{quoted(table.schema)}.{quoted(table.table)}" + (" FOR SYSTEM_TIME ALL" if found.versioned else ""),

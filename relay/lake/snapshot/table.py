@@ -266,8 +266,7 @@ class TableSnapshot:
     def _require_same(self) -> None:
         """Raise Outdated if the table's columns or key have changed."""
         self._require_usable(self._work.log.state(), self._snapshot)  # checked first: a dropped table has no columns
-        now = self._work.plan()
-        if (now.version, now.key, now.source) != (self._plan.version, self._plan.key, self._plan.source):
+        if not self._work.plan().reads_like(self._plan):
             raise Outdated("its columns have changed")
 
     def _commit(self, snapshot: Snapshot, files: Sequence[DataFile]) -> None:
