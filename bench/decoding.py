@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import everytype, readers
-from bench.run import Run
+from bench.run import MEMORY, Run
 from bench.shapes import Shape, bulk_shape
 from examples.dbserver import PASSWORD, USER
 from relay.lake.batches import read_batches
@@ -22,7 +22,6 @@ LIBRARY_BAR, PRINTER_BAR = 100.0, 5.0
 INGEST_BARS = {"single": 0.9, "narrow": 0.55, "wide": 0.45}
 LIBRARY_ROWS = {"single": 12_000, "narrow": 100_000, "wide": 30_000, "every_type": 8_000}  # its cost per row is fixed
 TURNS = 3  # of the fast readers, for each of a slow one
-MEMORY = Path("/dev/shm")
 
 
 class Journaled(NamedTuple):

@@ -12,6 +12,9 @@ from bench.shapes import Shapes
 from examples.dbserver import DatabaseServer
 from tests.support.relay_process import RELAY, RelayProcess
 
+MEMORY = Path("/dev/shm")
+"""A file system in memory, for parts that must not depend on a disk."""
+
 
 @dataclass
 class Run:

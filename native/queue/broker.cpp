@@ -166,6 +166,41 @@ void Broker::let_in(size_t slot, uint64_t limit, uint64_t position, const FrameS
   queued_rows_ += rows;
 }
 
+// Adds up the batch's rows of these kinds, once for all clients that ask for them.
+const Broker::Rest& Broker::rest_of_batch(uint32_t kinds) {
+  Rest& rest = rests_[kinds];
+  if (rest.batch == batches_) return rest;
+  rest.batch = batches_;
+  rest.last = 0;
+  uint64_t rows = 0;
+  for (size_t i = batch_.size(); i-- > 0;) {
+    const FrameSource::Frame& frame = batch_[i].frame;
+    if (frame.kind & kinds) {
+      if (!rows) rest.last = i;
+      rows += frame.rows;
+    }
+    rest.rows[i] = rows;
+  }
+  return rest;
+}
+
+// Drops all rows of the batch from batch_[first] on, if they find the queue as full as the row before them, which a
+// limit that drops the newest has dropped. Returns the index of the first frame that is still to be decided.
+size_t Broker::turn_away(const Interest& who, size_t first, uint64_t limit, uint32_t kinds) {
+  if (first == batch_.size()) return first;
+  for (uint32_t kind : {1u, 2u, 4u}) {
+    const Verdict& v = who.verdicts[index_of(kind)];
+    if ((who.wanted & kinds & kind) && (v.rule != Rule::newest || v.limit > limit)) return first;
+  }
+  const Rest& rest = rest_of_batch(who.wanted & kinds);
+  if (!rest.rows[first]) return batch_.size();
+  BrokerRecord& w = clients_[who.slot].w;
+  w.dropped_newest += rest.rows[first];
+  w.newest_at = batch_[rest.last].position;
+  w.scan = batch_[rest.last].frame.next;
+  return batch_.size();
+}
+
 // Queues all rows of a frame. Each row that finds a drop-oldest limit reached drops the oldest limited row, and no more:
 // if more rows wait than the limit, because another filter's limit is higher or this one was lowered, as many still wait
 // afterwards.
@@ -302,6 +337,7 @@ void Broker::decide_batch() {
         next = keep_run(each.slot, i, each.kept & kinds);
       } else {
         decide(each.slot, v, position, frame, true);
+        if (v.rule == Rule::newest && c.w.newest_at == position) next = turn_away(each, next, v.limit, kinds);
       }
     }
   }

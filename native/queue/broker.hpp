@@ -225,6 +225,12 @@ class Broker {
     uint64_t rows = 0;
     size_t end = 0;  // of its frames
   };
+  // What a batch has of some kinds of rows.
+  struct Rest {
+    uint64_t batch = 0;                                          // its number
+    size_t last = 0;                                             // its last frame with such rows
+    std::vector<uint64_t> rows = std::vector<uint64_t>(kBatch);  // in each frame and those after it
+  };
 
   void begin(uint64_t committed);
   Client& at(size_t slot);
@@ -261,6 +267,8 @@ class Broker {
   void accept(size_t slot, const Queued& queued);
   Queued behind_lag(size_t slot, const FrameSource::Frame& frame);
   uint64_t extend_run(size_t slot, const FrameSource::Frame& first, uint64_t end, Queued* queued);
+  const Rest& rest_of_batch(uint32_t kinds);
+  size_t turn_away(const Interest& who, size_t first, uint64_t limit, uint32_t kinds);
   void let_in(size_t slot, uint64_t limit, uint64_t position, const FrameSource::Frame& frame, uint64_t scan);
   void queue_limited(size_t slot, Verdict v, uint64_t position, const FrameSource::Frame& frame, uint64_t scan);
   void refill(size_t slot, uint64_t end);
@@ -299,6 +307,7 @@ class Broker {
   uint64_t batches_ = 0;     // number of this batch
   // Runs of the last client, by their first frame in the batch.
   std::vector<Run> runs_ = std::vector<Run>(kBatch);
+  std::array<Rest, 8> rests_;  // by kinds
   Audience* batch_for_ = nullptr;
   uint64_t queued_rows_ = 0;
   std::unique_ptr<Snapshot> snapshot_;

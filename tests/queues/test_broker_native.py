@@ -35,6 +35,7 @@ class Model:
     confirmed: int = 0
     longest: int = 0  # the queue, after a frame was decided
     served: int = 0
+    newest_at: int = 0  # the last frame of which a limit dropped the newest rows
     dropped: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("limit_oldest", "limit_newest", "cut", "flush", "undecodable", "skipped"), 0
@@ -63,7 +64,9 @@ class Model:
         waiting = len(limited)
         if not displacing:
             room = max(0, limit - waiting)
-            self.dropped["limit_newest"] += len(new[room:])
+            if new[room:]:
+                self.dropped["limit_newest"] += len(new[room:])
+                self.newest_at = new[0][0]
             new = new[:room]
         self.queue += new
         limited.extend(new)
@@ -165,6 +168,7 @@ class Stage:
             assert sum(stats["dropped"].values()) == sum(model.dropped.values()), i
             for reason in ("limit_newest", "undecodable"):
                 assert stats["dropped"][reason] == model.dropped[reason], (i, reason)
+            assert stats["last_drop"]["limit_newest"] == model.newest_at, i
             ready = self.expand(self.queue(i).peek()[1])
             assert ready == model.queue[: len(ready)], i
             assert len(ready) == len(model.queue) or stats["lagging"], i
@@ -195,7 +199,7 @@ FILTER_SETS: list[list[tuple[str, int, int, int]]] = [  # table, kinds, discard,
     [("*", 7, 0, 0)],
     [("orders", 3, 2, 0), ("people", 4, 1, 0)],
     [("*", 7, 1, 30)],
-    [("*", 7, 2, 25)],
+    [("*", 1, 2, 25), ("*", 6, 2, 60)],
     [("orders", 7, 0, 0), ("items", 7, 2, 40), ("people", 7, 1, 20)],
     [("orders", 1, 1, 10), ("orders", 7, 1, 1200)],
     [("orders", 7, 1, 400), ("items", 7, 1, 3), ("people", 3, 1, 30)],
@@ -209,8 +213,9 @@ def act(stage: Stage, rng: random.Random, client: int) -> str:
     deed = rng.choice(["write"] * 6 + ["take"] * 5 + ["confirm"] * 3 + ["kill"] * 2 + ["flush", "seek", "cut", "filter"]
                       + ["cold", "skip", "burst", "drain"] + ["checkpoint"] * 3)  # fmt: skip
     if deed in ("write", "burst"):
+        tables = rng.choice([(0,), (1,), (2,), (0, 1, 2)])  # of one table, many frames are decided at once
         for _ in range(rng.randrange(700, 1400) if deed == "burst" else rng.randrange(1, 30)):
-            stage.write(rng.randrange(3), rng.choice((1, 2, 4)), rng.choice((1, 1, 2, 3, 40)))
+            stage.write(rng.choice(tables), rng.choice((1, 2, 4)), rng.choice((1, 1, 2, 3, 40)))
         stage.step()
     elif deed == "take" and not model.in_flight:
         taken = stage.expand(queue.take(rng.randrange(1, 60))[1])
