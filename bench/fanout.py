@@ -132,9 +132,13 @@ def broker_cpu(source: Source, measured: Watched, other: Watched, table: str, pa
 
 
 def slow(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
-    """The speed of a reader that catches up, while the queues of the broker are full and no client empties them."""
+    """The speed of a reader that catches up, while the queues of the broker are full and no client empties them.
+
+    Both readers are paused while the source writes. A stopped process would not do: its receive buffer overflows, and
+    what is lost then comes seconds later.
+    """
     for group in (UNLIMITED, NEWEST):
-        for rows, single in ((run.rows(2_400_000), False), (run.rows(150_000), True)):
+        for rows, single in ((run.rows(2_400_000), False), (run.rows(400_000), True)):
             shape = "one row an event" if single else "narrow"
             rates: dict[Watched, list[float]] = {bare: [], crowd: []}
             costs: dict[Watched, list[float]] = {bare: [], crowd: []}
@@ -144,14 +148,14 @@ def slow(run: Run, source: Source, bare: Watched, crowd: Watched) -> None:
                 run.report.step(text)
                 for relay in (bare, crowd):
                     relay.wait_idle(source)
-                    relay.stop("reader")
+                    relay.pause()
                 if single:
                     source.write(group.table, rows, BULK.events)
                 else:
                     source.write_many(group.table, rows)
                 for relay in (bare, crowd)[:: -1 if number % 2 else 1]:
+                    relay.unpause(source, rows)
                     began, before = time.monotonic(), relay.cpu("reader")
-                    relay.resume("reader")
                     relay.wait_read(source)
                     rates[relay].append(rows / (time.monotonic() - began))
                     costs[relay].append((relay.cpu("reader") - before) / rows)
@@ -239,6 +243,16 @@ class Watched:
     def resume(self, process: str) -> None:
         """Continues it."""
         os.kill(self._pids[process], signal.SIGCONT)
+
+    def pause(self) -> None:
+        """Lets its reader disconnect from the source."""
+        self._arena.paused = True
+        wait(lambda: self._arena.source_state == "paused")
+
+    def unpause(self, source: Source, rows: int) -> None:
+        """Lets its reader connect again; waits until the first of the source's last `rows` rows has come."""
+        self._arena.paused = False
+        wait(lambda: sum(self._arena.rows().values()) > source.rows - rows)
 
     def cpu(self, process: str) -> float:
         """Nanoseconds of CPU time of one of its processes, all its threads together."""
