@@ -72,4 +72,4 @@ class EventStream(ABC):
         """
         progress = self._open_progress()
         while self.fetch() == 0 and self.replication.size:
-            yield self._event or progress.decode(memoryview(self.replication.buffer)[1:])
+            yield self._event or progress.decode(self.replication.buffer[1:])

@@ -108,7 +108,7 @@ class BinlogFile(EventStream):
             return 0
         self._verify(data)
         progress.skip_to(self._at)
-        self._event = progress.advance(memoryview(data))
+        self._event = progress.advance(data)
         self._at += len(data)
         self.next_file = self._event.filename if isinstance(self._event, RotateEvent) else ""
         if isinstance(self._event, FormatDescriptionEvent):

@@ -88,14 +88,18 @@ class Progress:
             return f"GTID {self._replication.gtid_set or '(none)'}"
         return f"{self._replication.file_name or 'the oldest file'}:{self._at}"
 
-    def advance(self, data: memoryview) -> Event | None:
-        """Follow one event, header first; return it if it had to be decoded. Raises `BinlogError`."""
-        kind, size, log_pos, flags = _HEADER.unpack_from(data) if len(data) >= HEADER_SIZE else (0, -1, 0, 0)
-        if size != len(data):
-            cause = f"{len(data)} bytes arrived as an event that declares another size"
+    def advance(self, data: bytes, begin: int = 0) -> Event | None:
+        """Follow one event, which begins at `begin` with its header; return it if it had to be decoded.
+
+        Raises `BinlogError`.
+        """
+        length = len(data) - begin
+        kind, size, log_pos, flags = _HEADER.unpack_from(data, begin) if length >= HEADER_SIZE else (0, -1, 0, 0)
+        if size != length:
+            cause = f"{length} bytes arrived as an event that declares another size"
             raise as_binlog_error(RelayError(StopCode.UNKNOWN_EVENT, "read the binlog", cause), self.where)
         self._start = (self._replication.file_name, self._at) if self._start else self.where
-        event = self.decode(data) if kind in _DECODED else None
+        event = self.decode(data[begin:]) if kind in _DECODED else None
         self._at = self._replication.position = self._end(kind, size, log_pos, flags)
         if event is not None or kind in _FOLLOWED:
             try:
@@ -106,7 +110,7 @@ class Progress:
                 ) from error
         return event
 
-    def decode(self, data: memoryview) -> Event:
+    def decode(self, data: bytes) -> Event:
         """Decode the event. Raises `BinlogError` with the position."""
         try:
             return self._decoder.decode(data)

@@ -108,7 +108,7 @@ class Stream(EventStream):
                 break
             if kind != _OK:
                 self._fail(packet, progress)
-            self._event = progress.advance(memoryview(packet)[1:])
+            self._event = progress.advance(packet, 1)
             if packet[5] in _HEARTBEATS and replication.flags & Flag.SKIP_HEARTBEAT:
                 continue
             replication.size, replication.buffer = len(packet), packet
