@@ -191,7 +191,7 @@ def test_another_character_set_begins_it_again(
     pending = ["CONVERT TO CHARACTER SET latin1"]
 
     def altered(metadata: Connection[Any], plan: Plan) -> estimate.Size:
-        """The first look at the table after the plan: the alteration comes between."""
+        """Alters the table between the plan and the first SELECT."""
         if pending:
             server.execute(f"ALTER TABLE {db}.t {pending.pop()}")
             lake.export()

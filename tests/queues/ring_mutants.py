@@ -20,6 +20,7 @@ SOURCES = (
     "queue/queue.cpp",
     "queue/broker.cpp",
     "queue/broker_audience.cpp",
+    "queue/broker_batch.cpp",
     "queue/broker_clients.cpp",
     "queue/broker_checkpoints.cpp",
     "queue/broker_lag.cpp",
@@ -116,11 +117,11 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "rows that need no slot are passed over without their floor",
-        (Edit("queue/broker.cpp", "c.w.floor_limit = c.w.queued.limited;", ";"),),
+        (Edit("queue/broker_batch.cpp", "c.w.floor_limit = c.w.queued.limited;", ";"),),
     ),
     Mutant(
         "a row more than the limit drops needs no slot",
-        (Edit("queue/broker.cpp", "\n    kept += rows;", "\n    kept += kept ? rows : rows + 1;"),),
+        (Edit("queue/broker_batch.cpp", "\n    kept += rows;", "\n    kept += kept ? rows : rows + 1;"),),
     ),
     Mutant(
         "a refill does not wake",
@@ -177,7 +178,7 @@ MUTANTS: Sequence[Mutant] = (
     ),
     Mutant(
         "a restarted broker decides again what a client has been given",
-        (Edit("queue/broker.cpp", "if (position < c.w.scan) continue;", ";"),),
+        (Edit("queue/broker_batch.cpp", "if (position < c.w.scan) continue;", ";"),),
     ),
     Mutant(
         "rows are counted before they are pushed",
@@ -201,7 +202,7 @@ MUTANTS: Sequence[Mutant] = (
         "rows beyond a limit are passed over with those of a run",
         (
             Edit(
-                "queue/broker.cpp",
+                "queue/broker_batch.cpp",
                 "if (c.w.queued.limited - done(who.slot).limited > limit) return 0;",
                 ";",
             ),
