@@ -20,6 +20,7 @@ from tests.support.relay_process import SECRET, RelayProcess, process_cpu_second
 
 CPU_BARS = {"narrow": 0.2, "wide": 0.6}  # microseconds of a server, a row
 BATCH_ROWS = 1000  # of a PollMany
+TRANSACTIONS = 12  # the stages work at the same time: one on a transaction, the next on the one before
 WAIT_MS = 1000  # wait of a PollMany: an empty reply is the end of the rows, not a delay of the broker
 
 
@@ -62,7 +63,8 @@ def _throughput(run: Run, relay: RelayProcess) -> None:
                 run.report.step(f"PollMany, {count} rows ({name}), round {number + 1} of {run.rounds}")
                 with stopped(relay) as release:
                     file = next_file(run.server)
-                    insert(run.server, f"live_{name}", values, number * count + 1, count)
+                    each = -(-count // TRANSACTIONS)
+                    insert(run.server, f"live_{name}", values, number * count + 1, count, each)
                     read = printed if name == "every_type" else readers.floor
                     peer[name].append(count / read(Shape(name, count, 0, file, run.server)))
                     take = partial(_take_objects, library) if name == "objects" else partial(_take_all, native[name])

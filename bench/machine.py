@@ -13,6 +13,7 @@ from examples.dbserver import DatabaseServer
 from relay import __version__
 
 _LIBRARIES = ("mysql-replication", "PyMySQL", "msgspec", "pyarrow", "fastavro")
+_BALLOON, _REPORTING = 5, 5  # of virtio: the id of the device, and the bit of its feature VIRTIO_BALLOON_F_REPORTING
 
 
 def machine(server: DatabaseServer) -> dict[str, str]:
@@ -20,7 +21,7 @@ def machine(server: DatabaseServer) -> dict[str, str]:
     return {
         "processor": _processor(),
         "cores": f"{len(os.sched_getaffinity(0))}, hypervisor: {_hypervisor()}",
-        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB, {_free_pages()}",
         "kernel": f"{platform.system()} {platform.release()}",
         "relay": f"{__version__}, {_commit()}",
         "Python": platform.python_version(),
@@ -45,6 +46,14 @@ def _processor() -> str:
 
 def _hypervisor() -> str:
     return "yes" if re.search(r"\bhypervisor\b", Path("/proc/cpuinfo").read_text()) else "no"
+
+
+def _free_pages() -> str:
+    """Whether a balloon device tells the host which pages are free; the host takes them back."""
+    devices = Path("/sys/bus/virtio/devices").glob("*")
+    balloons = [device for device in devices if int((device / "device").read_text(), 16) == _BALLOON]
+    reported = any((balloon / "features").read_text()[_REPORTING] == "1" for balloon in balloons)
+    return f"the host takes free pages back: {'yes' if reported else 'no'}"
 
 
 def _commit() -> str:

@@ -70,10 +70,10 @@ def create(server: DatabaseServer, name: str, columns: tuple[str, ...]) -> None:
     server.execute(f"DROP TABLE IF EXISTS bench.{name}", f"CREATE TABLE bench.{name} ({', '.join(columns)})")
 
 
-def insert(server: DatabaseServer, name: str, values: str, first: int, rows: int) -> None:
-    """Inserts `rows` rows numbered from `first`, in transactions of BATCH rows."""
-    for begin in range(first, first + rows, BATCH):
-        count = min(BATCH, first + rows - begin)
+def insert(server: DatabaseServer, name: str, values: str, first: int, rows: int, each: int = BATCH) -> None:
+    """Inserts `rows` rows numbered from `first`, in transactions of `each` rows."""
+    for begin in range(first, first + rows, each):
+        count = min(each, first + rows - begin)
         server.execute(
             "SET SESSION cte_max_recursion_depth = 1000000",
             f"INSERT INTO bench.{name} WITH RECURSIVE numbers (n) AS"
