@@ -36,7 +36,7 @@ class Connection:
     answering: bool = False  # the pending request is being answered
     attending: bool = False  # a loop is answering its pending requests
     shut_down: bool = False  # we have shut down our side
-    deadline_kind: str = ""  # rows, unsent, goodbye, or "" if it has no deadline
+    deadline_kind: str = ""  # unsent, goodbye, or "" if it has no deadline
     due: float = 0.0  # when its deadline is over, in monotonic seconds
     counted: int = 0  # the session's counter when the deadline was set
 

@@ -223,14 +223,12 @@ class Connections:
             return
         if session.waits_for_rows:
             self._poller.expect_rows(connection.fd)
-            self._set_deadline(connection, "rows", session.wait_seconds, session.waits)
+        if session.unsent:
+            self._set_deadline(connection, "unsent", STALL_SECONDS, session.total)
+        elif session.closing:
+            self._shut_down(connection)
         else:
-            if session.unsent:
-                self._set_deadline(connection, "unsent", STALL_SECONDS, session.total)
-            elif session.closing:
-                self._shut_down(connection)
-            else:
-                connection.deadline_kind = ""
+            connection.deadline_kind = ""
         interest = (select.EPOLLIN if session.wants_input else 0) | (select.EPOLLOUT if session.unsent else 0)
         if interest != connection.interest:
             connection.interest = interest
@@ -313,10 +311,7 @@ class Connections:
     def expire(self) -> None:
         """Act on deadlines that are over."""
         for connection, kind in self.deadlines.pop_due(self.now):
-            if kind == "rows":
-                connection.session.expire(connection.fd)
-                self._attend(connection)
-            elif kind == "unsent" and connection.session.total != connection.counted:
+            if kind == "unsent" and connection.session.total != connection.counted:
                 self._attend(connection)
             else:
                 if kind == "unsent":

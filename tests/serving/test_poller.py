@@ -54,36 +54,102 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
     made.epoll.close()
 
 
-def waits_for_rows(stand: Stand) -> None:
-    """The client takes what is there, and then waits for rows."""
-    for confirmed in (0, 5):
-        stand.client.sendall(many(confirmed))
-        ready = stand.wait(0.05)
-    assert [entry[2] for entry in ready] == [stand.session]
-    assert stand.session.waits_for_rows
-    stand.poller.expect_rows(stand.ours.fileno())
+def take_rows(stand: Stand) -> None:
+    """The client takes what is there."""
+    stand.client.sendall(many(0))
+    assert stand.wait(0.05) == []
     stand.client.recv(1 << 16)
 
 
-def many(confirmed: int) -> bytes:
-    wanted = classic.PollMany(1000, 0, 60_000, confirmed, Format.MSGPACK)
+def begin_to_wait(stand: Stand) -> None:
+    """The client takes what is there, and then waits for rows."""
+    take_rows(stand)
+    stand.client.sendall(many(5))
+    assert stand.wait(0.05) == [], "to begin to wait needs no Python"
+    assert stand.session.waits_for_rows
+
+
+def many(confirmed: int, seconds: float = LATER) -> bytes:
+    wanted = classic.PollMany(1000, 0, int(seconds * 1000), confirmed, Format.MSGPACK)
     return classic.encode_request(Command.POLL_MANY, classic.encode_poll_many(wanted), client_id=1, token=7)
 
 
-def test_who_waits_for_rows_has_them_when_the_poller_is_woken(stand: Stand) -> None:
-    waits_for_rows(stand)
+def rows_come(stand: Stand) -> None:
     stand.line.write(1, rows=2)
     stand.line.broker.step(1 << 30)
+
+
+def is_replied(stand: Stand) -> bool:
+    return bool(select.select([stand.client], [], [], 0)[0])
+
+
+def replied(stand: Stand) -> list[tuple[int, int]]:
+    """The results of the replies that have come, and the numbers of their rows."""
+    parser = classic.ReplyParser()
+    parser.feed(stand.client.recv(4096))
+    return [(each.result, int.from_bytes(each.payload[:4], "little")) for each in iter(parser.next, None)]
+
+
+def test_who_waits_for_rows_has_them_when_the_poller_is_woken(stand: Stand) -> None:
+    begin_to_wait(stand)
+    rows_come(stand)
     os.eventfd_write(stand.wake, 1)
-    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session], "its caller removes the deadline"
-    assert results(stand.client.recv(4096)) == [0]
+    assert stand.wait(0.05) == [], "to answer needs no Python"
+    assert replied(stand) == [(0, 2)]
     assert not stand.session.waits_for_rows
     os.eventfd_write(stand.wake, 1)
     assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake], "nobody waits any more"
 
 
+def test_who_has_sent_the_next_request_already_waits_on(stand: Stand) -> None:
+    begin_to_wait(stand)
+    stand.client.sendall(many(7))
+    assert stand.wait(0.05) == []
+    for confirmed in (9, 11):
+        rows_come(stand)
+        os.eventfd_write(stand.wake, 1)
+        assert stand.wait(0.05) == []
+        assert replied(stand) == [(0, 2)]
+        assert stand.session.waits_for_rows
+        stand.client.sendall(many(confirmed))
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.1])
+def test_who_has_waited_long_enough_has_no_rows(stand: Stand, seconds: float) -> None:
+    take_rows(stand)
+    begun = time.monotonic()
+    stand.client.sendall(many(5, seconds))
+    while not is_replied(stand) and time.monotonic() < begun + LATER:
+        assert stand.wait(0.01) == [], "to end a wait needs no Python"
+    assert time.monotonic() - begun >= seconds
+    assert replied(stand) == [(0, 0)]
+    assert not stand.session.waits_for_rows
+
+
+def test_what_a_client_sends_meanwhile_does_not_prolong_its_wait(stand: Stand) -> None:
+    take_rows(stand)
+    stand.client.sendall(many(5, 0.5))
+    end = time.monotonic() + LATER
+    while not is_replied(stand) and time.monotonic() < end:
+        stand.client.sendall(b"\0")  # a part of the next request
+        assert stand.wait(0.05) == []
+    assert replied(stand) == [(0, 0)]
+
+
+def test_a_wait_that_began_with_an_answer_of_python_ends_too(stand: Stand) -> None:
+    take_rows(stand)
+    stand.client.sendall(classic.encode_request(Command.PING) + many(5, 0.1))
+    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
+    stand.session.answer(stand.ours.fileno(), classic.encode_reply(classic.Result.OK))
+    stand.poller.expect_rows(stand.ours.fileno())
+    end = time.monotonic() + LATER
+    while stand.session.waits_for_rows and time.monotonic() < end:
+        stand.wait(0.01)
+    assert replied(stand) == [(0, 0), (0, 0)]
+
+
 def test_a_wake_up_that_brings_nobody_rows_is_for_the_caller(stand: Stand) -> None:
-    waits_for_rows(stand)
+    begin_to_wait(stand)
     os.eventfd_write(stand.wake, 1)
     assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake]
     assert stand.session.waits_for_rows, "it waits on"
@@ -93,31 +159,56 @@ def test_a_wake_up_that_brings_nobody_rows_is_for_the_caller(stand: Stand) -> No
 
 
 def test_woken_ahead_it_waits_on_or_answers_with_what_is_there(stand: Stand) -> None:
-    waits_for_rows(stand)
+    begin_to_wait(stand)
     os.eventfd_write(stand.ahead, 1)
     assert stand.wait(0.05) == []
-    stand.line.write(1, rows=2)
-    stand.line.broker.step(1 << 30)
+    assert stand.session.waits_for_rows
+    rows_come(stand)
     os.eventfd_write(stand.ahead, 1)
-    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
-    assert results(stand.client.recv(4096)) == [0]
+    assert stand.wait(0.05) == []
+    assert replied(stand) == [(0, 2)]
 
 
 def test_woken_ahead_it_does_not_look_at_many_who_wait(stand: Stand) -> None:
-    waits_for_rows(stand)
+    begin_to_wait(stand)
     others = [os.dup(stand.ours.fileno()) for _ in range(16)]
     for fd in others:
         stand.poller.attach(fd, stand.session)
         stand.poller.expect_rows(fd)
-    stand.line.write(1, rows=2)
-    stand.line.broker.step(1 << 30)
+    rows_come(stand)
     os.eventfd_write(stand.ahead, 1)
-    assert stand.wait(0.05) == [], "17 wait"
+    assert stand.wait(0.05) == []
+    assert stand.session.waits_for_rows, "17 wait"
     os.eventfd_write(stand.wake, 1)
-    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
-    assert results(stand.client.recv(4096)) == [0]
+    assert stand.wait(0.05) == []
+    assert replied(stand) == [(0, 2)]
     for fd in others:
         os.close(fd)
+
+
+def test_who_does_not_read_is_left_to_python(stand: Stand) -> None:
+    """Python closes the connection of a client that leaves its replies unread."""
+    begin_to_wait(stand)
+    stand.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+    stand.line.write(1, rows=2000)
+    stand.line.broker.step(1 << 30)
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
+    assert stand.session.unsent
+
+
+def test_who_sends_too_much_ahead_is_left_to_python(stand: Stand) -> None:
+    """Python does not listen to it until it has its reply."""
+    begin_to_wait(stand)
+    stand.client.setblocking(False)
+    ready: list[tuple[int, int, Session | None, Exception | None]] = []
+    end = time.monotonic() + LATER
+    while not ready and time.monotonic() < end:
+        stand.client.send(many(5) * 100)
+        ready = stand.wait(0)
+    assert [entry[2] for entry in ready] == [stand.session]
+    assert not stand.session.wants_input
+    assert stand.session.waits_for_rows
 
 
 def results(received: bytes) -> list[int]:
@@ -129,7 +220,7 @@ def results(received: bytes) -> list[int]:
 def test_polls_are_answered_until_the_time_is_over(stand: Stand) -> None:
     for rows_left in (4, 3):
         stand.client.sendall(POLL)
-        while not select.select([stand.client], [], [], 0)[0]:
+        while not is_replied(stand):
             until = time.monotonic() + 0.05
             assert stand.poller.wait(until) == []
             assert time.monotonic() >= until

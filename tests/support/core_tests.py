@@ -21,6 +21,7 @@ PROGRAMS: Final = {
         "journal/journal_writer", "journal/segment", "journal/sync_note", "journal/unreadable",
     ),
     "row_cache": ("serve/row_cache",),
+    "row_waits": (),
     "rows": _ROWS,
     "values": (*_ROWS, "base/numbers", "values/json", "values/json_format", "values/temporal"),
 }  # fmt: skip

@@ -2,14 +2,16 @@
 
 from cpython.ref cimport PyObject
 from libc.errno cimport EINTR, errno
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.time cimport time_t
 from libcpp.vector cimport vector
 from posix.time cimport CLOCK_MONOTONIC, itimerspec
 from posix.unistd cimport close as c_close
 
 from relay._native.serve cimport ServeWaitsFor, Session
-from relay._native.system cimport EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait
+from relay._native.system cimport (
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait, monotonic,
+)
 
 from relay.base.errors import RelayError
 
@@ -17,6 +19,13 @@ cdef extern from "<sys/timerfd.h>" nogil:
     enum: TFD_CLOEXEC, TFD_NONBLOCK, TFD_TIMER_ABSTIME
     int c_timerfd_create "timerfd_create"(int, int)
     int c_timerfd_settime "timerfd_settime"(int, int, const itimerspec*, itimerspec*)
+
+cdef extern from "serve/row_waits.hpp" nogil:
+    cdef cppclass RowWaits "relay::RowWaits":
+        void begin(int fd, uint64_t wait, double until) except +
+        void forget(int fd)
+        double first()
+        int pop(double now) except +
 
 cdef enum:
     FEW = 16  # sessions that are looked at ahead of a row: to look at many costs more than it gains
@@ -41,6 +50,7 @@ cdef class Poller:
     cdef vector[PyObject*] sessions  # the same, for fast access
     cdef vector[int] waiting  # descriptors of sessions that wait for rows, or did
     cdef vector[bint] listed  # whether the descriptor is in `waiting`
+    cdef RowWaits waits  # until when they wait
     cdef c_epoll_event events[POLLED_EVENTS]
 
     def __cinit__(self, int epoll, int wake, int ahead):
@@ -74,15 +84,15 @@ cdef class Poller:
     def detach(self, int fd):
         """Stops serving the session of that socket."""
         self.sessions[fd] = NULL
+        self.waits.forget(fd)
         del self.attached[fd]
 
     def expect_rows(self, int fd):
-        """Answers the request of that socket's session at a wake-up with rows, as long as it waits for rows."""
-        if not self.listed[fd]:
-            self.listed[fd] = True
-            self.waiting.push_back(fd)
-            if not self.is_ahead_listed:
-                self.list_ahead(True)
+        """Answers the request of that socket's session, which waits for rows: with rows, or when its time is over.
+
+        The poller knows of requests that it has received itself.
+        """
+        self.expect(fd, <Session>self.sessions[fd])
 
     def wait(self, double until):
         """Waits for something that the caller must handle, at most until `until` (monotonic clock).
@@ -93,11 +103,13 @@ cdef class Poller:
         """
         cdef int n, reason, fd
         cdef bint over = False, woken
+        cdef double earliest
         cdef Session session
         cdef list ready = []
-        if until != self.due:
-            self.arm(until)
         while not (ready or over):
+            earliest = min(until, self.waits.first())
+            if earliest != self.due:
+                self.arm(earliest)
             with nogil:
                 n = c_epoll_wait(self.epoll, self.events, POLLED_EVENTS, -1)
                 reason = errno
@@ -117,12 +129,15 @@ cdef class Poller:
                         self.wake_waiting(ready)
                 elif fd == self.timer:
                     self.due = -1
-                    over = True
+                    self.expire_waits(ready)
+                    over = monotonic() >= until
                 elif <size_t>fd < self.sessions.size() and self.sessions[fd] != NULL:
                     session = <Session>self.sessions[fd]
                     try:
                         if session.exchange(fd):
                             ready.append((fd, self.events[i].events, session, None))
+                        if session.session.waits_for() == ServeWaitsFor.rows:
+                            self.expect(fd, session)
                     except (RelayError, RuntimeError, MemoryError) as error:
                         ready.append((fd, self.events[i].events, session, error))
                 else:
@@ -131,6 +146,15 @@ cdef class Poller:
                 ready.append((self.wake, <int>EPOLLIN, None, None))
         return ready
 
+    cdef int expect(self, int fd, Session session) except -1:
+        self.waits.begin(fd, session.session.waits(), monotonic() + session.session.wait_ms() * 1e-3)
+        if not self.listed[fd]:
+            self.listed[fd] = True
+            self.waiting.push_back(fd)
+            if not self.is_ahead_listed:
+                self.list_ahead(True)
+        return 0
+
     cdef size_t wake_waiting(self, list ready) except? 0:
         """Answers the requests that waited for rows and have some now; returns how many."""
         cdef size_t at = 0, answered = 0
@@ -138,21 +162,41 @@ cdef class Poller:
         cdef Session session
         while at < self.waiting.size():
             fd = self.waiting[at]
-            if self.sessions[fd] != NULL:
-                session = <Session>self.sessions[fd]
-                if session.session.waits_for() == ServeWaitsFor.rows:
-                    try:
-                        if not session.wake(fd):
-                            at += 1
-                            continue
+            session = <Session>self.sessions[fd] if self.sessions[fd] != NULL else None
+            if session is not None and session.session.waits_for() == ServeWaitsFor.rows:
+                try:
+                    if not session.wake():
+                        at += 1
+                        continue
+                    if session.go_on(fd):
                         ready.append((fd, 0, session, None))
-                    except (RelayError, RuntimeError, MemoryError) as error:
-                        ready.append((fd, 0, session, error))
-                    answered += 1
+                except (RelayError, RuntimeError, MemoryError) as error:
+                    ready.append((fd, 0, session, error))
+                answered += 1
             self.listed[fd] = False
             self.waiting[at] = self.waiting.back()
             self.waiting.pop_back()
+            if session is not None and session.session.waits_for() == ServeWaitsFor.rows:
+                self.expect(fd, session)  # the client has sent its next request already
         return answered
+
+    cdef int expire_waits(self, list ready) except -1:
+        """Answers the requests whose time is over without rows."""
+        cdef double now = monotonic()
+        cdef Session session
+        cdef int fd = self.waits.pop(now)
+        while fd >= 0:
+            session = <Session>self.sessions[fd] if self.sessions[fd] != NULL else None
+            if session is not None and session.session.waits_for() == ServeWaitsFor.rows:
+                try:
+                    if session.expire(fd):
+                        ready.append((fd, 0, session, None))
+                    if session.session.waits_for() == ServeWaitsFor.rows:
+                        self.expect(fd, session)
+                except (RelayError, RuntimeError, MemoryError) as error:
+                    ready.append((fd, 0, session, error))
+            fd = self.waits.pop(now)
+        return 0
 
     cdef int list_ahead(self, bint listed) except -1:
         cdef c_epoll_event event

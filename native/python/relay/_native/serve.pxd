@@ -114,7 +114,9 @@ cdef class Session:
     cdef readonly uint64_t total  # bytes sent
 
     cpdef bint exchange(self, int fd) except -1
-    cdef bint wake(self, int fd) except -1
+    cdef bint wake(self) except -1
+    cdef bint go_on(self, int fd) except -1
+    cpdef bint expire(self, int fd) except -1
     cdef void borrow(self)
     cdef void wake_broker(self)
     cdef bint settle(self, int fd) except -1

@@ -90,7 +90,7 @@ cdef class Session:
     """One connection. All methods that take the descriptor of its socket also send the output.
 
     They return whether the caller must act on the connection: a request is pending, the connection is to be closed or has
-    ended, there are unsent bytes, or one of these was true before the call.
+    ended, there are unsent bytes, no more are to be received, or one of these was true before the call.
     """
 
     def __cinit__(self, Server server not None, uint32_t max_payload):
@@ -109,16 +109,6 @@ cdef class Session:
     def waits_for_rows(self):
         """Whether a request waits for `wake` or `expire`."""
         return self.session.waits_for() == ServeWaitsFor.rows
-
-    @property
-    def wait_seconds(self):
-        """How long the request waits for rows."""
-        return self.session.wait_ms() / 1000
-
-    @property
-    def waits(self):
-        """The number of requests that have waited for rows; identifies the current one."""
-        return self.session.waits()
 
     @property
     def wants_input(self):
@@ -181,14 +171,12 @@ cdef class Session:
     def answer(self, int fd, bytes reply not None):
         """Answers the pending request with a complete reply, and continues with the next requests."""
         self.session.answer(raw(reply))
-        self.session.proceed()
-        return self.settle(fd)
+        return self.go_on(fd)
 
     def poll_again(self, int fd):
         """Answers the pending PollMany, after `encode_with` has enabled its format."""
         self.session.poll_again()
-        self.session.proceed()
-        return self.settle(fd)
+        return self.go_on(fd)
 
     def refuse(self, int fd, bytes reply not None):
         """Sends a complete reply, the last one of this connection."""
@@ -196,22 +184,25 @@ cdef class Session:
         self.session.close()
         return self.settle(fd)
 
-    cdef bint wake(self, int fd) except -1:
-        """Answers the request that waits for rows, if there are rows. False if it still waits."""
+    cdef bint wake(self) except -1:
+        """Makes the reply to the request that waits for rows, if there are rows. False if it still waits."""
         self.borrow()
         if not self.session.wake():
             if self.session.out.size() == 0:
                 self.session.out.swap(self.server.scratch)  # what `borrow` took
             self.wake_broker()  # rows that nobody can read may have been passed over
             return False
+        return True
+
+    cdef bint go_on(self, int fd) except -1:
+        """Sends the reply, and continues with the next requests."""
         self.session.proceed()
         return self.settle(fd)
 
-    def expire(self, int fd):
+    cpdef bint expire(self, int fd) except -1:
         """Answers the request that waits for rows without rows."""
         self.session.expire()
-        self.session.proceed()
-        return self.settle(fd)
+        return self.go_on(fd)
 
     def identify(self, uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key, str address not None):
         """Serves the queue of this client from now on; `address` is that of the connection."""
@@ -270,8 +261,8 @@ cdef class Session:
             self.session.proceed()
         self.wake_broker()
         needs_caller = (
-            self.session.out.size() > 0 or self.session.waits_for() != ServeWaitsFor.no
-            or self.session.closing() or self.eof or self.lost
+            self.session.waits_for() == ServeWaitsFor.request or self.session.out.size() > 0
+            or not self.session.wants_input() or self.eof or self.lost
         )
         result = self.needed_caller or needs_caller
         self.needed_caller = needs_caller
