@@ -44,7 +44,7 @@ PARTS = {
     "before": Part("Commit to delivery, beside an earlier commit"),
     "first_row": Part("The first row of a table"),
     "fanout": Part("Fan-out"),
-    "audience": Part("Many clients with the same filter"),
+    "audience": Part("Many clients"),
     "memory": Part("Memory of a fresh relay"),
     "capacity": Part("Memory of clients, and idling"),
     "start": Part("The start"),

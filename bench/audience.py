@@ -1,10 +1,12 @@
-"""One client, and ten with the same filter and format: the CPU time of all processes of the relay per row."""
+"""What other clients cost: ten that want the same rows, and many that wait for rows of another table."""
 
 from __future__ import annotations
 
+import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 from bench.clients import Client, put_load, wait_queued
 from bench.delivery import BATCH_ROWS, WAIT_MS, stopped
@@ -14,12 +16,17 @@ from tests.support.relay_process import SECRET, RelayProcess, write_conf
 
 MANY = 10
 BAR = 4  # times the cost of one client
+WAITING, BAR_WAITING = 1000, 1.2  # clients that wait for rows of another table; times the cost without them
+LONG_WAIT_MS = 3_600_000
 TABLES = {1: "audience_one", MANY: "audience_many"}
 
 
 def measure(run: Run) -> None:
     """Rows of both tables by turns: in bulk, events of many rows; live, a transaction for each row."""
-    settings = {"Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off"}
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(WAITING + 200, hard)), hard))
+    settings = {"Relay.SegmentBytes": "256MiB", "Server.SourceTLS": "off", "Relay.MaxClients": WAITING + 2 * MANY}
+    create(run.server, "audience_none", NARROW)
     with started(write_conf(run.scratch, run.server, settings)) as relay:
         clients = {
             count: [Client(relay.port, SECRET, f"{table}-{number}", table) for number in range(count)]
@@ -39,8 +46,29 @@ def measure(run: Run) -> None:
                     costs[count].append(_cost(run, relay, clients[count], table, first, rows, single) / rows)
             what = f"{MANY} clients with the same filter, {pace}, CPU of all processes a row"
             run.report.ratio(what, costs[MANY], costs[1], "ns", of="one client", at_most=BAR)
+        alone, among = list[float](), list[float]()
+        rows, first = run.rows(20_000), 2 * 10**8
+        for number in range(run.rounds):
+            run.report.step(f"{WAITING} clients that wait, round {number + 1} of {run.rounds}")
+            for costs_of, others in ((alone, 0), (among, WAITING)):
+                with waiting(run, relay, others):
+                    costs_of.append(_cost(run, relay, clients[1], TABLES[1], first, rows, single=True) / rows)
+                first += rows
+        what = f"live, while {WAITING} clients wait for another table, CPU of all processes a row"
+        run.report.ratio(what, among, alone, "ns", of="without them", at_most=BAR_WAITING)
         for each in (client for some in clients.values() for client in some):
             each.close()
+
+
+@contextmanager
+def waiting(run: Run, relay: RelayProcess, count: int) -> Iterator[None]:
+    """So many clients wait for rows of a table that gets none."""
+    with ExitStack() as stack:
+        for number in range(count):
+            client = Client(relay.port, SECRET, f"waits-{number}", "audience_none")
+            stack.callback(client.close)
+            client.socket.sendall(client.poll_many(1, LONG_WAIT_MS))
+        yield
 
 
 def _cost(

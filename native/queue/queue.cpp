@@ -217,9 +217,10 @@ uint64_t QueueServer::in_flight(Range* out, size_t* count) const {
   return s.lo;
 }
 
-bool QueueServer::wait() {
+bool QueueServer::wait(uint64_t* seen) {
   block_.line.waiting.put(1);
   fence(std::memory_order_seq_cst);  // either the broker sees the flag, or we see its rows
+  if (seen) *seen = block_.broker.version();
   Range first;
   return peek(&first, 1, 1).rows > 0;
 }

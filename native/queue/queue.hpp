@@ -64,8 +64,9 @@ class QueueServer {
   // kInFlightRanges.
   uint64_t in_flight(Range* out, size_t* count) const;
 
-  // Asks to be woken when rows come. True if there are some already: then the wake may or may not come.
-  bool wait();
+  // Asks to be woken when rows come. True if there are some already: then the wake may or may not come. `seen` becomes
+  // the version of the broker's record before it looked: as long as that is the version, there are none.
+  bool wait(uint64_t* seen = nullptr);
   void stop_waiting() { block_.line.waiting.put(0); }
 
   // After a publish: whether the broker sleeps although this client's ring is now half empty and more rows are due.

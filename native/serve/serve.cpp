@@ -366,7 +366,9 @@ uint64_t Server::limit(const ManyRequest& request) const {
   return request.max_bytes > 0 ? std::min<uint64_t>(max_reply, request.max_bytes) : max_reply;
 }
 
-bool Server::wait(const ClientHandle& handle) { return gone(handle) || QueueServer(arena_, handle.slot).wait(); }
+bool Server::wait(const ClientHandle& handle, uint64_t* seen) {
+  return gone(handle) || QueueServer(arena_, handle.slot).wait(seen);
+}
 
 void Server::stop_waiting(const ClientHandle& handle) {
   if (!gone(handle)) QueueServer(arena_, handle.slot).stop_waiting();

@@ -33,6 +33,17 @@ struct ManyRequest {
   RowFormat format = RowFormat::text;
 };
 
+// What tells that a client's queue has no rows still, and that the client was not forgotten. Servers with many clients
+// that wait look at all of them at each wake-up.
+struct Watch {
+  const DoubleBuffered<BrokerRecord>* record = nullptr;
+  uint64_t seen = 0;  // its version
+  const Word* id = nullptr;
+  uint64_t client_id = 0;
+
+  bool is_quiet() const { return record->version() == seen && id->relaxed() == client_id; }
+};
+
 // `failed` comes with a text for the client; `gone` means that the client was forgotten.
 enum class Outcome : uint8_t { rows, empty, failed, gone };
 
@@ -62,7 +73,11 @@ class Server {
   void sent(const ClientHandle& handle);
 
   // Asks the broker for a wake when the client's queue gets rows. True if it may have some already.
-  bool wait(const ClientHandle& handle);
+  // Otherwise `seen` is what `watch` needs.
+  bool wait(const ClientHandle& handle, uint64_t* seen);
+  Watch watch(const ClientHandle& handle, uint64_t seen) const {
+    return {&arena_.client(handle.slot).broker, seen, &arena_.id(handle.slot), handle.client_id};
+  }
   void stop_waiting(const ClientHandle& handle);
   // Records for monitoring that the client is connected, and from which address.
   void connect(const ClientHandle& handle, std::string_view address);

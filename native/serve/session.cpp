@@ -278,7 +278,9 @@ void Session::refuse_columns(const std::string& text) {
 }
 
 bool Session::wake() {
-  if (!server_.wait(handle_) || !answer_many()) return false;
+  const bool has_rows = server_.wait(handle_, &seen_);
+  if (has_rows) seen_ = kUnseen;  // those that nobody can read are passed over, some at a time
+  if (!has_rows || !answer_many()) return false;
   server_.stop_waiting(handle_);
   return true;
 }

@@ -76,6 +76,8 @@ class Session {
 
   // Call when the queue may have got rows. True if the request that waits for rows now has its reply.
   bool wake();
+  // `wake` changes nothing as long as this is quiet.
+  Watch watch() const { return server_.watch(handle_, seen_); }
   // Called when all of `out` was sent.
   void sent() {
     if (identified_) server_.sent(handle_);
@@ -99,6 +101,8 @@ class Session {
   Output out;  // to be sent
 
  private:
+  static constexpr uint64_t kUnseen = ~uint64_t{0};
+
   size_t consume(Bytes data);
   size_t read_header(Bytes data);
   void begin_request(const uint8_t* header);
@@ -127,6 +131,7 @@ class Session {
   ColumnBatches batches_;
   uint32_t batch_rows_ = 0;
   uint64_t waits_ = 0;
+  uint64_t seen_ = kUnseen;  // version of the queue without rows
 
   uint8_t head_[kRequestHeader];
   size_t head_size_ = 0;

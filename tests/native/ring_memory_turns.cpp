@@ -27,8 +27,10 @@ void run_server(Scene& s, model::Bell& bell, uint64_t rows, Wake wake) {
     if (const uint64_t end = s.take(3)) {
       q.confirm(end);
       if (q.broker_must_wake()) wake();
-    } else if (!q.wait()) {
-      bell.wait();
+    } else if (uint64_t seen = 0; !q.wait(&seen)) {
+      do {
+        bell.wait();
+      } while (s.arena.client(0).broker.version() == seen);
       q.stop_waiting();
     }
   }

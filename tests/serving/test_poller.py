@@ -15,7 +15,7 @@ import pytest
 from relay._native import Columns, Poller, Server, Session
 from relay.protocol import classic
 from relay.protocol.classic import Command, Format
-from tests.support.queue_line import Line
+from tests.support.queue_line import OPEN, Line
 
 POLL = classic.encode_request(Command.POLL, client_id=1, token=7)
 LATER = 60.0
@@ -26,18 +26,22 @@ class Stand:
 
     def __init__(self, folder: Path) -> None:
         self.line = line = Line(folder)
-        slot, _ = line.client(1)
+        self.slot, _ = line.client(1)
         line.write(1, rows=5)
         line.broker.step(1 << 30)
         self.server = Server(line.arena, str(folder / "journal"))
-        self.session = Session(self.server, 1 << 16)
-        self.session.identify(1, slot, 7, 0, "192.0.2.1")
+        self.session = self.connected(1, self.slot)
         self.ours, self.client = socket.socketpair()
         self.epoll = select.epoll()
         self.wake, self.ahead = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
         self.poller = Poller(self.epoll.fileno(), self.wake, self.ahead)
         self.epoll.register(self.ours, select.EPOLLIN)
         self.poller.attach(self.ours.fileno(), self.session)
+
+    def connected(self, id: int, slot: int) -> Session:
+        session = Session(self.server, 1 << 16)
+        session.identify(id, slot, 7, 0, "192.0.2.1")
+        return session
 
     def wait(self, seconds: float) -> list[tuple[int, int, Session | None, Exception | None]]:
         return self.poller.wait(time.monotonic() + seconds)
@@ -69,13 +73,14 @@ def begin_to_wait(stand: Stand) -> None:
     assert stand.session.waits_for_rows
 
 
-def many(confirmed: int, seconds: float = LATER) -> bytes:
+def many(confirmed: int, seconds: float = LATER, *, client: int = 1) -> bytes:
     wanted = classic.PollMany(1000, 0, int(seconds * 1000), confirmed, Format.MSGPACK)
-    return classic.encode_request(Command.POLL_MANY, classic.encode_poll_many(wanted), client_id=1, token=7)
+    return classic.encode_request(Command.POLL_MANY, classic.encode_poll_many(wanted), client_id=client, token=7)
 
 
 def rows_come(stand: Stand) -> None:
-    stand.line.write(1, rows=2)
+    """Rows of shop.orders."""
+    stand.line.write(1, rows=2, together=True)
     stand.line.broker.step(1 << 30)
 
 
@@ -99,6 +104,56 @@ def test_who_waits_for_rows_has_them_when_the_poller_is_woken(stand: Stand) -> N
     assert not stand.session.waits_for_rows
     os.eventfd_write(stand.wake, 1)
     assert [entry[0] for entry in stand.wait(LATER)] == [stand.wake], "nobody waits any more"
+
+
+def test_who_has_no_rows_waits_on_when_others_are_woken(stand: Stand) -> None:
+    begin_to_wait(stand)
+    slot = stand.line.broker.add_client(2, "client 2")
+    stand.line.broker.set_filters(slot, [("shop", "items", 7, 0, 0, stand.line.arena.committed, OPEN)])
+    other, (ours, theirs) = stand.connected(2, slot), socket.socketpair()
+    with ours, theirs:
+        stand.epoll.register(ours, select.EPOLLIN)
+        stand.poller.attach(ours.fileno(), other)
+        theirs.sendall(many(0, client=2))
+        assert stand.wait(0.05) == []
+        for confirmed in (7, 9, 11):
+            rows_come(stand)
+            os.eventfd_write(stand.wake, 1)
+            assert stand.wait(0.05) == []
+            assert replied(stand) == [(0, 2)]
+            assert other.waits_for_rows
+            stand.client.sendall(many(confirmed))
+            assert stand.wait(0.05) == []
+        stand.line.write(2)  # of both tables
+        stand.line.broker.step(1 << 30)
+        os.eventfd_write(stand.wake, 1)
+        assert stand.wait(0.05) == []
+        assert not other.waits_for_rows
+        stand.poller.detach(ours.fileno())
+
+
+def test_who_is_forgotten_while_it_waits_is_told_at_the_next_wake_up(stand: Stand) -> None:
+    begin_to_wait(stand)
+    stand.line.broker.remove_client(stand.slot)
+    os.eventfd_write(stand.wake, 1)
+    assert [entry[2] for entry in stand.wait(LATER)] == [stand.session]
+    assert results(stand.client.recv(4096)) == [classic.Result.DISCONNECTED]
+
+
+def test_a_descriptor_of_one_who_waited_may_be_that_of_another(stand: Stand) -> None:
+    begin_to_wait(stand)
+    fd = stand.ours.fileno()
+    stand.session.release()
+    stand.poller.detach(fd)
+    session = stand.connected(1, stand.slot)
+    stand.poller.attach(fd, session)
+    stand.client.sendall(many(5))
+    assert stand.wait(0.05) == []
+    assert session.waits_for_rows
+    rows_come(stand)
+    os.eventfd_write(stand.wake, 1)
+    assert stand.wait(0.05) == []
+    assert replied(stand) == [(0, 2)]
 
 
 def test_who_has_sent_the_next_request_already_waits_on(stand: Stand) -> None:
@@ -167,23 +222,6 @@ def test_woken_ahead_it_waits_on_or_answers_with_what_is_there(stand: Stand) -> 
     os.eventfd_write(stand.ahead, 1)
     assert stand.wait(0.05) == []
     assert replied(stand) == [(0, 2)]
-
-
-def test_woken_ahead_it_does_not_look_at_many_who_wait(stand: Stand) -> None:
-    begin_to_wait(stand)
-    others = [os.dup(stand.ours.fileno()) for _ in range(16)]
-    for fd in others:
-        stand.poller.attach(fd, stand.session)
-        stand.poller.expect_rows(fd)
-    rows_come(stand)
-    os.eventfd_write(stand.ahead, 1)
-    assert stand.wait(0.05) == []
-    assert stand.session.waits_for_rows, "17 wait"
-    os.eventfd_write(stand.wake, 1)
-    assert stand.wait(0.05) == []
-    assert replied(stand) == [(0, 2)]
-    for fd in others:
-        os.close(fd)
 
 
 def test_who_does_not_read_is_left_to_python(stand: Stand) -> None:

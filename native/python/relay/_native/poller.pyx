@@ -8,7 +8,7 @@ from libcpp.vector cimport vector
 from posix.time cimport CLOCK_MONOTONIC, itimerspec
 from posix.unistd cimport close as c_close
 
-from relay._native.serve cimport ServeWaitsFor, Session
+from relay._native.serve cimport ServeWaitsFor, ServeWatch, Session
 from relay._native.system cimport (
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLLET, EPOLLIN, c_epoll_ctl, c_epoll_event, c_epoll_wait, monotonic,
 )
@@ -22,13 +22,15 @@ cdef extern from "<sys/timerfd.h>" nogil:
 
 cdef extern from "serve/row_waits.hpp" nogil:
     cdef cppclass RowWaits "relay::RowWaits":
-        void begin(int fd, uint64_t wait, double until) except +
+        void begin(int fd, uint64_t wait, double until, const ServeWatch& watch) except +
+        void end(int fd)
         void forget(int fd)
+        size_t size()
+        int next(size_t* place)
         double first()
         int pop(double now) except +
 
 cdef enum:
-    FEW = 16  # sessions that are looked at ahead of a row: to look at many costs more than it gains
     POLLED_EVENTS = 256  # events of one epoll_wait; the next call returns the others first
 
 
@@ -48,9 +50,7 @@ cdef class Poller:
     cdef double due  # time of the timer; negative: not set
     cdef dict attached  # sessions by descriptor
     cdef vector[PyObject*] sessions  # the same, for fast access
-    cdef vector[int] waiting  # descriptors of sessions that wait for rows, or did
-    cdef vector[bint] listed  # whether the descriptor is in `waiting`
-    cdef RowWaits waits  # until when they wait
+    cdef RowWaits waits  # of the sessions that wait for rows
     cdef c_epoll_event events[POLLED_EVENTS]
 
     def __cinit__(self, int epoll, int wake, int ahead):
@@ -77,7 +77,6 @@ cdef class Poller:
         """Serves the session from now on whenever its socket `fd` is ready."""
         if <size_t>fd >= self.sessions.size():
             self.sessions.resize(<size_t>fd + 1, NULL)
-            self.listed.resize(<size_t>fd + 1, False)
         self.attached[fd] = session
         self.sessions[fd] = <PyObject*>session
 
@@ -123,9 +122,9 @@ cdef class Poller:
                 if fd == self.wake:
                     woken = True
                 elif fd == self.ahead:
-                    if self.waiting.empty():
+                    if self.waits.size() == 0:
                         self.list_ahead(False)
-                    elif self.waiting.size() <= FEW:
+                    else:
                         self.wake_waiting(ready)
                 elif fd == self.timer:
                     self.due = -1
@@ -147,37 +146,38 @@ cdef class Poller:
         return ready
 
     cdef int expect(self, int fd, Session session) except -1:
-        self.waits.begin(fd, session.session.waits(), monotonic() + session.session.wait_ms() * 1e-3)
-        if not self.listed[fd]:
-            self.listed[fd] = True
-            self.waiting.push_back(fd)
-            if not self.is_ahead_listed:
-                self.list_ahead(True)
+        cdef double until = monotonic() + session.session.wait_ms() * 1e-3
+        self.waits.begin(fd, session.session.waits(), until, session.session.watch())
+        if not self.is_ahead_listed:
+            self.list_ahead(True)
         return 0
 
     cdef size_t wake_waiting(self, list ready) except? 0:
         """Answers the requests that waited for rows and have some now; returns how many."""
-        cdef size_t at = 0, answered = 0
-        cdef int fd
+        cdef size_t place = 0, answered = 0
+        cdef int fd = self.waits.next(&place)
         cdef Session session
-        while at < self.waiting.size():
-            fd = self.waiting[at]
-            session = <Session>self.sessions[fd] if self.sessions[fd] != NULL else None
-            if session is not None and session.session.waits_for() == ServeWaitsFor.rows:
+        while fd >= 0:
+            session = <Session>self.sessions[fd]
+            if session.session.waits_for() != ServeWaitsFor.rows:
+                self.waits.end(fd)
+            else:
                 try:
                     if not session.wake():
-                        at += 1
+                        self.expect(fd, session)
+                        place += 1
+                        fd = self.waits.next(&place)
                         continue
+                    self.waits.end(fd)
                     if session.go_on(fd):
                         ready.append((fd, 0, session, None))
+                    if session.session.waits_for() == ServeWaitsFor.rows:  # the client has sent its next request already
+                        self.expect(fd, session)
                 except (RelayError, RuntimeError, MemoryError) as error:
+                    self.waits.end(fd)
                     ready.append((fd, 0, session, error))
                 answered += 1
-            self.listed[fd] = False
-            self.waiting[at] = self.waiting.back()
-            self.waiting.pop_back()
-            if session is not None and session.session.waits_for() == ServeWaitsFor.rows:
-                self.expect(fd, session)  # the client has sent its next request already
+            fd = self.waits.next(&place)
         return answered
 
     cdef int expire_waits(self, list ready) except -1:
@@ -186,8 +186,9 @@ cdef class Poller:
         cdef Session session
         cdef int fd = self.waits.pop(now)
         while fd >= 0:
-            session = <Session>self.sessions[fd] if self.sessions[fd] != NULL else None
-            if session is not None and session.session.waits_for() == ServeWaitsFor.rows:
+            session = <Session>self.sessions[fd]
+            if session.session.waits_for() == ServeWaitsFor.rows:
+                self.waits.end(fd)
                 try:
                     if session.expire(fd):
                         ready.append((fd, 0, session, None))

@@ -50,6 +50,9 @@ cdef extern from "serve/session.hpp" namespace "relay":
         cbool encodes_arrow
         uint64_t max_reply
 
+    cdef cppclass ServeWatch "relay::Watch":
+        pass
+
     cdef enum class ServeWaitsFor "relay::Session::WaitsFor":
         no
         request
@@ -77,6 +80,7 @@ cdef extern from "serve/session.hpp" namespace "relay":
         void identify(uint32_t client_id, uint32_t slot, uint32_t token, uint64_t key)
         void replace() except +raise_queue_failure
         cbool wake() except +raise_queue_failure
+        ServeWatch watch()
         void sent() except +
         void expire() except +raise_queue_failure
         ServeWaitsFor waits_for()
