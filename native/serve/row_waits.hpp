@@ -21,8 +21,8 @@ class RowWaits {
     if (at >= waits_.size()) waits_.resize(at + 1);
     Wait& own = waits_[at];
     if (own.place == kNone) {
-      own.place = watched_.size();
       watched_.push_back({watch, fd});
+      own.place = watched_.size() - 1;
     } else {
       watched_[own.place].watch = watch;
     }
