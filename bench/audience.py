@@ -6,8 +6,9 @@ import resource
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
+from bench import delays
 from bench.clients import Client, put_load, wait_queued
 from bench.delivery import BATCH_ROWS, WAIT_MS, stopped
 from bench.run import Run, started
@@ -18,6 +19,8 @@ MANY = 10
 BAR = 4  # times the cost of one client
 WAITING, BAR_WAITING = 1000, 1.2  # clients that wait for rows of another table; times the cost without them
 LONG_WAIT_MS = 3_600_000
+RATE = 2000  # commits/s
+SETTLE_SECONDS = 2.0  # until the relay has opened or closed their connections
 TABLES = {1: "audience_one", MANY: "audience_many"}
 
 
@@ -46,22 +49,31 @@ def measure(run: Run) -> None:
                     costs[count].append(_cost(run, relay, clients[count], table, first, rows, single) / rows)
             what = f"{MANY} clients with the same filter, {pace}, CPU of all processes a row"
             run.report.ratio(what, costs[MANY], costs[1], "ns", of="one client", at_most=BAR)
-        alone, among = list[float](), list[float]()
-        rows, first = run.rows(20_000), 2 * 10**8
-        for number in range(run.rounds):
-            run.report.step(f"{WAITING} clients that wait, round {number + 1} of {run.rounds}")
-            for costs_of, others in ((alone, 0), (among, WAITING)):
-                with waiting(run, relay, others):
-                    costs_of.append(_cost(run, relay, clients[1], TABLES[1], first, rows, single=True) / rows)
-                first += rows
-        what = f"live, while {WAITING} clients wait for another table, CPU of all processes a row"
-        run.report.ratio(what, among, alone, "ns", of="without them", at_most=BAR_WAITING)
+        among_waiting(run, relay)
         for each in (client for some in clients.values() for client in some):
             each.close()
 
 
+def among_waiting(run: Run, relay: RelayProcess) -> None:
+    """Rows at a steady rate to one client, by turns alone and while many others wait."""
+    delays.create(run.server, "audience_live")
+    rows = run.rows(6000)
+    alone, among = list[float](), list[float]()
+    with closing(Client(relay.port, SECRET, "live", "audience_live")) as client:
+        for number in range(run.rounds):
+            run.report.step(f"{WAITING} clients that wait, round {number + 1} of {run.rounds}")
+            for costs, others in ((alone, 0), (among, WAITING)):
+                with waiting(relay, others):
+                    time.sleep(SETTLE_SECONDS)
+                    before = relay.cpu_seconds()
+                    delays.delivered(run.server, client, "many", RATE, rows, "audience_live")
+                    costs.append((relay.cpu_seconds() - before) / rows * 1e9)
+    what = f"{RATE} commits/s, while {WAITING} clients wait for another table, CPU of all processes a row"
+    run.report.ratio(what, among, alone, "ns", of="without them", at_most=BAR_WAITING)
+
+
 @contextmanager
-def waiting(run: Run, relay: RelayProcess, count: int) -> Iterator[None]:
+def waiting(relay: RelayProcess, count: int) -> Iterator[None]:
     """So many clients wait for rows of a table that gets none."""
     with ExitStack() as stack:
         for number in range(count):
